@@ -67,8 +67,8 @@ if TYPE_CHECKING:
     from kschedctl.commands.scale import scale_up as scale_up
     from kschedctl.commands.simulate import simulate as simulate
     from kschedctl.commands.simulate.follow_rollout import follow_rollout as follow_rollout
-    from kschedctl.commands.simulate.following.follow import follow as follow
-    from kschedctl.commands.simulate.following.sampling import sampling as sampling
+    from kschedctl.commands.simulate.stepwise import follow as follow
+    from kschedctl.commands.simulate.stepwise import sampling as sampling
     from kschedctl.commands.size import size as size
     from kschedctl.commands.snapshot import diff as diff
     from kschedctl.commands.topology import topology as topology
@@ -98,7 +98,7 @@ PUBLIC_NAMES = {
     "effective_configuration": "commands.config",
     "explain": "commands.explain.one_pod",
     "failures": "commands.failures",
-    "follow": "commands.simulate.following.follow",
+    "follow": "commands.simulate.stepwise",
     "follow_rollout": "commands.simulate.follow_rollout",
     "kueue_admission": "queueing.kueue.replay",
     "latency": "commands.latency",
@@ -115,7 +115,7 @@ PUBLIC_NAMES = {
     "rebalance": "commands.rebalance",
     "remedies": "commands.remedies",
     "run_queue": "replay.run_queue",
-    "sampling": "commands.simulate.following.sampling",
+    "sampling": "commands.simulate.stepwise",
     "sampling_costs": "commands.sampling",
     "scale_down": "commands.scale",
     "scale_up": "commands.scale",

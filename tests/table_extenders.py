@@ -6,8 +6,7 @@ from typing import Any
 
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import HTTPExtender
-from kschedctl.scheduler.engine.extenders.settings import Extender
+from kschedctl.scheduler.engine.extenders.extender import Extender, HTTPExtender
 
 Json = dict[str, Any]
 

@@ -19,7 +19,7 @@ import pytest
 import kschedctl
 from kschedctl import plugins
 from kschedctl.api import objects
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.reports.command import all_commands
 from kschedctl.snapshot.fork import Fork

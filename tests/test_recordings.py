@@ -18,7 +18,7 @@ import pytest
 import kschedctl
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.commands.make_room.room import RoomWishes
-from kschedctl.commands.simulate.following.rollout import RealPlacement, follow_rollout
+from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -147,7 +147,7 @@ def test_the_rollout_is_followed() -> None:
         RealPlacement(after + i * 10**9, "", f"lab/{case['pod']['metadata']['name']}", case["result"]["chosen"])
         for i, case in enumerate(PLACED)
     ]
-    report = follow_rollout(cluster, events)
+    report = replay_rollout(cluster, events)
     assert [each.outcome for each in report.placements] == ["AsReplayed"] * len(PLACED)
     assert [each.feasible for each in report.placements] == [len(case["result"]["scored"]) for case in PLACED]
 

@@ -19,7 +19,7 @@ from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
 from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_custom_api
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_classes import NodeClass
+from kschedctl.api.karpenter import NodeClass
 from kschedctl.api.pod_table import NO_PODS, PodTable
 
 

@@ -1,4 +1,4 @@
-"""Workload manifests, and the pods that their controllers would make of them.
+"""Workload manifests, their pod templates, and the pods that their controllers would create.
 
 Upstream: pkg/controller/{replicaset,statefulset,job,daemon,replication} and apps/v1, batch/v1 (v1.36). Names that
 controllers choose at random get a number instead, so that an answer can be repeated.
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
@@ -375,3 +375,24 @@ def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
     return replace(
         pod_affinity, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     )
+
+
+USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")
+POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    **dict.fromkeys(
+        ("ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), USUAL_TEMPLATE_PATH
+    ),
+    "CronJob": ("spec", "jobTemplate", *USUAL_TEMPLATE_PATH),
+}
+"""Kind -> path of its pod template. A pod counts as its own template."""
+
+
+def get_pod_template(workload: JsonObject) -> JsonObject:
+    """Return the pod template of a document, the document itself if it is a pod, or {} if it has no template.
+
+    >>> get_pod_template({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}})
+    {'spec': {}}
+    """
+    return object_at(workload, *POD_TEMPLATE_PATHS.get(str(workload.get("kind")), USUAL_TEMPLATE_PATH))

@@ -1,9 +1,9 @@
-"""The interface of autoscalers, which add nodes for pending pods loop by loop."""
+"""The interface of autoscalers, which add nodes for pending pods loop by loop, and the progress of their replays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node, Pod
@@ -53,3 +53,24 @@ def mark_unschedulable(pod: Pod) -> Pod:
         UNSCHEDULABLE_CONDITION,
     )
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
+
+
+T = TypeVar("T")
+
+Begin = Callable[[str, int], Callable[[int], None]]
+"""A function that begins a task, given its title and number of parts, and returns a function that reports done
+parts.
+"""
+
+
+def ignore_progress(title: str, total: int) -> Callable[[int], None]:
+    """Begin a task without reporting its progress."""
+    return lambda done: None
+
+
+def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
+    """Yield the parts of a task, and report each part as done once the caller asks for the next one."""
+    done = begin(title, len(parts))
+    for part in parts:
+        yield part
+        done(1)

@@ -30,7 +30,7 @@ from kschedctl.cli.manifests import (
     with_default_namespace,
 )
 from kschedctl.cli.options import Source
-from kschedctl.cli.pods import asking_for
+from kschedctl.cli.references import asking_for
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError

@@ -1,4 +1,4 @@
-"""Manifests in the files of `-f`, and the cluster to which commands apply them."""
+"""Manifests in the files of `-f`: their validation, and the cluster to which commands apply them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,31 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
+from kschedctl.api.component_flags import AS_BY_DEFAULT
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
-from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
+from kschedctl.api.validation import around_pods
+from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
+from kschedctl.api.workloads import (
+    KINDS,
+    POD_TEMPLATE_PATHS,
+    USUAL_TEMPLATE_PATH,
+    CronJob,
+    StatefulSet,
+    identity,
+    is_not_installed,
+    makes_pods,
+    title,
+)
 from kschedctl.cli.options import Source, Truth, parse_feature_gates
-from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import (
     CREATION_LIMIT_KINDS,
     NOTHING_MORE,
@@ -39,9 +48,10 @@ from kschedctl.cli.source import (
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
+from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.decoding import decode_document as typed_document
-from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
+from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
+from kschedctl.sources.documents.positions import locate_field
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import first_few
 
@@ -224,7 +234,7 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError that names file, document and field."""
     document, place = manifest
-    workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)
@@ -276,3 +286,29 @@ def in_namespace(obj: Any, namespace: str | None) -> Any:
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
+
+
+def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
+    """Raise InputError if the API server would reject any of these pods and workloads.
+
+    The error has all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
+    already and must not be passed.
+    """
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, MANIFEST_STRUCTS[str(document["kind"])], place)
+        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
+            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_errors(errors)
+
+
+def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
+    """Raise InputError for invalid PDBs, classes, claims and autoscalers."""
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
+        errors += [
+            locate_field(place, denial.path).error(denial.message)
+            for denial in find_errors_without_pods(document, decoded)
+        ]
+    raise_errors(errors)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.cli.main import build_command_line
 from kschedctl.cli.options import Source
-from kschedctl.cli.program import build_command_line
 from kschedctl.cli.run_options import RunOptions
 from kschedctl.cli.source import LoadedSource
 

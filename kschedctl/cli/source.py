@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl import demo
+from kschedctl.api.component_flags import AS_BY_DEFAULT
+from kschedctl.api.events import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
-from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import CREATION_KINDS, LIMITS, OBSERVED, QUEUE_KINDS, Cluster, Gap
 from kschedctl.errors import UsageError

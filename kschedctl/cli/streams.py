@@ -1,9 +1,11 @@
-"""Standard streams that may be closed, full, or without a reader."""
+"""Standard streams that may be closed, full or without a reader, and SIGTERM as the end of a command."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -104,3 +106,30 @@ def shorten_line(text: str) -> str:
     if len(text) > MAX_LINE_LENGTH:
         text = f"{text[: MAX_LINE_LENGTH - _TAIL - 3]} … {text[-_TAIL:]}"
     return printable(text)
+
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit code of a program that SIGTERM ended, as shells report it."""
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM was received. Not an Exception, so that no handler of errors swallows it."""
+
+
+@contextmanager
+def leave_on_sigterm() -> Iterator[None]:
+    """Leave the block on SIGTERM, with which Kubernetes and systemd stop a process."""
+
+    def raise_terminated(*_: object) -> None:
+        raise _TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may install handlers
+        yield
+        return
+    previous_handler = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    except _TerminatedError:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)

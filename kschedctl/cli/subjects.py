@@ -13,11 +13,11 @@ from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
-from kschedctl.cli import pods
+from kschedctl.cli import references
 from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.manifests import refuse_invalid
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
 from kschedctl.cli.references import Reference, parse_references
-from kschedctl.cli.refusals import refuse_invalid
 from kschedctl.cli.source import find_lone_pod, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, UsageError
@@ -171,7 +171,7 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
     if len(written) == 1:
         return written[0]
     if kind == "Pod":
-        return pods.find_pod(inquiry.cluster, name, None if everywhere else namespace)
+        return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
     if not everywhere:
         return Owner(kind, namespace, name)
     known = dict.fromkeys(

@@ -12,12 +12,10 @@ from kschedctl.descheduling.arguments import DefaultEvictorArgs
 from kschedctl.descheduling.duplicates import RemoveDuplicates
 from kschedctl.descheduling.evictions import EvictionCounter
 from kschedctl.descheduling.evictor import DefaultEvictor
-from kschedctl.descheduling.failed_pods import RemoveFailedPods
-from kschedctl.descheduling.life_time import PodLifeTime
+from kschedctl.descheduling.lingering_pods import PodLifeTime, RemoveFailedPods, RemovePodsHavingTooManyRestarts
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.plugin import AnyDeschedulerPlugin, DeschedulingRound
 from kschedctl.descheduling.policy import DeschedulerPolicy
-from kschedctl.descheduling.restarts import RemovePodsHavingTooManyRestarts
 from kschedctl.descheduling.topology_spread import RemovePodsViolatingTopologySpreadConstraint
 from kschedctl.descheduling.utilization import HighNodeUtilization, LowNodeUtilization
 from kschedctl.descheduling.wrong_nodes import RemovePodsViolatingNodeAffinity, RemovePodsViolatingNodeTaints

@@ -18,7 +18,7 @@ from kschedctl.descheduling.arguments import DefaultEvictorArgs
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.preemption.budgets import budget_key, find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import budget_key, get_budgets
 
 CRITICAL_PRIORITY = 2 * 10**9
 """Pods with at least this priority are critical to the system."""
@@ -115,9 +115,9 @@ class DefaultEvictor:
     def _has_budget(self) -> Bools:
         """Return a mask (T,) of the infos that a PodDisruptionBudget selects."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
-        budgets = find_budgets(self._seen.view)
+        budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
-            covered |= budgets.selected(budget_key(budget))
+            covered |= budgets.find_selected(budget_key(budget))
         return covered
 
     # -- of pods -------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
 
 
 class NodeFit:

@@ -1,4 +1,4 @@
-"""DeschedulerPolicy v1alpha2: decoded, validated and defaulted as the descheduler does it.
+"""The DeschedulerPolicy v1alpha2, validated and defaulted as the descheduler does it, and the built-in policy.
 
 Upstream: pkg/descheduler/policyconfig.go, pkg/api/v1alpha2/types.go, pkg/framework/profile/profile.go.
 """
@@ -18,7 +18,7 @@ from kschedctl.api.labels import EVERYTHING, Selector, SelectorError, parse_sele
 from kschedctl.api.objects import Struct
 from kschedctl.cluster import drop_nulls
 from kschedctl.descheduling import arguments
-from kschedctl.descheduling.arguments import DefaultEvictorArgs, PluginArguments, Unsigned
+from kschedctl.descheduling.arguments import REQUIRED, DefaultEvictorArgs, PluginArguments, Unsigned
 from kschedctl.descheduling.metrics_providers import MetricsCollector, MetricsProvider, validate_metrics
 from kschedctl.errors import InputError
 
@@ -262,3 +262,29 @@ def _suggest_name(name: str, names: Iterable[str]) -> str:
     candidates = list(names)
     similar = get_close_matches(name, candidates, 1)
     return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(candidates)}"
+
+
+PROFILE_NAME = "default"
+_ARGUMENTS: dict[str, JsonObject] = {
+    "DefaultEvictor": {"nodeFit": True},
+    "RemovePodsViolatingNodeTaints": {},
+    "RemovePodsViolatingNodeAffinity": {"nodeAffinityType": [REQUIRED]},
+    "RemovePodsViolatingInterPodAntiAffinity": {},
+    "RemovePodsViolatingTopologySpreadConstraint": {},
+}
+_BALANCE_PLUGINS = ("RemovePodsViolatingTopologySpreadConstraint",)
+DEFAULT_POLICY: JsonObject = {
+    "apiVersion": "descheduler/v1alpha2",
+    "kind": "DeschedulerPolicy",
+    "profiles": [
+        {
+            "name": PROFILE_NAME,
+            "pluginConfig": [{"name": name, "args": args} for name, args in _ARGUMENTS.items()],
+            "plugins": {
+                "deschedule": {"enabled": [name for name in list(_ARGUMENTS)[1:] if name not in _BALANCE_PLUGINS]},
+                "balance": {"enabled": list(_BALANCE_PLUGINS)},
+            },
+        }
+    ],
+}
+"""The policy as a document."""

@@ -1,4 +1,4 @@
-"""The cluster as the descheduler sees it in one round: ready nodes and the pods on them.
+"""The cluster as the descheduler sees it in one round: ready nodes, and the pods on them with their states.
 
 Pods are positions of a fork that does not change during the round. An evicted pod stays on its node until the end of
 the round, like a pod that terminates. Where upstream iterates over a Go map, pods come by node, namespace and name.
@@ -7,7 +7,7 @@ the round, like a pod that terminates. Where upstream iterates over a Go map, po
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -18,7 +18,7 @@ from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.labels import EVERYTHING, Selector, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod
 from kschedctl.descheduling.arguments import ChosenNamespaces
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
+from kschedctl.scheduler.scheduler_plugins.effective_requests import QualityOfService, compute_qos_class
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -109,7 +109,7 @@ class SeenPods:
     @cached_property
     def _qos_class(self) -> Rows:
         """Return the rank of each info's QoS class, (T,)."""
-        return np.array([QUALITIES.index(quality_of_service(info.pod)) for info in self.infos], np.int64)
+        return np.array([QUALITIES.index(compute_qos_class(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:
@@ -156,3 +156,24 @@ def _owner_key(pod: Pod) -> Hashable:
 def to_positions(positions: Iterable[int]) -> list[Position]:
     """Return the numbers as positions."""
     return [Position(position) for position in positions]
+
+
+RUNNING = "Running"
+
+
+def find_pods_in_states(
+    seen: SeenPods,
+    states: Collection[str],
+    has_state: Callable[[NotableContainers], bool],
+    *,
+    reasons: bool = False,
+) -> Bools:
+    """Return a mask (P,) of the pods whose phase, reason or container state is among the states.
+
+    ``has_state`` decides for containers. Pods that were moved in earlier rounds are running.
+    """
+    has_pod_state = seen.select_infos(
+        lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)
+    )
+    of_pod = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
+    return of_pod | seen.measure_containers(has_state).astype(np.bool_)

@@ -17,7 +17,7 @@ from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kschedctl.descheduling.arguments import RemovePodsViolatingTopologySpreadConstraintArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
-from kschedctl.snapshot.node_masks import find_tolerated
+from kschedctl.snapshot.nodes import find_tolerated
 
 HONOR, IGNORE = "Honor", "Ignore"
 DEFAULT_CONSTRAINTS = ("DoNotSchedule",)

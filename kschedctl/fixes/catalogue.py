@@ -8,7 +8,6 @@ from pkgutil import iter_modules
 
 from kschedctl.fixes import ways
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.fixes.trial.trials import PREEMPTS
 from kschedctl.fixes.trial.tried_node import NO_REMEDIES, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import new_nodes, scheduling
 
@@ -33,8 +32,7 @@ def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
     may go away with the victims, so fixes for all of them are yielded.
     """
     refusals = tried.refusals()
-    evicts = any(change.kind == PREEMPTS for change in tried.trial.changes)
-    for refusal in refusals if evicts else refusals[:1]:
+    for refusal in refusals if tried.trial.raises_priority else refusals[:1]:
         for way in get_plugin_remedies(refusal.plugin).ways:
             yield from way(tried, refusal)
 

@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.node_masks import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 PER_NODE = frozenset({"Node", "CSINode", "Pod"})

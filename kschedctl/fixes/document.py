@@ -16,14 +16,14 @@ from kschedctl.fixes.owners import OwnerPatch, build_owner_patch
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_price_step
 from kschedctl.fixes.rollouts import RolloutResult
 from kschedctl.fixes.trial.changes import EditedObject, Fix
+from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.immutable import is_valid_update
-from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
 from kschedctl.replay.controllers.plan_change import ExistingPods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.patches import build_json_patch, to_document
-from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.text.counts import counted, first_few
 
 
@@ -62,7 +62,7 @@ def build_remedy(
             *(patch.commands if patch else ()),
         ),
         changes=tuple(iter_object_changes(edits or _map_to_manifest_edits(trial, pod_key, workload))),
-        kinds=tuple(fix.kind for fix in fixes),
+        kinds=tuple(fix.kind.value for fix in fixes),
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,

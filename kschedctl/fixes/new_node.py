@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups, has_node_groups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
     NEW,
@@ -44,7 +44,7 @@ from kschedctl.replay.edits import add_pods, change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
-from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.placements import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork

@@ -9,12 +9,10 @@ from typing import NamedTuple
 from kschedctl.render.page import UNFOLDED, Heading, Paragraph, Style, count, describe_verdict, with_tone
 from kschedctl.render.renderers import build_page, kind_of
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import ShortFix, Summary, describe_node_share
+from kschedctl.reports.summary import CostKind, ShortFix, Summary, describe_node_share
 from kschedctl.text.counts import counted
-from kschedctl.text.fit_errors import rewrite_fit_error
-from kschedctl.text.printable import printable
+from kschedctl.text.printable import printable, rewrite_fit_error
 
 MAX_LINES = 12
 

@@ -24,7 +24,7 @@ HTML_WIDGETS: dict[str, str] = {}
 """Kind of a document -> the function that returns the sections that only the HTML form has."""
 COMPACT_FORMS: dict[str, str] = {}
 """Kind of a document -> the function that folds nodes with the same answer together."""
-SUMMARY_PAGE = "render.summary_page:build_summary_page"
+SUMMARY_PAGE = "render.answers_page:build_summary_page"
 """The page of documents without a page of their own: those that only the library returns."""
 
 for _command in all_commands():
@@ -106,14 +106,13 @@ def _render_brief(document: Document, style: Style) -> str:
     return str(_import_function("render.brief:to_brief")(document, style))
 
 
-def _render_findings_with(reference: str) -> Callable[[Document, Style], str]:
+def _render_findings_as(format: str) -> Callable[[Document, Style], str]:
     def render(document: Document, style: Style) -> str:
         if not isinstance(document, WithFindings):
-            format = reference.partition(":")[0].rpartition(".")[2]
             raise UsageError(
                 f"-o {format} shows findings, and these are {kind_of(document)}", hint="-o json has everything"
             )
-        return str(_import_function(reference)(document.as_findings()))
+        return str(_import_function(f"render.ci_formats:to_{format}")(document.as_findings()))
 
     return render
 
@@ -140,13 +139,13 @@ RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
     "html": _render_html,
     "svg": _render_plots_as("svg"),
     "png": _render_plots_as("png"),
-    "csv": _render_document_with("render.csv_table:to_csv"),
-    "name": _render_document_with("render.names:render_pod_names"),
+    "csv": _render_document_with("render.main_table:to_csv"),
+    "name": _render_document_with("render.main_table:render_pod_names"),
     "jsonpath": _render_template_with("render.templates:render_jsonpath"),
     "custom-columns": _render_template_with("render.templates:render_custom_columns"),
-    "sarif": _render_findings_with("render.sarif:to_sarif"),
-    "junit": _render_findings_with("render.junit:to_junit"),
-    "github": _render_findings_with("render.github:to_github"),
+    "sarif": _render_findings_as("sarif"),
+    "junit": _render_findings_as("junit"),
+    "github": _render_findings_as("github"),
 }
 """Format of `-o` -> its renderer, which returns text, or bytes for a PNG."""
 for _command in all_commands():

@@ -23,14 +23,24 @@ from kschedctl.render.page import (
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.eviction_chain import EvictionChain, list_victims
 from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, Spread, UnplacedPods, Variation
+from kschedctl.reports.placements import (
+    NO_POOL,
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    PodCount,
+    PoolChange,
+    RetriedPods,
+    Spread,
+    UnplacedPods,
+    Variation,
+    list_victims,
+)
 from kschedctl.reports.plugin_answers import SearchedNodes, SearchStart
-from kschedctl.reports.pool_change import NO_POOL, PoolChange
 from kschedctl.reports.unknown import VERDICT, UnknownKind, describe_unread
-from kschedctl.text.counts import agreeing
-from kschedctl.text.fit_errors import rewrite_fit_error
+from kschedctl.text.counts import agreeing, counted, first_few, first_of
+from kschedctl.text.printable import rewrite_fit_error
 
 TIES_SHOWN = 3
 WIDE_WIDTH = 140
@@ -320,4 +330,28 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> P
         *build_bar_plot(
             "Requested cpu by pool, before and after", ("pool", "% of allocatable"), requested, len(requested)
         ),
+    )
+
+
+def build_still_pending(
+    still_pending: Mapping[str, str], rivals: Sequence[str], enough_nodes: int | None, style: Style
+) -> Page:
+    """Return the pods that stay pending, the pods that take their room, and how many nodes would be enough."""
+    if not still_pending:
+        return ()
+    by_message: dict[str, list[str]] = {}
+    for pod, message in still_pending.items():
+        by_message.setdefault(message, []).append(pod)
+    rows = [(first_of(pods), message) for message, pods in by_message.items()]
+    columns = (Column("pods"), Column("kube-scheduler"))
+    verb = "takes" if len(rivals) == 1 else "take"
+    parts = (
+        f"{counted(len(rivals), 'pod')} ahead in the queue {verb} their room: {first_few(rivals)}" if rivals else "",
+        f"{counted(enough_nodes, 'new node')} would be enough"
+        if enough_nodes is not None
+        else "what the autoscaler adds in its next loops does not place them",
+    )
+    return (
+        *build_table(rows, columns, lambda row: row, style, title="Pending all the same, once these nodes are there"),
+        paragraph(f"{'; '.join(filter(None, parts))}."),
     )

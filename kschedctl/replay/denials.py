@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import is_missing_namespace
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -24,13 +24,12 @@ from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import around_pods, written
+from kschedctl.api.validation import ValidationOptions, around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
-from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.api.workloads import identity
 from kschedctl.cluster import Cluster, describe, drop_nulls
 from kschedctl.errors import InputError
-from kschedctl.scheduler.configuration.validation_options import build_validation_options
+from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from kschedctl.api.api_object import ApiObject
+from kschedctl.api.objects import ApiObject
 from kschedctl.cluster import CLUSTER_SCOPED
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
 
 Operation = dict[str, Json]
 REPLACED_LISTS = {"topologySpreadConstraints", "ports"}

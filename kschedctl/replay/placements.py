@@ -13,10 +13,17 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import PODS
 from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.placements import EvictedPod, EvictionFate, Headroom, PodCount, RetriedPods, UnplacedPods
+from kschedctl.reports.placements import (
+    EvictedPod,
+    EvictionChain,
+    EvictionFate,
+    Headroom,
+    PodCount,
+    RetriedPods,
+    UnplacedPods,
+)
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.permit import WAITS_AT_PLUGIN, run_permit
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import SUCCESS, Code, PermitPlugin, offers
 from kschedctl.scheduler.queueing.scheduling_queue import BACKOFF
 from kschedctl.scheduler.queueing.scheduling_queue import UNSCHEDULABLE as UNSCHEDULABLE_PODS
@@ -190,7 +197,7 @@ def _report_eviction(
         by=pods.objects[eviction.preemptor].key,
         priority=pods.infos[pods.info[victim]].priority,
         workload=str(find_owner(pods.objects[victim])),
-        budgets=simulation.budgets.protecting(victim),
+        budgets=simulation.budgets.find_protecting(victim),
         fate="" if simulation.interrupted else fate,
         target=names[row] if row >= 0 and not simulation.interrupted else "",
         round=number,

@@ -9,9 +9,9 @@ from typing import Generic, TypeVar
 
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Context, Progress, Results, Task, Workers, run_all
-from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.document import RunReport
 from kschedctl.reports.placements import Spread
+from kschedctl.reports.report import Answers, ClusterAnswer
 
 Report = TypeVar("Report", bound=RunReport)
 

@@ -17,8 +17,8 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.replay.repeated_runs import spread_over_runs
 from kschedctl.reports.placements import Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.post_filter import run_post_filter
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -68,7 +68,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
     if pre_filter.status.rejected:
         return pre_filter.plugin not in liftable
     verdicts = (verdict.rejected for name, verdict in cycle.filter.verdicts.items() if name not in liftable)
-    return bool(np.logical_or.reduce([~selected_by_name(pre_filter, cycle.view), *verdicts]).all())
+    return bool(np.logical_or.reduce([~select_allowed_nodes(pre_filter, cycle.view), *verdicts]).all())
 
 
 def combine_always_unplaced(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:

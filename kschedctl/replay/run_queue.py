@@ -10,8 +10,8 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay import queue_run_report as reports
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queue_run.queue_run import CycleRecord, GroupRecord, QueueReplay

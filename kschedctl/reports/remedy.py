@@ -6,9 +6,8 @@ from collections.abc import Iterable
 
 from kschedctl.api.json_values import JsonDict
 from kschedctl.reports.document import Document
-from kschedctl.reports.eviction_chain import EvictionChain
-from kschedctl.reports.fix_costs import CostKind, FixCost, list_clauses
-from kschedctl.reports.summary import ShortFix
+from kschedctl.reports.placements import EvictionChain
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, list_clauses
 from kschedctl.text.counts import counted, first_few
 
 TEAMS = {"author": "app", "operator": "platform"}

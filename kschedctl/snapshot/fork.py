@@ -13,17 +13,15 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import NO_ROW, Amounts, Bools, Counts, Position, Row, Rows
 from kschedctl.api.objects import Node, Pod
 from kschedctl.cluster import Cluster
-from kschedctl.snapshot.arrivals import Arrivals
-from kschedctl.snapshot.closed_nodes import ClosedNodes
+from kschedctl.snapshot.changed_nodes import ClosedNodes
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.gang_history import GangHistory
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import Domains
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods_by_node import PodsByNode
 from kschedctl.snapshot.snapshot import Settings, Snapshot
 from kschedctl.snapshot.tallies import Tally
-from kschedctl.snapshot.trail import Trail
+from kschedctl.snapshot.trail import Arrivals, PodsByNode, Trail
 
 MAX_TALLIES, MAX_MEMOS = 1024, 4096
 Memo: TypeAlias = dict[Hashable, Any]

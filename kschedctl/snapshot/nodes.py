@@ -1,4 +1,4 @@
-"""The nodes of a snapshot as columns, with one row per node in the scheduler's own order."""
+"""The nodes of a snapshot as columns, one row per node in the scheduler's order, and masks of nodes that pods allow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Ints, Row, Rows
-from kschedctl.api.objects import Node, Taint
+from kschedctl.api.node_selector import CompiledNodeSelector, RequiredNodeAffinity
+from kschedctl.api.objects import Node, Taint, Toleration
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 
 T = TypeVar("T")
 V = TypeVar("V", bound=np.generic)
@@ -241,3 +243,28 @@ def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...
     known: dict[tuple[T, ...], int] = {}
     codes = [known.setdefault(value, len(known)) for value in values]
     return list(known), np.array(codes, np.int32)
+
+
+def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
+    """Return the nodes that a node selector matches. Raises NodeSelectorError."""
+    return nodes.evaluate(selector.match, selector.keys, selector.names).astype(np.bool_)
+
+
+def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
+    """Return the nodes that a pod's nodeSelector and required terms match; invalid terms match none."""
+    return nodes.evaluate(required.allows, required.keys, required.names).astype(np.bool_)
+
+
+def find_untolerated_taints(
+    nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
+) -> tuple[list[Taint | None], Ints]:
+    """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
+    taint_sets, taint_set = nodes.taint_sets
+    own = tuple(tolerations)
+    return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set
+
+
+def find_tolerated(nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False) -> Bools:
+    """Return the nodes whose NoSchedule and NoExecute taints are all tolerated."""
+    against, taint_set = find_untolerated_taints(nodes, tolerations, comparison_operators)
+    return np.array([taint is None for taint in against], np.bool_)[taint_set]

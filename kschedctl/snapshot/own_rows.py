@@ -6,8 +6,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NoReturn, TypeVar
 
 from kschedctl.api.arrays import Amounts, Counts, Rows
+from kschedctl.snapshot.changed_nodes import NodeSubset
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.pod_info import PodInfo
 
 V = TypeVar("V")

@@ -16,9 +16,8 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.pod_table import PodTable
-from kschedctl.snapshot.interning import intern_pods
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
-from kschedctl.snapshot.pod_infos import PodInfos
+from kschedctl.snapshot.pod_infos import PodInfos, intern_pods
 
 FEW_INFOS = 64
 GroupKey = tuple[str, str]

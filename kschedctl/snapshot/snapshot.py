@@ -13,20 +13,24 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.arrays import Amounts, Bools, Ints, Row, Rows
-from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME, default_node, default_pod
+from kschedctl.api.defaults import (
+    DEFAULT_SCHEDULER_NAME,
+    default_node,
+    default_pod,
+    merge_affinity_label_keys,
+    merge_spread_label_keys,
+)
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.priority import resolve_priority
 from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.snapshot.changed_nodes import ChangedNodes
+from kschedctl.snapshot.changed_nodes import ChangedNodes, NodeSubset
 from kschedctl.snapshot.demands import Demands
 from kschedctl.snapshot.indexes import Indexes
 from kschedctl.snapshot.node_order import interleave_zones
-from kschedctl.snapshot.node_subset import NodeSubset
 from kschedctl.snapshot.nodes import AllNodes, NodeColumns
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import PodColumns

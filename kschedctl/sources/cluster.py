@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Self
 
 from kschedctl import cluster
+from kschedctl.api.component_flags import AS_BY_DEFAULT
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.text.version import VERSION
 
 WRITTEN_BY = f"kschedctl {VERSION}"

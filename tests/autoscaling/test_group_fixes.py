@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes

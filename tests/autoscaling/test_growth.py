@@ -9,7 +9,7 @@ import pytest
 
 import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.pending_pods import add_growth
 from kschedctl.fixes.new_node import autoscaler_of, simulate_node_growth
 from kschedctl.reports.new_node import NodeGrowth

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.new_node_page import build_new_node_section
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.fixes.new_node import explain_new_node

@@ -18,8 +18,8 @@ from typing import Any
 from peak_memory import mebibytes
 
 from kschedctl.cluster import Cluster, convert
+from kschedctl.commands.audit import REQUIRED_INPUTS, SECTIONS
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.sections import REQUIRED_INPUTS, SECTIONS
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import Cluster as Read
 

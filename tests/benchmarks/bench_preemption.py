@@ -28,7 +28,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 

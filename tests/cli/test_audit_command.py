@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 PENDING = ("audit", "--section", "pending", "-f")
 UNSERVED = pod("lost", schedulerName="volcano")

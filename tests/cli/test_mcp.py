@@ -25,7 +25,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.cli.options import Source
 from kschedctl.commands.mcp.command import ServedCluster
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.reports.summary import MOST_BYTES, Summary
 from kschedctl.sources.cluster import Cluster
 

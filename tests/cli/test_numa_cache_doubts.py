@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
 
 Json = dict[str, Any]
 CONFIGURATION = """
@@ -25,7 +25,7 @@ def published(about: str) -> Json:
     """Of node w1, about the pod of that name."""
     attributes = {
         "topologyManagerPolicy": "single-numa-node",
-        "nodeTopologyPodsFingerprint": fingerprint([("default", about)]),
+        "nodeTopologyPodsFingerprint": compute_fingerprint([("default", about)]),
     }
     resources = [{"name": "cpu", "available": "4"}, {"name": "memory", "available": "8Gi"}]
     return {

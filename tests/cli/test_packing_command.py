@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
 def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:

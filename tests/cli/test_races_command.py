@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 FEW = ("races", "--nodes", "20", "--rate", "5", "--pods-per-node", "4", "--duration", "2m")
 

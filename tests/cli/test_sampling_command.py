@@ -11,7 +11,7 @@ from conftest import Run, Write, node, pod
 
 from kschedctl.commands.audit.sampling.page import build_sampling_page
 from kschedctl.commands.audit.sampling.report import SamplingCosts
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Plot
 

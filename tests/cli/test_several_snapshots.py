@@ -12,7 +12,7 @@ import pytest
 from conftest import Run, Write
 from test_what_if_commands import deployment, node, running
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 

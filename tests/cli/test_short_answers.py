@@ -9,7 +9,7 @@ import pytest
 from conftest import Run
 
 from kschedctl.commands.explain.report import Cause, Explanation, NodeGroup, Refusal
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.summary import MOST_BYTES, Summary
 

@@ -9,7 +9,7 @@ import jsonschema
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.commands.simulate.following_report import FollowedRollout
 
 

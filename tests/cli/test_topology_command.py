@@ -10,7 +10,7 @@ import pytest
 from conftest import Run, Write, node, pod
 
 from kschedctl.commands.audit.report import AnySection
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 
 ZONE = "topology.kubernetes.io/zone"
 Json = dict[str, Any]

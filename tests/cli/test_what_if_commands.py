@@ -15,7 +15,7 @@ import yaml
 from conftest import Run, Write
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.commands.simulate import simulate
 from kschedctl.replay.parallel import Progress
 

@@ -90,9 +90,9 @@ def test_a_command_asks_functions_of_the_library(file: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "found"),
     [
-        ("from kschedctl.commands.wakes.many import wake_ups_of_pods", ["wake_ups_of_pods"]),
+        ("from kschedctl.commands.wakes.many import find_wake_ups_of_pods", ["find_wake_ups_of_pods"]),
         ("from kschedctl.commands import capacity as library\nlibrary.run_trial()", []),
-        ("from kschedctl.commands.simulate.following import rollout\nrollout.follow_rollout()", ["follow_rollout"]),
+        ("from kschedctl.commands.audit.races import compare\ncompare.compare_expiries()", ["compare_expiries"]),
         ("from kschedctl.commands.simulate import simulate", []),
         ("from kschedctl.commands.explain.cycle_report import explain_pod", ["explain_pod"]),
     ],

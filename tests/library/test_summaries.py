@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import MOST_BYTES, Summary
 

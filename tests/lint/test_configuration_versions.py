@@ -18,7 +18,7 @@ from kschedctl.errors import ConfigurationError
 from kschedctl.lint.objects.subject import Subject, format_path
 from kschedctl.lint.scheduler_configuration.checks import check_configuration
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.configuration.other_versions import iter_version_mismatches
+from kschedctl.scheduler.configuration.validation import iter_version_mismatches
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 META = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -12,8 +12,7 @@ from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 from reports import HOSTILE, HOSTILE_PENDING, HOSTILE_REPORT, HOSTILE_ROOM, PENDING, SCHEDULABLE, UNSCHEDULABLE
 
-from kschedctl.commands.audit.creation.report import CreationSection
-from kschedctl.commands.audit.report import Audit
+from kschedctl.commands.audit.report import Audit, CreationSection
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.commands.simulate.report import SimulationReport

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from kschedctl.cli.option_groups.drawn import Drawn
+from kschedctl.cli.output_options import Drawn
 from kschedctl.commands.failures.page import build_page
 from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jsonschema
 import pytest
 
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
 @pytest.mark.parametrize("kind", DOCUMENTS)

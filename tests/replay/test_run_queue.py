@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.replay.queue_run_report import QueueRun
 
 Json = dict[str, Any]

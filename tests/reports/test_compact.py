@@ -12,7 +12,7 @@ import kschedctl
 from kschedctl.commands.explain import one_pod as of_one_pod
 from kschedctl.commands.explain.compact import to_compact
 from kschedctl.commands.explain.one_pod import combine_explanations
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.render.data import to_json
 
 Json = dict[str, Any]

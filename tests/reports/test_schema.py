@@ -6,7 +6,7 @@ import jsonschema
 import pytest
 
 import kschedctl
-from kschedctl.commands.schema.schemas import DOCUMENTS, build_schema
+from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 NODE = {
     "kind": "Node",

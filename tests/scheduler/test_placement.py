@@ -23,7 +23,7 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation import alike_pods, grouped_ranking
 from kschedctl.scheduler.simulation.placement import Placements
 from kschedctl.snapshot import tallies
-from kschedctl.snapshot.closed_nodes import ClosedNodes
+from kschedctl.snapshot.changed_nodes import ClosedNodes
 from kschedctl.snapshot.pod_info import PodInfo
 
 RECORDINGS = Path(__file__).parents[1] / "recordings" / "placed.jsonl.xz"

@@ -9,7 +9,7 @@ import pytest
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.extenders.whole_nodes import ScoredNodes
+from kschedctl.scheduler.engine.scoring import ScoredNodes
 from kschedctl.snapshot.fork import Fork
 
 

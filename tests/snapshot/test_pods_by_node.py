@@ -10,7 +10,7 @@ import kschedctl
 from kschedctl.api.arrays import Position, Row
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods_by_node import MAX_SCANS
+from kschedctl.snapshot.trail import MAX_SCANS
 
 
 def naive(view: Fork, row: int) -> list[int]:

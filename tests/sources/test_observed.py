@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kschedctl.api.events import count_occurrences, first_seen, get_reporter, last_seen, parse_assignment
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import count_occurrences, first_seen, get_reporter, last_seen, parse_assignment
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.sources.anonymize.cluster import anonymize_cluster

@@ -18,8 +18,7 @@ from kschedctl.api.field_errors import (
     not_supported,
     required,
 )
-from kschedctl.api.validation import names
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions, names
 from kschedctl.api.validation.resources import validate_container_resources
 from kschedctl.api.validation.written import Container, PodSpec, Port, VolumeMount
 

@@ -8,8 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import default_pod, merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.field_errors import (
     Path,
     TypedString,
@@ -22,15 +21,16 @@ from kschedctl.api.field_errors import (
 )
 from kschedctl.api.priority import POLICIES
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import names
+from kschedctl.api.validation import ValidationOptions, names
 from kschedctl.api.validation.containers import validate_containers, validate_host_network_ports, validate_images
-from kschedctl.api.validation.metadata import validate_annotation_keys, validate_object_meta
-from kschedctl.api.validation.node_affinity import validate_node_affinity
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pod_affinity import validate_pod_affinity
+from kschedctl.api.validation.names import validate_annotation_keys, validate_object_meta
+from kschedctl.api.validation.placement import (
+    validate_node_affinity,
+    validate_pod_affinity,
+    validate_spread_constraints,
+    validate_tolerations,
+)
 from kschedctl.api.validation.resources import validate_overhead, validate_pod_resources
-from kschedctl.api.validation.spread import validate_spread_constraints
-from kschedctl.api.validation.tolerations import validate_tolerations
 from kschedctl.api.validation.volumes import validate_volumes
 from kschedctl.api.validation.written import Pod, PodSpec, Template
 

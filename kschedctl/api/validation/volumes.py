@@ -22,9 +22,8 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import PersistentVolumeClaimSpec
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
-from kschedctl.api.validation import names
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation import ValidationOptions, names
+from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.written import Volume
 
 SOURCES = (

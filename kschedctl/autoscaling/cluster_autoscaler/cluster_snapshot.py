@@ -1,7 +1,8 @@
-"""The cluster as the autoscaler simulates it, to which nodes and pods are added and from which they are removed.
+"""The cluster as the autoscaler simulates it: nodes and pods are added and removed, and pods are placed one by one.
 
-Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). Pods are placed by the filters of the
-scheduler's default profile. Nothing is scored, preempted or reserved, and nominations do not count.
+Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go, simulator/scheduling/hinting_simulator.go and
+similar_pods.go (1.36). Pods are placed by the filters of the scheduler's default profile. Nothing is scored, preempted
+or reserved, and nominations do not count.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
-from kschedctl.api.objects import Node
+from kschedctl.api.objects import Node, Pod
 from kschedctl.api.workloads import made_again
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -163,7 +165,7 @@ class ClusterSnapshot:
             return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), ())
         if filtered.first[view_row] < 0:
             return None
-        plugin, status = filtered.first_fail(view_row)
+        plugin, status = filtered.find_first_rejection(view_row)
         return FilterRejection(plugin, status.reasons)
 
     def describe_rejection(self, position: Position, row: Row) -> str | None:
@@ -206,7 +208,7 @@ class ClusterSnapshot:
         if filtered is None or not self.order:
             return None
         view, rows = self._current_view()
-        feasible = filtered.passing & selected_by_name(pre_filter, view) & ~view.nodes.unschedulable
+        feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
         order = self._rows
         fits = feasible[rows[order]]
         if acceptable is not None:
@@ -278,3 +280,68 @@ class ClusterSnapshot:
 
 
 __all__ = ["ClusterSnapshot", "FilterRejection", "PluginError"]
+
+
+MAX_REMEMBERED = 10
+Hints = dict[str, Row]
+"""Pod -> the row where it was placed last."""
+
+
+def place_pods(
+    snapshot: ClusterSnapshot,
+    pods: Sequence[tuple[Pod, Position]],
+    acceptable: Bools | None = None,
+    hints: Hints | None = None,
+    *,
+    all_or_none: bool = False,
+) -> dict[str, Row]:
+    """Place pods one after the other, and return the row of each pod that was placed.
+
+    ``acceptable`` restricts the nodes, (M,). With ``all_or_none``, the first pod that does not fit ends the placement.
+    """
+    unplaceable = _UnplaceablePods()
+    placed: dict[str, Row] = {}
+    for pod, position in pods:
+        row = _place_by_hint(snapshot, pod, position, acceptable, hints)
+        if row is None and not unplaceable.contains_similar(pod):
+            row = snapshot.place_anywhere(position, acceptable)
+            if row is None:
+                unplaceable.add(pod)
+        if row is not None:
+            placed[pod.key] = row
+            if hints is not None:
+                hints[pod.key] = row
+        elif all_or_none:
+            break
+    return placed
+
+
+def _place_by_hint(
+    snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
+) -> Row | None:
+    """Put a pod on the node where it was placed last, and return the row. Return None if that is not possible."""
+    row = hints.get(pod.key) if hints else None
+    if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
+        return None
+    return row if snapshot.place(position, row) is None else None
+
+
+class _UnplaceablePods:
+    """Pods that fit nowhere, with a limited number of different pods per controller."""
+
+    def __init__(self) -> None:
+        self._by_controller: dict[str, list[bytes]] = {}
+
+    def contains_similar(self, pod: Pod) -> bool:
+        """Return whether a similar pod of the same controller fits nowhere."""
+        controller = get_controller(pod)
+        return controller is not None and compute_similarity_key(pod) in self._by_controller.get(controller.uid, ())
+
+    def add(self, pod: Pod) -> None:
+        """Remember a pod that fits nowhere, up to MAX_REMEMBERED per controller."""
+        controller = get_controller(pod)
+        if controller is None or is_daemon_set_pod(pod):
+            return
+        similarities = self._by_controller.setdefault(controller.uid, [])
+        if len(similarities) < MAX_REMEMBERED:
+            similarities.append(compute_similarity_key(pod))

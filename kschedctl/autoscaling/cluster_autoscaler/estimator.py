@@ -1,11 +1,13 @@
-"""Estimates how many nodes of a group the waiting pods need, by first-fit packing.
+"""Estimates of how many nodes of a group the waiting pods need, by first-fit packing of equivalent pods.
 
-Upstream: estimator/binpacking_estimator.go, decreasing_pod_orderer.go and threshold_based_estimation_limiter.go (1.36).
+Upstream: estimator/binpacking_estimator.go, decreasing_pod_orderer.go and threshold_based_estimation_limiter.go,
+core/scaleup/equivalence/groups.go (1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,7 +16,7 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, FilterRejection
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.autoscaling.cluster_autoscaler.templates import copy_with_suffix
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -141,3 +143,43 @@ def _is_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
     """Return whether a spread constraint over hostnames caused the rejection."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REJECTION in refusal.reasons
+
+
+MAX_GROUPS_PER_CONTROLLER = 10
+
+
+@dataclass(eq=False)
+class EquivalenceGroup:
+    """Similar pods of one controller."""
+
+    pods: list[Pod]
+    rejections: dict[str, FilterRejection] = field(default_factory=dict)
+    """Node group -> why its new node would reject such a pod."""
+    accepting_groups: list[str] = field(default_factory=list)
+    """Node groups whose new node would accept such a pod."""
+
+    @property
+    def first(self) -> Pod:
+        return self.pods[0]
+
+
+def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
+    """Group similar pods of each controller, in the order of the first pod of each group.
+
+    Beyond MAX_GROUPS_PER_CONTROLLER, each further pod that is different forms a group by itself.
+    """
+    groups: list[EquivalenceGroup] = []
+    by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}
+    for pod in pods:
+        controller = get_controller(pod)
+        if controller is None or is_daemon_set_pod(pod):
+            groups.append(EquivalenceGroup([pod]))
+            continue
+        controller_groups, similarity = by_controller.setdefault(controller.uid, {}), compute_similarity_key(pod)
+        if similarity in controller_groups:
+            controller_groups[similarity].pods.append(pod)
+            continue
+        groups.append(EquivalenceGroup([pod]))
+        if len(controller_groups) < MAX_GROUPS_PER_CONTROLLER:
+            controller_groups[similarity] = groups[-1]
+    return groups

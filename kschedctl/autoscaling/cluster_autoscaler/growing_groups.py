@@ -13,7 +13,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_o
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_loop, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 
 READY = "Ready"

@@ -13,11 +13,9 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.health import ClusterHealth
-from kschedctl.autoscaling.cluster_autoscaler.nodes import is_ready_and_schedulable, process_node
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, place_pods
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ClusterHealth, is_ready_and_schedulable, process_node
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, NodeGroupList
-from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     CountedPod,
     PodLists,

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
+from kschedctl.api.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
@@ -20,10 +20,10 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
 from kschedctl.autoscaling.growth import mark_unschedulable
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
+from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
-from kschedctl.reports.scale_up import ScaleUp
 
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"

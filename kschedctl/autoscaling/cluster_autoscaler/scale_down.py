@@ -16,20 +16,24 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.alone import SingleRemovals
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
-from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, build_drain_plan
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, RemovalSimulator, mask_rows, report_blocking_pod
+from kschedctl.autoscaling.cluster_autoscaler.removal import (
+    Removal,
+    RemovalSimulator,
+    SingleRemovals,
+    mask_rows,
+    report_blocking_pod,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
 from kschedctl.autoscaling.durations import parse_go_duration
-from kschedctl.autoscaling.progress import Begin, ignore_progress
+from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_down import (
+from kschedctl.reports.cluster_autoscaler import (
     AloneRemoval,
     NodeRemoval,
     RemovedNodes,

@@ -15,8 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
+from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimator, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
@@ -29,9 +28,9 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     build_comparison,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
-from kschedctl.autoscaling.progress import Begin, ignore_progress, iter_with_progress
+from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_up import (
+from kschedctl.reports.cluster_autoscaler import (
     AutoscalerEvent,
     ExpansionOption,
     GroupIncrease,

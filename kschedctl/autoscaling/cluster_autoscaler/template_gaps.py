@@ -16,7 +16,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, SelectorRequirement
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
-from kschedctl.reports.scale_up import TemplateGap
+from kschedctl.reports.cluster_autoscaler import TemplateGap
 from kschedctl.snapshot.node_order import ZONE
 
 MOST_REPLAYED = 10

@@ -13,7 +13,7 @@ from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.drainability import is_long_terminating
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror
-from kschedctl.reports.scale_down import Utilization
+from kschedctl.reports.cluster_autoscaler import Utilization
 
 Requested = Mapping[str, int]
 """Requested amounts by resource in millicores, bytes or units."""

@@ -1,11 +1,12 @@
-"""NodeClaims that a scheduling run builds up, narrowing their instance types pod by pod.
+"""NodeClaims that a scheduling run builds up pod by pod, and the capacity reservations that they hold.
 
-Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: nodeclaim.go and reservationmanager.go in pkg/controllers/provisioning/scheduling (sigs.k8s.io/karpenter
+v1.14.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,12 +19,11 @@ from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.go_order import go_sort_order
-from kschedctl.autoscaling.karpenter.host_ports import Port
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
 from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, filter_groups_by_ports
-from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.pod_data import PodData, Port
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.reservations import Reservations
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.topology import RunTopology, TopologyRefusal
 
@@ -237,3 +237,35 @@ def _find_smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
     if not left:
         return right
     return {name: min(amount, right[name]) for name, amount in left.items() if name in right}
+
+
+class Reservations:
+    """The remaining capacity of each reservation during a run, and the reservations that each host holds."""
+
+    def __init__(self, capacities: Mapping[str, int]) -> None:
+        self.remaining = dict(capacities)
+        self.held: dict[str, set[str]] = {}
+
+    def can_reserve(self, host: str, reservation: str) -> bool:
+        """Return whether the host already holds the reservation or the reservation has capacity left."""
+        return reservation in self.held.get(host, ()) or self.remaining[reservation] > 0
+
+    def set_held(self, host: str, reservations: Iterable[str]) -> None:
+        """Make the host hold exactly these reservations, and adjust their remaining capacity."""
+        requested, previous = set(reservations), self.held.get(host, set())
+        for reservation in requested - previous:
+            self.remaining[reservation] -= 1
+        for reservation in previous - requested:
+            self.remaining[reservation] += 1
+        self.held[host] = requested
+
+
+def compute_reservation_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
+    """Return the capacity of each reservation. If its offerings differ, the smallest capacity counts."""
+    capacities: dict[str, int] = {}
+    for instance_type in types:
+        for offering in instance_type.offerings:
+            if offering.capacity_type == RESERVED:
+                smallest = capacities.get(offering.reservation, offering.reservation_capacity)
+                capacities[offering.reservation] = min(smallest, offering.reservation_capacity)
+    return capacities

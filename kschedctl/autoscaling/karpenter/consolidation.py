@@ -15,17 +15,17 @@ from kschedctl.api.arrays import Bools
 from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
 from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from kschedctl.autoscaling.karpenter.launch import to_node_claim, truncate_instance_types
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.pods import is_active, is_drainable, is_provisionable, is_reschedulable
+from kschedctl.autoscaling.karpenter.preferences import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
-from kschedctl.autoscaling.karpenter.soft_constraints import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.disruption import DisruptionCommand
+from kschedctl.reports.karpenter import DisruptionCommand
 
 MIN_SPOT_TYPES = 15
 MOST_ERRORS = 5

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMet
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
-from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
+from kschedctl.autoscaling.karpenter.pod_data import Port, get_host_ports
 from kschedctl.autoscaling.karpenter.preferences import (
     remove_required_node_affinity_term,
     tolerate_prefer_no_schedule_taints,

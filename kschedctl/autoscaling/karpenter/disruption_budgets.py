@@ -1,19 +1,20 @@
-"""Disruption budgets of NodePools, which limit how many nodes may be disrupted now.
+"""Disruption budgets of NodePools and their cron schedules, which limit how many nodes may be disrupted now.
 
-Upstream: GetAllowedDisruptionsByReason in pkg/apis/v1/nodepool.go, BuildDisruptionBudgetMapping in
-pkg/controllers/disruption/helpers.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: GetAllowedDisruptionsByReason and Budget.IsActive in pkg/apis/v1/nodepool.go (which parses schedules with
+robfig/cron), BuildDisruptionBudgetMapping in pkg/controllers/disruption/helpers.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 from kschedctl.api.karpenter import DisruptionBudget, NodePool
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.autoscaling.karpenter.candidates import has_true_condition
 from kschedctl.autoscaling.karpenter.events import EventLog
-from kschedctl.autoscaling.karpenter.schedules import is_schedule_active
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.state_nodes import INSTANCE_TERMINATING, StateNode
 from kschedctl.errors import InputError
@@ -84,3 +85,77 @@ def _is_ready(state: StateNode) -> bool:
     """Return whether the node's Ready condition is True."""
     conditions = state.node.status.conditions if state.node else ()
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
+
+
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+_ANY = ("*", "?")
+
+
+def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
+    """Return whether a cron schedule was due in the ``nanoseconds`` before ``now`` (microseconds). Raises
+    InputError.
+    """
+    fields = MACROS.get(schedule, schedule).split()
+    if len(fields) != len(_FIELDS):
+        raise InputError(f'"{schedule[:60]}" is no cron expression', hint="want five fields, such as 0 9 * * mon-fri")
+    sets = [_parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
+    moment = datetime.fromtimestamp(now // 1_000_000, UTC)
+    begin = moment - timedelta(microseconds=nanoseconds // 1000)
+    at = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    while at <= moment:
+        if not _matches_day(at, fields, sets):
+            at = at.replace(hour=0, minute=0) + timedelta(days=1)
+        elif at.hour not in sets[1]:
+            at = at.replace(minute=0) + timedelta(hours=1)
+        elif at.minute in sets[0]:
+            return True
+        else:
+            at += timedelta(minutes=1)
+    return False
+
+
+def _matches_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
+    """Return whether month and day match. If both day fields are restricted, one match is enough."""
+    by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
+    needs_both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
+    return at.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
+
+
+def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:
+    """Parse the values that a cron field allows. Raises InputError."""
+    values: set[int] = set()
+    for part in text.split(","):
+        span, _, step = part.partition("/")
+        first, dash, last = span.partition("-")
+        if span in _ANY:
+            begin, end = low, high
+        else:
+            begin = _parse_number(first, low, names)
+            end = _parse_number(last, low, names) if dash else (high if step else begin)
+        increment = 1
+        if step:
+            increment = int(step) if step.isdigit() else 0
+        if not increment or begin < low or end > high or begin > end:
+            raise InputError(f'"{part[:40]}" is no part of a cron expression')
+        values.update(range(begin, end + 1, increment))
+    return frozenset(values)
+
+
+def _parse_number(text: str, low: int, names: Sequence[str]) -> int:
+    """Parse a number or name in a cron field. Raises InputError."""
+    if text.lower() in names:
+        return names.index(text.lower()) + low
+    if not text.isdigit() or len(text) > 4:
+        raise InputError(f'"{text[:40]}" is no part of a cron expression')
+    return int(text)

@@ -13,7 +13,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.pods import parse_protection_duration
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
-from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.reports.karpenter import KarpenterEvent
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 

@@ -22,7 +22,7 @@ from kschedctl.autoscaling.karpenter.labels import (
 )
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
-from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
+from kschedctl.reports.karpenter import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:

@@ -1,24 +1,24 @@
-"""Karpenter's answer for one pod: the verdict of each pool, and existing nodes with room."""
+"""Karpenter's answer for one pod: each pool's verdict, nodes with room, and differences from kube-scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
-from kschedctl.autoscaling.karpenter.differences import iter_differences
-from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.api.tolerations import is_tolerated
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
+from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
-from kschedctl.autoscaling.karpenter.rejections import find_rejection
+from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_no_types, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
@@ -113,3 +113,50 @@ def _is_karpenter_event(event: Event) -> bool:
 def _split_message(message: str) -> frozenset[str]:
     """Split a failure message into its parts, whose order does not matter."""
     return frozenset(message.removeprefix(FAILED).split("; "))
+
+
+def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+    """Yield the differences that affect this pod, in the order in which Karpenter relaxes preferences."""
+    if node := pod.status.nominated_node_name:
+        yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
+    terms = len(get_required_terms(pod))
+    if terms > 1:
+        yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
+    if preferences := list(_iter_preferences(pod)):
+        listed = ", ".join(preferences)
+        if setting.options.ignores_preferences:
+            yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
+        else:
+            yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
+    if taints := sorted(_find_untolerated_soft_taints(setting, pod)):
+        yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
+    if any(constraint.min_domains is not None for constraint in pod.spec.topology_spread_constraints):
+        yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
+
+
+def _iter_preferences(pod: Pod) -> Iterator[str]:
+    """Yield a description of each kind of preference that the pod has."""
+    affinity = pod.spec.affinity
+    attracting = affinity and affinity.pod_affinity
+    if attracting and attracting.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod affinity"
+    repelling = affinity and affinity.pod_anti_affinity
+    if repelling and repelling.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod anti-affinity"
+    node_affinity = affinity and affinity.node_affinity
+    if node_affinity and (preferred := node_affinity.preferred_during_scheduling_ignored_during_execution):
+        heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
+        yield heaviest
+    if any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in pod.spec.topology_spread_constraints):
+        yield "ScheduleAnyway spread constraints"
+
+
+def _find_untolerated_soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
+    """Return the pools' PreferNoSchedule taints that the pod does not tolerate."""
+    taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
+    return {
+        str(taint)
+        for taint in taints
+        if taint.effect == "PreferNoSchedule"
+        and not is_tolerated(pod.spec.tolerations, taint, comparison_operators=True)
+    }

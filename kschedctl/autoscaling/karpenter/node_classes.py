@@ -11,9 +11,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from kschedctl.api.api_versions import group_of
-from kschedctl.api.karpenter import NodeClassReference, NodePool
+from kschedctl.api.karpenter import NodeClass, NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
-from kschedctl.api.node_classes import NodeClass
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import PODS
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType

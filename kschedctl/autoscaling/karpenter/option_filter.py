@@ -22,7 +22,7 @@ from kschedctl.autoscaling.karpenter.amounts import (
     sum_quantities,
 )
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.host_ports import Port, has_port_conflict
+from kschedctl.autoscaling.karpenter.pod_data import Port, has_port_conflict
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 

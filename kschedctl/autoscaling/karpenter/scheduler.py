@@ -16,8 +16,8 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.existing_nodes import RunNodes
 from kschedctl.autoscaling.karpenter.go_order import go_sort_order
-from kschedctl.autoscaling.karpenter.node_columns import RunNodes
 from kschedctl.autoscaling.karpenter.pod_data import PodData
 from kschedctl.autoscaling.karpenter.preferences import relax
 from kschedctl.autoscaling.karpenter.state_nodes import NODES

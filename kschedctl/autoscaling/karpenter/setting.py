@@ -15,20 +15,16 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
-from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
-from kschedctl.autoscaling.karpenter.claims import RunSettings
+from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, compute_reservation_capacity
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
-from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns, ExistingNode, RunNodes
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, get_class_reference
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
-from kschedctl.autoscaling.karpenter.pods import is_provisionable
-from kschedctl.autoscaling.karpenter.rejections import find_rejection
+from kschedctl.autoscaling.karpenter.pods import EvictionLimits, is_provisionable
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.reservations import Reservations, compute_reservation_capacity
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
 from kschedctl.autoscaling.karpenter.templates import (
@@ -40,9 +36,10 @@ from kschedctl.autoscaling.karpenter.templates import (
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.reports.karpenter import KarpenterEvent
 from kschedctl.text.counts import counted
 
 NO_POOLS = "no nodepools found"

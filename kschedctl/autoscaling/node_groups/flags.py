@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 
 GIB = 1 << 30
 RELEASE = 36

@@ -5,12 +5,42 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kschedctl.commands.audit.latency.verdicts import LatencyLimits
-from kschedctl.commands.audit.priorities.growth import PriorityLimits
 from kschedctl.commands.explain.waiting import ReplayedCluster, WaitingThresholds
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.catalogue import MetricsReading
+
+
+@dataclass(frozen=True)
+class PriorityLimits:
+    """How much a tier grows in the replay, and when pods starve."""
+
+    grow: int = 10
+    """The number of pods by which the tier grows, 0 for none."""
+    tier: str = ""
+    """The tier by PriorityClass or value, empty for the top tier of users."""
+    starving_seconds: float = 3600.0
+    """Pods that wait longer starve."""
+
+
+@dataclass(frozen=True)
+class LatencyLimits:
+    """Limits above which a figure is a finding, times in seconds."""
+
+    target: float = 0.1
+    """The target for the 99th percentile of attempts and of binding."""
+    sli: float = 5.0
+    """The service level objective for pods' start is 5 s, not counting the time that they wait for capacity."""
+    backlog: float = 30.0
+    """The time that attempts for all ready pods may take."""
+    waiting: int = 100
+    """Queues with fewer pods are never a finding."""
+    unschedulable_share: float = 0.1
+    """The share of all pods that may be unschedulable."""
+    assumed_share: float = 0.01
+    """The share of all pods that may be assumed and not bound yet."""
+    in_flight: int = 10_000
+    """The number of events that may be kept for pods in flight."""
 
 
 @dataclass(frozen=True)

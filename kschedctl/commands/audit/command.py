@@ -11,13 +11,11 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import ALL_KINDS, connect_to_cluster, load_cluster
+from kschedctl.commands.audit import REQUIRED_INPUTS, SECTIONS
 from kschedctl.commands.audit import audit as audit_cluster
 from kschedctl.commands.audit.audited_cluster import Thresholds
-from kschedctl.commands.audit.judging import DrawableFindingsOutput
-from kschedctl.commands.audit.latency.options import MetricsOptions
 from kschedctl.commands.audit.next_commands import build_next_commands
-from kschedctl.commands.audit.sections import REQUIRED_INPUTS, SECTIONS
-from kschedctl.commands.audit.times import AuditTimeOptions
+from kschedctl.commands.audit.options import AuditTimeOptions, DrawableFindingsOutput, MetricsOptions
 from kschedctl.errors import UsageError
 
 EXAMPLES = (

@@ -9,7 +9,7 @@ from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSecti
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, TypicalPods
 from kschedctl.commands.audit.placed.report import OvercommittedNode, PlacedSection
 from kschedctl.commands.audit.priorities.report import EvictedWorkload, PrioritiesSection, PriorityTier
-from kschedctl.commands.audit.queue.report import PodsInQueue, QueueSection
+from kschedctl.commands.audit.report import PodsInQueue, QueueSection
 from kschedctl.commands.audit.topology.report import (
     BrokenDomain,
     PlacedWorkload,
@@ -34,8 +34,7 @@ from kschedctl.render.plots.plot import build_bar_plot
 from kschedctl.render.sections import describe_message
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.placements import EvictionFate
-from kschedctl.reports.pool_change import NO_POOL
+from kschedctl.reports.placements import NO_POOL, EvictionFate
 from kschedctl.text.counts import agreeing, counted
 
 MAX_ROWS = 5

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from kschedctl.cli.next_commands import build_command, workload_arguments
 from kschedctl.cli.options import Source
-from kschedctl.commands.audit.creation.report import CreationSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
+from kschedctl.commands.audit.report import CreationSection
 from kschedctl.render.page import Commands
 from kschedctl.reports.findings import Finding
 from kschedctl.reports.section import Section

@@ -18,17 +18,15 @@ from kschedctl.commands.audit.latency.page import build_latency_evidence
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.pending.report import PendingSection, WaitingPods
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.queue.report import QueueSection
 from kschedctl.commands.audit.races.page import build_races_evidence
 from kschedctl.commands.audit.races.report import RacesSection
-from kschedctl.commands.audit.report import Audit
+from kschedctl.commands.audit.report import Audit, PendingSection, QueueSection, WaitingPods
 from kschedctl.commands.audit.sampling.page import build_sampling_evidence
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
-from kschedctl.commands.explain.waiting_report import LastWords
+from kschedctl.commands.explain.pending_report import LastWords
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,

@@ -1,39 +1,29 @@
-"""The report of an audit (kind Audit)."""
+"""The report of an audit (kind Audit), with its sections about pending pods, uncreated pods and the queue.
+
+The sections that have a folder have a report of their own there.
+"""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
-from kschedctl.commands.audit.creation.report import CreationSection
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.pending.report import PendingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.queue.report import QueueSection
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
+from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
+from kschedctl.commands.wakes.report import PodBetween, RejectorReport
+from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Findings
+from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.report import Report
 from kschedctl.reports.section import Section, collect_findings
 from kschedctl.reports.summary import ShortCause, Summary
-
-AnySection = (
-    PendingSection
-    | CreationSection
-    | QueueSection
-    | PlacedSection
-    | RacesSection
-    | LatencySection
-    | SamplingSection
-    | LeaderSection
-    | PrioritiesSection
-    | TopologySection
-    | PackingSection
-)
-"""The sections that an audit may have, told apart by `name`."""
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 
 
 class Audit(Report, frozen=True, kw_only=True):
@@ -87,3 +77,107 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return the findings of all sections for formats of other programs."""
         sections: tuple[Section, ...] = self.sections
         return collect_findings(sections, self.nodes + self.pods, self.tool_version)
+
+
+class PendingSection(Section, frozen=True, kw_only=True, tag="pending"):
+    """The section about pending pods, by cause."""
+
+    pods: int = 0
+    """The number of pods that wait."""
+    waiting: tuple[WaitingPods, ...] = ()
+    """The pods by cause, the gravest first."""
+    waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
+    """Workloads that are held back before kube-scheduler sees a pod."""
+
+
+class WaitingPods(Document, frozen=True, kw_only=True):
+    """Pods that wait for the same reason, the oldest first."""
+
+    cause: str
+    """One of stuck, error, unserved, gang, unschedulable, preemption, permit (feasible, and a Permit plugin delays
+    binding), backoff, gated, elsewhere (another scheduler is responsible), crowded (feasible, but not together with
+    the pods that are tried first) or turn (feasible and new).
+    """
+    reason: str
+    pods: tuple[str, ...]
+    workloads: tuple[str, ...] = ()
+    age: str = ""
+    """The age of the oldest pod, empty if unknown."""
+    example: str = ""
+    """One line about the first pod."""
+    last_said: LastWords | None = None
+    """What the scheduler last said about the first pod."""
+    gates: tuple[GateHolder, ...] = ()
+    """The gates of the first pod."""
+    victims: tuple[TerminatingVictim, ...] = ()
+    """Preempted pods that still terminate."""
+
+
+class GateHolder(Document, frozen=True, kw_only=True):
+    """A scheduling gate and the controller that is likely to remove it."""
+
+    gate: str
+    holder: str = ""
+    """The controller, empty if the gate's name does not tell."""
+    fix: str = ""
+    """How to see what the holder waits for, empty if unknown."""
+
+
+class CreationSection(Section, frozen=True, kw_only=True, tag="creation"):
+    """The section about pods that workloads want and that could not be created."""
+
+    workloads: tuple[NotCreated, ...] = ()
+    """The workloads that lack pods now, each with the API server's reasons."""
+
+
+class QueueSection(Section, frozen=True, kw_only=True, tag="queue"):
+    """The section about the scheduling queue."""
+
+    queued: tuple[PodsInQueue, ...] = ()
+    """All pending pods by queue."""
+    before: str = ""
+    """The earlier time that was compared with, empty if there is none."""
+    changes: int = 0
+    """The number of changes between the two times that the scheduler watches."""
+    unheard: int = 0
+    between: tuple[PodBetween, ...] = ()
+    """The pods that still wait although they fit now; `missed` if none of the changes woke them."""
+
+
+class PodsInQueue(Document, frozen=True, kw_only=True):
+    """Pods in the same queue that were rejected by the same plugins, the longest-waiting first."""
+
+    queue: str
+    """One of activeQ, backoffQ, unschedulable, permit (in no queue, waits before binding), gated, none (no known
+    scheduler is responsible) or unknown (feasible now and rejected before, and it is not known if anything woke it
+    since).
+    """
+    pods: tuple[str, ...]
+    refused_by: tuple[str, ...] = ()
+    since: str = ""
+    """The latest time at which the first pod can have entered the queue, empty if unknown."""
+    age: str = ""
+    """The age of `since`."""
+    attempts: int = 0
+    """The minimum number of attempts of the most tried pod, 0 if unknown."""
+    backs_off_until: str = ""
+    """The latest time at which the last of the pods is tried again, empty if unknown."""
+    headline: str = ""
+    wakes: tuple[RejectorReport, ...] = ()
+    """The changes that wake the pods, by rejecting plugin."""
+
+
+AnySection = (
+    PendingSection
+    | CreationSection
+    | QueueSection
+    | PlacedSection
+    | RacesSection
+    | LatencySection
+    | SamplingSection
+    | LeaderSection
+    | PrioritiesSection
+    | TopologySection
+    | PackingSection
+)
+"""The sections that an audit may have, told apart by `name`."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.pods import asking_for
+from kschedctl.cli.references import asking_for
 from kschedctl.cli.source import get_cluster_time, load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.watching import follow_cluster
@@ -41,7 +41,7 @@ def browse(*, source: Source, scope: Scope) -> int:
         raise UsageError("browse needs a terminal", hint="kschedctl explain -A prints the same")
     try:
         from kschedctl.commands.browse.app import Browser  # noqa: PLC0415 - extra "tui"
-        from kschedctl.commands.browse.following import LiveSessions  # noqa: PLC0415
+        from kschedctl.commands.browse.background import LiveSessions  # noqa: PLC0415
     except ImportError as error:
         raise UsageError(f"browse needs Textual: {error}", hint="pip install 'kschedctl[tui]'") from None
     if source.live:

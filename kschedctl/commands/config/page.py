@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
+from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration, EffectiveProfile
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph
 from kschedctl.render.tables import PLAIN, build_struct_table, build_table, number_columns, return_row
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.configuration import EffectiveConfiguration, EffectiveProfile
 
 
 def build_configuration_page(report: EffectiveConfiguration, style: Style) -> Page:

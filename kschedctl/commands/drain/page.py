@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import WORDS
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
@@ -19,6 +18,7 @@ from kschedctl.render.sections import (
     build_unplaced_section,
 )
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 
 

@@ -9,9 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod, EvictedPod, Headroom, MovedPod, PodCount, Spread, UnplacedPods
+from kschedctl.reports.placements import (
+    BlockedPod,
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    MovedPod,
+    PodCount,
+    Spread,
+    UnplacedPods,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.karpenter import shorten_error
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import counted, first_few, first_of
 
 

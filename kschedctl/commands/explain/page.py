@@ -29,7 +29,6 @@ from kschedctl.commands.explain.report import (
     Refusal,
 )
 from kschedctl.render.fixes import build_best_fix, build_fixes_section
-from kschedctl.render.not_created import iter_not_created_lines
 from kschedctl.render.page import (
     Block,
     Bullets,
@@ -54,7 +53,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts

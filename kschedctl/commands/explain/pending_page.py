@@ -7,7 +7,6 @@ from functools import partial
 
 from kschedctl.commands.explain.new_node_page import build_growth_section
 from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,
@@ -33,7 +32,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3

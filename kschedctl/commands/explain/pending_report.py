@@ -1,4 +1,4 @@
-"""All pending pods by what keeps them pending, as a document: apiVersion kschedctl.dev/v1, kind PendingPods."""
+"""The report on all pending pods, and structs about waiting pods that the audit shows as well."""
 
 from __future__ import annotations
 
@@ -149,3 +149,31 @@ class PendingPods(Report, frozen=True):
         ]
         elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]
+
+
+class TerminatingVictim(Document, frozen=True, kw_only=True):
+    """A pod that terminates to make room for another pod."""
+
+    pod: str
+    node: str
+    asked: str = ""
+    """When its deletion was requested; empty if unknown."""
+    due: str = ""
+    """When its grace period ends; empty if unknown."""
+    overdue: str = ""
+    """For how long it should have been gone; empty while it has time."""
+
+
+class LastWords(Document, frozen=True, kw_only=True):
+    """The scheduler's last message about a pod."""
+
+    message: str
+    at: str = ""
+    """The time of the message; for a condition, the time of the first rejection."""
+    age: str = ""
+    source: str = ""
+    """Where the message is from: an event, or the pod's condition."""
+    attempts: int = 0
+    """The number of known rejections, 0 if unknown. Events expire within the hour, and several may be merged into
+    one.
+    """

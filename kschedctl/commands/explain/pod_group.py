@@ -20,9 +20,8 @@ from kschedctl.commands.explain.pod_group_report import (
     PodGroupReport,
 )
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.scheduler.engine.pod_groups.crossing import find_crossing
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCycle
-from kschedctl.scheduler.engine.pod_groups.deadlock import find_deadlocked_gangs
+from kschedctl.scheduler.engine.pod_groups.deadlock import find_crossing, find_deadlocked_gangs
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
@@ -44,7 +43,7 @@ from kschedctl.scheduler.engine.pod_groups.state import (
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo

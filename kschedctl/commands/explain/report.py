@@ -34,7 +34,7 @@ from kschedctl.reports.unknown import (
     is_undecided,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import counted
 
 

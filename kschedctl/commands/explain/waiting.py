@@ -13,18 +13,16 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
+from kschedctl.api.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_reporter, last_seen
 from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_reporter, last_seen
-from kschedctl.api.times import parse_nanoseconds, subtract_seconds
+from kschedctl.api.times import format_age, parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.group_headline import describe_group_failure
-from kschedctl.commands.explain.headline import WAIT, find_shared_cause
+from kschedctl.commands.explain.headline import WAIT, describe_group_failure, find_shared_cause
+from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
-from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress

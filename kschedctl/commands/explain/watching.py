@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
+from kschedctl.cli.output_options import PICTURES, TEMPLATES
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
@@ -19,6 +18,7 @@ from kschedctl.cli.source import (
     log_cluster,
     with_admission_plugins,
 )
+from kschedctl.cli.streams import TERMINATED, leave_on_sigterm
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation

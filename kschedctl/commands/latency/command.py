@@ -6,9 +6,8 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.options import ContextOption, KubeconfigOption, Source, with_options
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands import latency as library
-from kschedctl.commands.audit.judging import DrawableFindingsOutput
-from kschedctl.commands.audit.latency.options import MetricsOptions
 from kschedctl.commands.audit.next_commands import build_next_commands
+from kschedctl.commands.audit.options import DrawableFindingsOutput, MetricsOptions
 
 EXAMPLES = (
     "kubectl get --raw $SCHEDULER/proxy/metrics | kschedctl latency --metrics -",

@@ -17,25 +17,30 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
-from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
-from kschedctl.cli.options import Color, Output, Source, parse_feature_gates, with_options
+from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
+from kschedctl.cli.options import Source, parse_feature_gates, with_options
+from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, build_context, build_report
 from kschedctl.commands.lint.described_cluster import DescribedCluster
-from kschedctl.commands.lint.filters import LintFilters
 from kschedctl.commands.lint.fixes import Linted, LintFixer
 from kschedctl.commands.lint.report import LintFixes
-from kschedctl.commands.lint.settings import Project, build_path_ignores, find_settings, read_baseline, read_settings
+from kschedctl.commands.lint.settings import (
+    LintFilters,
+    Project,
+    build_path_ignores,
+    find_settings,
+    read_baseline,
+    read_settings,
+)
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import choose_rules, find_problems, get_rule
+from kschedctl.lint.catalogue import build_rule_list, build_rule_report
+from kschedctl.lint.engine import LintSettings, choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting
 from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
-from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path

@@ -11,14 +11,17 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.commands.lint.report import FileFixes, LintFixes
+from kschedctl.errors import UsageError
 from kschedctl.lint.catalogue import INVALID
 from kschedctl.lint.framework.rule import Rule
 from kschedctl.lint.objects.subject import Problem, format_path
+from kschedctl.reports.document import Document
 from kschedctl.reports.findings import Finding, Findings
 from kschedctl.sources.documents.positions import LocatedObject, Text, parse_objects
 from kschedctl.sources.documents.yaml_edits import Correction, correct_text
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.repository import Repository
+from kschedctl.text.printable import printable
 
 HIDING_RULES = frozenset({INVALID.id, "api-refused", "api-unknown-field"})
 """Rules about objects that the API server rejects. Their findings can hide other findings of the object."""
@@ -168,3 +171,16 @@ def _build_diff(fixed: FixedText) -> str:
     name = fixed.text.file
     lines = difflib.unified_diff(before, after, f"a/{name}", f"b/{name}")
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def render_diff(document: Document) -> str:
+    """Render the diffs of all files, with control characters escaped. Raises UsageError for other documents."""
+    if not isinstance(document, LintFixes):
+        raise UsageError("a diff is of fixes: lint --diff")
+    return "".join(f"{_escape_line(line)}\n" for file in document.files for line in file.diff.split("\n")[:-1])
+
+
+def _escape_line(line: str) -> str:
+    """Escape control characters of a line, apart from tabs and the line ends of Windows."""
+    end = "\r" if line.endswith("\r") else ""
+    return "\t".join(map(printable, line.removesuffix("\r").split("\t"))) + end

@@ -1,18 +1,25 @@
-"""Finds and reads the lint settings of a project, and baselines."""
+"""The lint settings of a project, baselines, and the options that choose files, objects and severities."""
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+import typer
+
+from kschedctl.api.labels import parse_selector
 from kschedctl.errors import InputError
-from kschedctl.lint.engine import check_rules_exist
-from kschedctl.lint.findings.suppression import PathIgnores, parse_baseline
-from kschedctl.lint.settings import LintSettings, parse_settings
+from kschedctl.lint.engine import LintSettings, check_rules_exist, parse_settings
+from kschedctl.lint.findings.reporting import LintScope
+from kschedctl.lint.findings.suppression import PathIgnores, matches_path, parse_baseline
+from kschedctl.lint.framework.rule import Severity
 from kschedctl.sources.documents.documents import SMALL, load_documents
-from kschedctl.sources.documents.files import display_path, open_file
+from kschedctl.sources.documents.files import STDIN, display_path, open_file
 
 DOT_FILE, PYPROJECT = ".kschedctl.yaml", "pyproject.toml"
 TOML_TABLE = b"[tool.kschedctl"
@@ -88,3 +95,48 @@ def _read_small_file(file: str) -> bytes:
     if len(data) > SMALL:
         raise InputError(f"larger than {SMALL >> 20} MiB", where=display_path(file))
     return data
+
+
+@dataclass(frozen=True)
+class LintFilters:
+    """The files to read, and the objects and severities to report."""
+
+    severity: Annotated[
+        Severity | None,
+        typer.Option("--severity", metavar="error|warning|note", help="Lowest severity to report.  [default: note]"),
+    ] = None
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            "-n",
+            "--namespace",
+            metavar="NAME",
+            help="Report only of this namespace; manifests that name none go there.",
+        ),
+    ] = None
+    selector: Annotated[
+        str | None,
+        typer.Option("-l", "--selector", metavar="SELECTOR", help="Report only of objects, or pods, with such labels."),
+    ] = None
+    exclude: Annotated[
+        list[str],
+        typer.Option("--exclude", metavar="PATTERN", help="Do not read such files and folders. Repeatable."),
+    ] = field(default_factory=list)
+
+    @property
+    def scope(self) -> LintScope:
+        """Return the objects to report. Raises InputError for an invalid selector."""
+        return LintScope(self.namespace or "", parse_selector(self.selector) if self.selector else None)
+
+    def exclude_files(self, files: Iterable[str], project: Project) -> list[str]:
+        """Return the files that neither the options nor the settings exclude.
+
+        Patterns of options start at the current folder, those of settings at the settings file.
+        """
+        excluded = [(pattern, os.curdir) for pattern in self.exclude]
+        excluded += [(pattern, str(project.folder)) for pattern in project.settings.exclude]
+        return [
+            file
+            for file in files
+            if file == STDIN or not any(matches_path(file, pattern, base) for pattern, base in excluded)
+        ]

@@ -1,7 +1,7 @@
-"""``make-room``: which pods have to move so that these fit?
+"""The command `make-room`: which pods have to move so that these pods fit?
 
-Read ``plan``, then ``room`` (one plan per pod), ``search`` (the fewest moves), ``sets`` (sets of pods on one node) and
-``rehearsal`` (a plan replayed step by step). ``document`` builds the report.
+Read `plan`, then `room` (one plan per pod), `search` (the fewest moves), `sets` (sets of pods on one node) and
+`rehearsal` (a plan replayed step by step). `document` builds the report.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.make_room import plan as study
-from kschedctl.commands.make_room.asked import collect_waiting
+from kschedctl.commands.make_room.plan import collect_waiting
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare

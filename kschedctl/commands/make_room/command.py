@@ -8,11 +8,11 @@ import typer
 
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
-from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code

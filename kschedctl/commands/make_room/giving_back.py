@@ -12,9 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import ApiObject, Struct, object_key
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers

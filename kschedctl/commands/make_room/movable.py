@@ -17,7 +17,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
 from kschedctl.scheduler.engine.preemption.budgets import budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -102,7 +102,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return which PodInfos some budget selects, (T,)."""
     guarded = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        guarded |= simulation.budgets.selected(budget_key(budget))
+        guarded |= simulation.budgets.find_selected(budget_key(budget))
     return guarded
 
 
@@ -112,9 +112,9 @@ def _find_denied_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, 
     evictions = Evictions(simulation)
     for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
         position = Position(int(pods[place]))
-        if why := evictions.find_denial(position):
+        if evictions.find_denial(position):
             refused[place] = True
-            counts[SEVERAL_BUDGETS if why.startswith(MORE_THAN_ONE) else NO_DISRUPTION] += 1
+            counts[SEVERAL_BUDGETS if len(evictions.find_budgets(position)) > 1 else NO_DISRUPTION] += 1
     return refused
 
 

@@ -1,4 +1,4 @@
-"""The search for moves, alone or with workers."""
+"""The search for moves that make room for waiting pods, in this process or with workers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from threading import Lock
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.document import build_report
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
 from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -35,10 +40,10 @@ def make_room(
     Raises UsageError, InputError, and ClusterError if workers are lost.
     """
     shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
-    room = shared.made = _start(Scheduler(cluster, call_extender), shared)
+    room = shared.made = start_room_making(Scheduler(cluster, call_extender), shared)
     with open_worker_pool(judge_draft, shared, limit_workers(workers, call_extender)) as room.crew:
         room.done = progress.begin("Trying plans", 0)
-        return _finish(room)
+        return run_to_report(room)
 
 
 @dataclass(eq=False)
@@ -59,19 +64,49 @@ def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
     """Return whether a draft holds after the plans that were adopted."""
     with STATE_LOCK:
         if shared.made is None:
-            shared.made = _start(Scheduler(shared.cluster), shared)
+            shared.made = start_room_making(Scheduler(shared.cluster), shared)
         shared.made.adopt(task.taken[len(shared.made.adopted) :])
         return shared.made.accepts(task.draft)
 
 
-def _start(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
+def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
     return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
 
 
-def _finish(room: RoomMaking) -> MakeRoom:
+def run_to_report(room: RoomMaking) -> MakeRoom:
     try:
         room.make()
     except KeyboardInterrupt:
         room.interrupted = True
     return build_report(room)
+
+
+def collect_waiting(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
+    """Return the cluster including the target pods, and the keys of all pods to make room for.
+
+    Raises UsageError for targets of several clusters, and for a pod that has a node.
+    """
+    cluster, keys = targets[0].scheduler.cluster, dict[str, None]()
+    for target in targets:
+        pod = target.pod
+        if pod.spec.node_name:
+            raise UsageError(f"{pod.key} has a node already: {pod.spec.node_name}", hint="name a pod that waits")
+        if target.scheduler.cluster is not targets[0].scheduler.cluster:
+            raise UsageError("these pods come in different ways", hint="name one of them")
+        if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+            cluster = add_pods(cluster, [pod])
+        keys |= dict.fromkeys([pod.key, *(target.key for target in _find_companions(target, cluster))])
+    return cluster, list(keys)
+
+
+def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
+    """Return the other waiting pods of the target's group, or of the workload that it stands for."""
+    mine, groups = find_owner(target.pod), find_groups(target.pod)
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if pod.metadata.deletion_timestamp is None
+        and not pod.terminated
+        and ((target.note and find_owner(pod) == mine and mine.kind != "Pod") or groups & find_groups(pod))
+    ]

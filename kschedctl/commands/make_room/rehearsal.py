@@ -2,8 +2,12 @@
 
 The node that a pod leaves is cordoned during evictions from it, and a node that is emptied for the target pods is
 cordoned from the beginning: no replacement returns to where room is made, whenever its controller creates it. A step is
-taken only if budgets allow it and the pod gets a node at once, without preemption. For evicted pods that terminate
-slowly, replacements are tried while they are still there.
+taken only if budgets allow it and the pod gets a node at once, without preemption.
+
+Evicted pods may still be terminating while kube-scheduler tries their replacements. Their node is cordoned, so their
+requests keep no pod away, but pods with affinity or anti-affinity by zone count them, whereas spread constraints do
+not. Upstream: interpodaffinity, and countPodsMatchSelector of podtopologyspread, in pkg/scheduler/framework/plugins
+(v1.36).
 
 Meanwhile waiting pods are in the queue. A step may wake them, and nothing decides whether they are tried before or
 after the replacement, so plans are replayed in both orders.
@@ -18,9 +22,15 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
-from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.settling import recreate_gone
+from kschedctl.replay.controllers.eviction import (
+    Evictions,
+    ObjectNames,
+    as_terminating,
+    find_jobs_that_wait,
+    terminates_beside_replacement,
+)
+from kschedctl.replay.edits import change_pods, cordon_node
+from kschedctl.replay.settling import build_resulting_cluster, recreate_gone
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -135,3 +145,56 @@ def play_plan(
             return None
         moved += done
     return after.with_cordoned(emptied), moved
+
+
+class PlanCourse(NamedTuple):
+    """A plan to be replayed, with the pods it is for and others that wait."""
+
+    stage: Rehearsal
+    unit: tuple[Position, ...]
+    others: tuple[Position, ...]
+    plan: tuple[Position, ...]
+
+
+def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
+    """Return the course with the pods that linger while terminating, or None if that makes no difference."""
+    stage, view = course.stage, course.stage.view
+    patient = find_jobs_that_wait(view.cluster)
+    lingers = [position for position in course.plan if _may_linger(view, position, patient)]
+    if not lingers:
+        return None
+    leaving = {
+        position: as_terminating(view.pods.objects[position], _node_name(view, position)) for position in lingers
+    }
+    there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in leaving.values()}
+    scheduler = Scheduler(
+        change_pods(build_resulting_cluster(stage.build_simulation()), there), stage.scheduler.call_extender
+    )
+    now = scheduler.view.fork()
+    index = now.pods.index
+    for pod in leaving.values():
+        now.forget(index[pod.key])
+
+    def moved(positions: Sequence[Position]) -> tuple[Position, ...]:
+        return tuple(index[view.pods.objects[position].key] for position in positions)
+
+    places = {moved([position])[0]: index[pod.key] for position, pod in leaving.items()}
+    then = Rehearsal(scheduler, now, now.nodes.objects, seed=stage.seed, lingering=places)
+    return PlanCourse(then, moved(course.unit), moved(course.others), moved(course.plan))
+
+
+def _may_linger(view: Fork, position: Position, patient: ObjectNames) -> bool:
+    """Return whether the pod may terminate slowly and its replacement has (anti-)affinity to pods like it."""
+    info = view.pods.infos[view.pods.info[position]]
+    if not terminates_beside_replacement(info.pod, patient):
+        return False
+    labels = view.namespace_labels.get(info.namespace, {})
+    terms = (
+        *(*info.required_affinity, *info.required_anti_affinity),
+        *(*info.preferred_affinity, *info.preferred_anti_affinity),
+    )
+    return any(term.matches(info.namespace, info.labels, labels) for term in terms)
+
+
+def _node_name(view: Fork, position: Position) -> str:
+    return view.nodes.names[int(view.node[position])]

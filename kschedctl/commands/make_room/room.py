@@ -18,9 +18,8 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import find_owner
-from kschedctl.commands.make_room.lingering import PlanCourse, add_terminating_pods
 from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play_plan
+from kschedctl.commands.make_room.rehearsal import PlanCourse, PlayedMove, Rehearsal, add_terminating_pods, play_plan
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups

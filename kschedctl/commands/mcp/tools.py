@@ -10,9 +10,9 @@ import jsonschema
 
 import kschedctl
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.cli.option_groups.karpenter import check_pools
+from kschedctl.cli.autoscaler_options import check_pools
 from kschedctl.cluster import Cluster
-from kschedctl.commands.audit.sections import SECTIONS
+from kschedctl.commands.audit import SECTIONS
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
 from kschedctl.reports.command import all_commands

@@ -8,9 +8,9 @@ from __future__ import annotations
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS, build_packing_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 

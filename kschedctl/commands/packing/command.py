@@ -11,9 +11,9 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import packing as library
-from kschedctl.commands.audit.judging import DrawableFindingsOutput
 from kschedctl.commands.audit.next_commands import build_next_commands
-from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS
+from kschedctl.commands.audit.options import DrawableFindingsOutput
+from kschedctl.commands.audit.packing import DEFAULT_LIMITS
 from kschedctl.errors import UsageError
 
 EXAMPLES = (

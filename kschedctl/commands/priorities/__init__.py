@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import with_tool_version
-from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
-from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.audited_cluster import AuditedCluster, PriorityLimits, Thresholds
+from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time

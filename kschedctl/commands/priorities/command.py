@@ -11,10 +11,9 @@ from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import LiveKinds, load_cluster
 from kschedctl.commands import priorities as library
-from kschedctl.commands.audit.judging import FindingsOutput
+from kschedctl.commands.audit.audited_cluster import PriorityLimits
 from kschedctl.commands.audit.next_commands import build_next_commands
-from kschedctl.commands.audit.priorities.growth import PriorityLimits
-from kschedctl.commands.audit.times import TimeOption
+from kschedctl.commands.audit.options import FindingsOutput, TimeOption
 from kschedctl.errors import UsageError
 
 EXAMPLES = (

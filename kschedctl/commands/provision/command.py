@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.autoscaler_options import KARPENTER_KINDS, KarpenterInput, check_pools
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import provision as library

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.sections import build_still_pending
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.disruption import Disruption, DisruptionCommand
-from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, shorten_error
+from kschedctl.reports.karpenter import Disruption, DisruptionCommand, LaunchedClaim, Provisioning, shorten_error
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted, first_of
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races import compare
-from kschedctl.commands.audit.races.measured import Measures, measure_cluster
-from kschedctl.commands.audit.races.question import RaceFields, build_question
+from kschedctl.commands.audit.races.question import Measures, RaceFields, build_question, measure_cluster
 from kschedctl.commands.audit.races.report import Races
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.scheduler import Scheduler

@@ -9,14 +9,13 @@ import typer
 
 from kschedctl.api.times import parse_duration
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import DrawnUnlisted
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library
 from kschedctl.commands.audit.races.latency import parse_latency
-from kschedctl.commands.audit.races.measured import Measures
-from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, RaceFields, parse_expiry
+from kschedctl.commands.audit.races.question import DEFAULT_EXPIRIES, Measures, RaceFields, parse_expiry
 from kschedctl.errors import InputError, UsageError
 
 EXAMPLES = (

@@ -1,7 +1,6 @@
-"""``rebalance``: what would the descheduler evict, where to, and does that end?
+"""`rebalance`: what would the descheduler evict, where to, and does that end?
 
-Read ``rounds``, then ``replay`` for one round. ``lingering`` and ``removed_pods`` handle pods that leave. The plugins
-are in ``kschedctl/descheduling``.
+Read `rounds`, then `replay` for the evictions of one round. The plugins are in `kschedctl/descheduling`.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
-from kschedctl.descheduling.default_policy import DEFAULT_POLICY, PROFILE_NAME
-from kschedctl.descheduling.policy import read_policy
+from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import get_read_time
 

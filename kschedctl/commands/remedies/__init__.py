@@ -1,40 +1,52 @@
 """`remedies`: the smallest verified changes that let a pending pod schedule.
 
-Read `pod_fixes` for one pod and `pending_fixes` for all waiting pods. `creation_fixes` has the fixes of pods that
-cannot be created, `add_room_plan` adds plans that move pods. The search is in `kschedctl/fixes`.
+Read `pod_fixes` for one pod and `pending_fixes` for all waiting pods. `add_room_plan` adds a plan that moves other
+pods. The search is in `kschedctl/fixes`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
+import numpy as np
 from msgspec import structs
 
+from kschedctl.api.arrays import Position
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
+from kschedctl.commands.make_room.movable import find_movable
+from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting, run_to_report, start_room_making
+from kschedctl.commands.make_room.room import RoomWishes
+from kschedctl.commands.make_room.search import depends_on_other_nodes
+from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
-from kschedctl.commands.remedies.with_room import add_room_plan
 from kschedctl.commands.simulate import prepare
 from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.remedy import complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
+
+BESIDE_REMEDIES = RoomWishes(seconds=10)
+"""The limits for planning moves in addition to the search for fixes."""
+
 
 ProgressCallback = Callable[[int], None]
 """Called with the number of sets of changes that were tried since the last call."""
@@ -62,37 +74,6 @@ def remedies(
     ('Uncordon',)
     """
     return find_remedies_with_room(find_target(cluster, pod, call_extender), wishes, tried)
-
-
-def find_remedies_with_room(
-    asked: TargetPod,
-    wishes: RemedyWishes = RemedyWishes(),
-    tried: ProgressCallback = lambda _: None,
-    *,
-    now: str = "",
-    given: UserGroups = NOBODY,
-) -> Remedies:
-    """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
-
-    `given` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises InputError.
-    """
-    report = add_room_plan(find_pod_remedies(asked, wishes, tried), asked, wishes)
-    return _add_autoscaler_fixes(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
-
-
-def _add_autoscaler_fixes(
-    report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups
-) -> Remedies:
-    """Return the report with added fixes that let an autoscaler create a node for the pod."""
-    cluster = asked.scheduler.cluster
-    if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
-        return report
-    if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
-        return report
-    autoscaler_answer = explain_new_node_for_pod(asked, now, given)
-    fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
-    wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))
 
 
 def pending_remedies(
@@ -148,3 +129,61 @@ def manifest_remedies(
         applied.cluster, set(applied.workloads), scope, smallest, tried, call_extender=call_extender
     )
     return structs.replace(report, not_created=tuple(applied.not_created))
+
+
+def find_remedies_with_room(
+    asked: TargetPod,
+    wishes: RemedyWishes = RemedyWishes(),
+    tried: ProgressCallback = lambda _: None,
+    *,
+    now: str = "",
+    given: UserGroups = NOBODY,
+) -> Remedies:
+    """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
+
+    `given` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises InputError.
+    """
+    report = add_room_plan(find_pod_remedies(asked, wishes, tried), asked, wishes)
+    return _add_autoscaler_fixes(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
+
+
+def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
+    """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
+    moved = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or moved or not wishes.considers(FixKind.MOVE_POD, "operator"):
+        return report
+    cluster, keys = collect_waiting([asked])
+    known = cluster is asked.scheduler.cluster
+    scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
+    if not _may_moves_help(scheduler, keys[0]):
+        return report
+    room = run_to_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    return replace(report, make_room=room) if room.fits and room.moves else report
+
+
+def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
+    """Return whether the pod fits somewhere without the movable pods, or depends on pods of other nodes."""
+    simulation = Simulation(scheduler)
+    position = Position(simulation.view.pods.index[key])
+    if simulation.framework(position) is None:
+        return False
+    everywhere = np.ones(len(simulation.view.nodes), np.bool_)
+    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.run_cycle(position)
+    return depends_on_other_nodes(cycle) or bool(
+        SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
+    )
+
+
+def _add_autoscaler_fixes(
+    report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups
+) -> Remedies:
+    """Return the report with added fixes that let an autoscaler create a node for the pod."""
+    cluster = asked.scheduler.cluster
+    if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
+        return report
+    if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
+        return report
+    autoscaler_answer = explain_new_node_for_pod(asked, now, given)
+    fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
+    wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
+    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))

@@ -9,16 +9,15 @@ from typing import Annotated, TypeVar
 import typer
 from msgspec import structs
 
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.autoscaler_options import AUTOSCALER_STATUS_KINDS, NodeGroupInput
+from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
-from kschedctl.cli.options import Output, Scope, Source, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import choose_exit_code
@@ -28,9 +27,8 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.prices import PRICES
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -186,7 +184,7 @@ def _answer_for_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[Remed
 
 def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
     """Parse a comma-separated list of kinds of changes, ignoring case. Raises UsageError for an unknown kind."""
-    kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
+    kinds = sorted({*FixKind, *StepKind, *PoolFixKind})
     kinds_by_name = {kind.lower(): kind for kind in kinds}
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:

@@ -8,7 +8,6 @@ from functools import partial
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.render.fixes import _build_fix, build_fixes_section
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Marked,
     Page,
@@ -27,7 +26,7 @@ from kschedctl.render.sections import (
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table
-from kschedctl.render.waiting_elsewhere import build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts

@@ -26,7 +26,7 @@ from kschedctl.fixes.ranking import RankedFix, build_cost_key
 from kschedctl.fixes.rollouts import RolloutResult, Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
 from kschedctl.fixes.ways.new_nodes import more_like
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -75,7 +75,7 @@ class Proposal:
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` nodes instead of one, or None if it does not just add a node."""
         trial = self.fix.trial
-        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
+        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
         fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))

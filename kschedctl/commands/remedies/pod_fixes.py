@@ -1,8 +1,8 @@
-"""Find the fixes of one pod, including a pod that is not created yet."""
+"""The search for fixes of one pod, including a pod that the API server refuses to create."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -10,7 +10,6 @@ from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, run_search, should_search_fixes
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.remedies.creation_fixes import build_creation_remedies, prepend_creation_fix
 from kschedctl.commands.remedies.report import Remedies, SearchReport
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -21,8 +20,8 @@ from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.shared_cluster import extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.not_created import NOT_CREATED
-from kschedctl.reports.remedy import complete_first
+from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
+from kschedctl.reports.remedy import Remedy, complete_first
 
 
 def find_pod_remedies(
@@ -81,3 +80,64 @@ def _search_fixes(
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in checked_fixes))),
     )
+
+
+def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
+    """Return the fixes after which one of the pods gets a node, those that give up nothing first."""
+    sufficient = [
+        build_creation_remedy(fix) for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)
+    ]
+    return sorted(sufficient, key=lambda remedy: bool(remedy.weakens))
+
+
+def is_wished_for(fix: CreationFix, wishes: RemedyWishes) -> bool:
+    """Return whether the fix has few enough changes, all of wished-for kinds."""
+    return len(fix.kinds) <= wishes.max_changes and all(wishes.considers(kind, fix.by) for kind in fix.kinds)
+
+
+def build_creation_remedy(fix: CreationFix) -> Remedy:
+    """Return a fix of a failed creation in the form of a remedy."""
+    return Remedy(
+        summary=fix.what[:1].upper() + fix.what[1:],
+        by=fix.by,
+        weakens=fix.weakens or None,
+        opens=fix.opens,
+        commands=fix.commands,
+        changes=fix.changes,
+        kinds=fix.kinds,
+        owner=fix.owner,
+        owner_patch=fix.owner_patch,
+        restarts=fix.restarts,
+        costs=fix.costs,
+    )
+
+
+def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: RemedyWishes) -> Remedies:
+    """Return the report of a pod that is not created, with a creation fix put before each scheduling fix.
+
+    Fixes that change the pod itself are left out, as the API server might reject the changed pod.
+    """
+    creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
+    fixes_around_pod = [remedy for remedy in report.remedies if not remedy.owner] if creation_fix else []
+    combined = (_combine(creation_fix, remedy) for remedy in fixes_around_pod if creation_fix is not None)
+    shown = tuple(remedy for remedy in combined if len(remedy.kinds) <= wishes.max_changes)
+    return replace(
+        report, remedies=shown, impossible=(*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
+    )
+
+
+def _combine(fix: CreationFix, remedy: Remedy) -> Remedy:
+    """Return the fixes of the creation and of the scheduling as one remedy."""
+    return replace(
+        remedy,
+        summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",
+        by="operator",
+        commands=(*fix.commands, *remedy.commands),
+        changes=(*fix.changes, *remedy.changes),
+        kinds=(*fix.kinds, *remedy.kinds),
+    )
+
+
+def _explain_insufficient_fixes(fixes: Sequence[CreationFix]) -> Iterator[str]:
+    """Yield a line for each fix after which the pod is created but still waits."""
+    yield from (f"{fix.what}: it is created then, and waits: {fix.then}" for fix in fixes if fix.then)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.sections import build_still_pending
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
+from kschedctl.reports.cluster_autoscaler import GroupRefusal, NodeKeepers, NodeRemoval, ScaleDown, ScaleUp
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
-from kschedctl.reports.scale_up import GroupRefusal, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)

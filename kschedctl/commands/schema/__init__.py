@@ -1,1 +1,41 @@
-"""`schema`: print the JSON Schema of a document. Read `schemas`."""
+"""`schema`: the JSON Schemas of all documents, generated from their structs."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import msgspec
+
+from kschedctl.api.json_values import Json
+from kschedctl.reports.command import all_commands
+from kschedctl.reports.document import Document
+
+SHARED = {
+    "answers": "reports.report:Answers",
+    "extender-answers": "reports.plugin_answers:ExtenderAnswers",
+    "queue-run": "replay.queue_run_report:QueueRun",
+    "summary": "reports.summary:Summary",
+}
+"""Documents of several commands, or of the library only."""
+
+
+def load_struct(reference: str) -> Any:
+    """Return the struct that `module:name` refers to; the module's path is relative to the package kschedctl."""
+    module, _, name = reference.partition(":")
+    return getattr(import_module(f"kschedctl.{module}"), name)
+
+
+DOCUMENTS: dict[str, Any] = {
+    name: load_struct(reference)
+    for schemas in (SHARED, *(command.schemas for command in all_commands()))
+    for name, reference in schemas.items()
+}
+"""Name of a kind -> its struct."""
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def build_schema(document: type[Document]) -> dict[str, Json]:
+    """Build the JSON Schema (2020-12) of a document."""
+    return {"$schema": DIALECT, **msgspec.json.schema(document)}

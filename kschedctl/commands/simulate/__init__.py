@@ -1,7 +1,8 @@
-"""``simulate``: where would the pods of these manifests go?
+"""`simulate`: where would the pods of these manifests go?
 
-The analysis is in this module: ``prepare`` applies the manifests, ``run_scene`` schedules with one seed. ``variation``
-compares seeds. ``following`` and ``follow_rollout`` replay placements that really happened.
+The analysis is in this module: `prepare` applies the manifests, `run_scene` schedules with one seed. `variation`
+compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and `stepwise` schedules
+named pods one after the other.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kschedctl.admission.unknown import BUILT_IN_NAMESPACES
+from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct

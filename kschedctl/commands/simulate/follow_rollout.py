@@ -1,18 +1,25 @@
-"""The library function ``follow_rollout``."""
+"""The library function `follow_rollout`, which reads real placements from Scheduled events or Bindings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from kschedctl.api.decoding import type_name
+from kschedctl.api.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import Event, Struct
+from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate.following import rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
-from kschedctl.commands.simulate.rollout_events import parse_placements
+from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
+from kschedctl.errors import InputError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.documents.place import Place
+from kschedctl.sources.read import read_documents
 
 
 def follow_rollout(
@@ -45,6 +52,88 @@ def follow_rollout(
     """
     placements = parse_placements(events, where)
     done = progress.begin("Following", len(placements))
-    return rollout.follow_rollout(
-        cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done
-    )
+    return replay_rollout(cluster, placements, manifests, sampling=sampling, call_extender=call_extender, done=done)
+
+
+MAX_EVENTS = 200_000
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
+
+
+def read_placements(path: str) -> list[RealPlacement]:
+    """Read the placements of a file."""
+    return parse_placements(read_documents(path), path)
+
+
+def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
+    """Return the placements among documents, in order of time. Other documents are ignored.
+
+    Events are those of core/v1 or events.k8s.io/v1, alone or in lists. Raises InputError, also if there is no
+    placement.
+    """
+    placements = []
+    for document in documents:
+        for item in _iter_items(document, path):
+            placement = _parse_placement(item, path)
+            if placement is not None:
+                placements.append(placement)
+        if len(placements) > MAX_EVENTS:
+            raise InputError(f"more than {MAX_EVENTS:,} placements", where=path)
+    if not placements:
+        raise InputError("no Scheduled event", where=path, hint=HINT)
+    return sorted(placements, key=lambda real_placement: real_placement.nanoseconds)
+
+
+def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
+    if not str(document.get("kind", "")).endswith("List"):
+        yield document
+        return
+    items = document.get("items")
+    if not isinstance(items, list):
+        raise InputError(f"items of a {document['kind']}: expected a list", where=path)
+    for item in items:
+        if not isinstance(item, Mapping):
+            raise InputError(f"items: expected objects, got {type_name(item)}", where=path)
+        kind = str(document["kind"]).removesuffix("List")
+        yield item if kind == "" else {"kind": kind, **item}
+
+
+def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
+    if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
+        return _parse_event(document, path)
+    return _parse_binding(document, path) if document.get("kind") == "Binding" else None
+
+
+def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event. Return None for events of other components with the same reason."""
+    event = decode_document(document, Event, Place(path))
+    names = parse_assignment(event)
+    if names is None:
+        return None
+    return _build_placement(names, first_seen(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
+
+
+def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
+    metadata, target = _get_mapping(binding, "metadata"), _get_mapping(binding, "target")
+    namespace, name = metadata.get("namespace") or "default", metadata.get("name")
+    return _build_placement((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
+
+
+def _build_placement(names: Sequence[object], time: object, path: str) -> RealPlacement:
+    """Build a placement. Raises InputError for invalid names or a missing time."""
+    for what, name in zip(("namespace", "pod", "node"), names, strict=True):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
+            raise InputError(f"{what} {str(name)[:60]!r} is not a name", where=path)
+    namespace, pod, node = map(str, names)
+    if not isinstance(time, str):
+        raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
+    try:
+        moment = parse_nanoseconds(time)
+    except InputError as error:
+        raise InputError(error.what, where=path, hint=error.hint) from None
+    return RealPlacement(moment, time, f"{namespace}/{pod}", node)
+
+
+def _get_mapping(document: JsonObject, key: str) -> JsonObject:
+    value = document.get(key)
+    return value if isinstance(value, Mapping) else {}

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.commands.explain.new_node_page import build_growth_page
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Bullets,
     Marked,
@@ -29,7 +28,7 @@ from kschedctl.render.sections import (
     build_variation_section,
 )
 from kschedctl.render.tables import build_struct_table
-from kschedctl.render.waiting_elsewhere import build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 

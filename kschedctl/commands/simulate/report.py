@@ -10,10 +10,17 @@ from msgspec.structs import replace
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.reports.columns import Column, CsvTable, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.new_node import NodeGrowth
 from kschedctl.reports.not_created import NotCreated, describe_not_created
-from kschedctl.reports.placements import EvictedPod, Headroom, PodCount, RetriedPods, UnplacedPods, Variation
+from kschedctl.reports.placements import (
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    PodCount,
+    RetriedPods,
+    UnplacedPods,
+    Variation,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import Summary

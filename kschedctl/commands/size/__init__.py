@@ -1,7 +1,7 @@
-"""``size``: which nodes would you need if you built the cluster from scratch?
+"""`size`: which nodes would you need if you built the cluster from scratch?
 
-Read ``sizing`` first: it starts from node sets of a solver (``solved``) or a greedy packing (``plain``) and makes them
-cheaper (``search``). ``replays`` proves each set. ``shapes`` and ``type_shapes`` are the node shapes to choose from.
+Read `sizing` first: it starts from node sets of a solver (`solved`) or a greedy packing (`plain`) and makes them
+cheaper (`search`). `replays` proves each set. `shapes` and `type_shapes` are the node shapes to choose from.
 """
 
 from __future__ import annotations
@@ -17,11 +17,23 @@ from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.size.steps import apply_steps
 from kschedctl.commands.size.type_shapes import build_type_shapes
-from kschedctl.errors import InputError, UsageError
+from kschedctl.commands.whatif import ScenarioRun
+from kschedctl.errors import InputError, KschedctlError, UsageError
+from kschedctl.replay.edits import cordon
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.scenarios.scenario import FileReader, load_scenario, read_files, read_no_files
+from kschedctl.replay.scenarios.scenario import (
+    FileReader,
+    find_step_nodes,
+    get_step,
+    load_scenario,
+    locate_step_error,
+    read_files,
+    read_no_files,
+)
+from kschedctl.replay.scenarios.steps_on_pods import iter_manifests
+from kschedctl.replay.settling import SettledCluster
+from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.scenario import Scenario
 
@@ -105,3 +117,38 @@ def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_
     zones = {zone for shape in shapes for zone in shape.zones if zone}
     if wishes.keep_zone_loss and len(zones) < 2:
         raise UsageError("nodes of one zone do not survive its loss", hint=f"zones: {', '.join(zones) or 'none'}")
+
+
+Documents = Mapping[str, Sequence[JsonObject]]
+"""The documents of each file that a scenario names."""
+
+
+def apply_steps(
+    cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
+) -> tuple[Cluster, list[NotCreated]]:
+    """Return the cluster after all steps, and the objects that the API server would deny on the way.
+
+    Raises KschedctlError that names the step.
+    """
+    run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
+    for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
+        try:
+            run.settled = SettledCluster(_apply_step(run, name, part), {})
+        except KschedctlError as error:
+            raise locate_step_error(error, number, name, where) from None
+    return run.settled.cluster, run.not_created
+
+
+def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
+    cluster = run.settled.cluster
+    match part:
+        case parts.ApplyManifests():
+            manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
+            prepared = prepare(cluster, manifests, counting={})
+            run.not_created += prepared.not_created
+            return prepared.cluster
+        case parts.InstanceTypes():
+            raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
+        case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are
+            return cordon(cluster, find_step_nodes(cluster, part))
+    return run.build_edit(name, part).resulting_cluster

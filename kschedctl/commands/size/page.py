@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Marked, Page, Style, paragraph
 from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 

@@ -25,21 +25,28 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
 from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.plain import PlainPacking
-from kschedctl.commands.size.pool_limits import find_exceeded_limits
 from kschedctl.commands.size.program import Counts, Cut, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
 from kschedctl.commands.size.report import HomelessPods, NodeSizing, SizedShape, SizingAlternative
 from kschedctl.commands.size.search import SearchedSet, SearchTask, SetSearch, grow_set, improve_set
-from kschedctl.commands.size.shapes import ON_EVERY_NODE, NodeShape, has_claims, scale_workloads
+from kschedctl.commands.size.shapes import (
+    ON_EVERY_NODE,
+    NodeShape,
+    find_places,
+    find_takers,
+    has_claims,
+    scale_workloads,
+    split_by_zone,
+)
 from kschedctl.commands.size.solved import SolvedPacking
-from kschedctl.commands.size.takers import find_places, find_takers, split_by_zone
+from kschedctl.commands.size.type_shapes import find_exceeded_limits
 from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
 from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted

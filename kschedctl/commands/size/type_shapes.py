@@ -1,7 +1,12 @@
-"""Node shapes from a catalogue of instance types: plain nodes, or nodes as Karpenter's NodePools launch them."""
+"""Node shapes from a catalogue of instance types, and the limits of the Karpenter NodePools that launch them.
+
+NodePools give nodes as they would launch them; without NodePools nodes are plain. The search ignores the limits, so the
+report warns about them (https://karpenter.sh/docs/concepts/nodepools/#speclimits).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
@@ -9,7 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.karpenter import NodePool
 from kschedctl.api.objects import Node, NodeSpec, NodeStatus, ObjectMeta, Resources, Taint
+from kschedctl.api.quantity import parse_milli_value
 from kschedctl.autoscaling.cluster_autoscaler.templates import iter_daemon_pods
 from kschedctl.autoscaling.karpenter.instance_types import (
     InstanceType,
@@ -17,15 +24,29 @@ from kschedctl.autoscaling.karpenter.instance_types import (
     Offering,
     read_instance_types,
 )
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INSTANCE_TYPE, ON_DEMAND, RESERVED, ZONE
+from kschedctl.autoscaling.karpenter.labels import (
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INSTANCE_TYPE,
+    NODE_POOL,
+    ON_DEMAND,
+    RESERVED,
+    ZONE,
+)
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
+from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 
+NODES = "nodes"
+
+
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
+
+
 _ANY_TIME = "1970-01-01T00:00:00Z"
 
 
@@ -120,3 +141,19 @@ def _find_zone_keys(cluster: Cluster) -> set[str]:
     keys = {key for node in cluster.nodes for key in node.metadata.labels if "zone" in key.rpartition("/")[2]}
     labels = [node.metadata.labels for node in cluster.nodes]
     return {key for key in keys if all(key not in own or own[key] == own.get(ZONE) for own in labels)}
+
+
+def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
+    """Yield a warning for each resource of a NodePool whose limit the set exceeds."""
+    used: dict[str, Counter[str]] = {}
+    for name, number in counts.items():
+        model = next(iter(shapes[name].models.values()))
+        amounts = used.setdefault(model.metadata.labels.get(NODE_POOL, ""), Counter())
+        amounts[NODES] += 1000 * number
+        for resource, amount in model.status.capacity.items():
+            amounts[resource] += number * parse_milli_value(amount)
+    for pool in pools:
+        for resource, limit in (pool.spec.limits or {}).items():
+            if used.get(pool.metadata.name, Counter())[resource] > parse_milli_value(limit):
+                words = f'NodePool "{pool.metadata.name}" may have {limit} {resource}, and these nodes have more'
+                yield f"{words}: sets within its limits were not looked for"

@@ -11,8 +11,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import with_tool_version
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.topology import TopologyScope, build_topology_section
 from kschedctl.commands.audit.topology.report import TopologySection
-from kschedctl.commands.audit.topology.section import TopologyScope, build_topology_section
 from kschedctl.commands.audit.topology.workload_topology import Workloads
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import NO_PROGRESS, Progress

@@ -13,7 +13,7 @@ from kschedctl.cli.progress import show_progress
 from kschedctl.cli.references import parse_references
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import topology as library
-from kschedctl.commands.audit.judging import FindingsOutput
+from kschedctl.commands.audit.options import FindingsOutput
 
 EXAMPLES = (
     "kschedctl topology",

@@ -1,7 +1,7 @@
-"""``wakes``: what makes the scheduler retry a rejected pod?
+"""The command `wakes`: what makes the scheduler retry a rejected pod?
 
-Read ``changes_that_wake`` for one pod, ``event_replay`` for given events, ``between`` for two moments, and ``many`` for
-all waiting pods.
+Read `changes_that_wake` for one pod, `event_replay` for given events, `between` for two moments, and `many` for all
+pending pods.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from kschedctl.commands.wakes import changes_that_wake as study
 from kschedctl.commands.wakes.changes import parse_changes
 from kschedctl.commands.wakes.many import (
     combine_reports,
+    find_wake_ups_of_pods,
     replay_changes_for_pods,
     replay_changes_for_targets,
-    wake_ups_of_pods,
 )
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
@@ -30,7 +30,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
-    """Return the events that a pod rejected by kube-scheduler waits for, by the plugins that rejected it.
+    """Find the events that would make the scheduler retry a rejected pod, by the plugins that rejected it.
 
     The pod is given as for ``explain``. Raises UsageError if it is not pending, and the errors of ``explain``.
 
@@ -40,25 +40,26 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     >>> [rejector.plugin for rejector in wake_ups(Cluster.from_objects([node, pod]), "default/p").rejectors]
     ['NodeResourcesFit']
     """
-    return _wake_ups_of_target(find_target(cluster, pod))
+    return _find_wake_ups_of_target(find_target(cluster, pod))
 
 
-def wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
-    """Return the wake-ups of one pod, or of several as one document. Raises the errors of ``wake_ups``."""
-    reports = [_wake_ups_of_target(asked) for asked in targets]
+def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
+    """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `find_wake_ups`."""
+    reports = [_find_wake_ups_of_target(target) for target in targets]
     return reports[0] if len(reports) == 1 else combine_reports(reports)
 
 
-def _wake_ups_of_target(target: TargetPod) -> WakeUps:
+def _find_wake_ups_of_target(target: TargetPod) -> WakeUps:
+    """Find the wake-ups of one pod, or report why its workload cannot create it."""
     if failure := target.never_created:
-        report = study.build_not_created(target.scheduler, target.pod, failure)
+        report = study.build_not_created_report(target.scheduler, target.pod, failure)
     else:
-        report = study.wake_ups(target.scheduler, target.pod)
+        report = study.find_wake_ups(target.scheduler, target.pod)
     return replace(report, stands_for=target.note)
 
 
 def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "") -> WakeUpsOfMany:
-    """Return what makes the scheduler retry each waiting pod of one ``namespace`` or of all.
+    """Find what would make the scheduler retry each pending pod of a namespace, or of all namespaces.
 
     ``selector`` limits the pods by label, such as ``app=web``. Raises InputError.
 
@@ -67,7 +68,7 @@ def pending_wake_ups(cluster: Cluster, namespace: str = "", *, selector: str = "
     ()
     """
     pods = find_pending_pods(cluster, namespace or None, selector)
-    return wake_ups_of_pods(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
+    return find_wake_ups_of_pods(Scheduler(cluster), pods, describe_scope(namespace or None, selector))
 
 
 def wakes_by(
@@ -79,7 +80,7 @@ def wakes_by(
     selector: str = "",
     where: str = "",
 ) -> WakesOfMany:
-    """Return which of these changes, each by itself, makes the scheduler retry which rejected pods.
+    """Find which rejected pods the scheduler would retry after each of these changes.
 
     ``changes`` are objects (dicts) as applied, events ``{"action", "old", "new"}``, or watch events (``type``,
     ``object``). ``where`` names their source in errors. ``pods`` are given as for ``explain``; without any, all waiting
@@ -97,22 +98,25 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return wakes_of_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
+        return replay_changes_for_given_pods([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)
     return replay_changes_for_pods(scheduler, waiting_pods, parsed_changes, describe_scope(namespace or None, selector))
 
 
-def wakes_of_targets(targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = "") -> WakesOfMany:
-    """Return which changes wake these pods, at least one, which share a scheduler's view. Arguments and errors are
-    as for ``wakes_by``.
+def replay_changes_for_given_pods(
+    targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
+) -> WakesOfMany:
+    """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
+
+    Arguments and errors are those of `wakes_by`.
     """
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
-    created = [asked.pod for asked in targets if asked.never_created is None]
-    lacking = tuple(refused for asked in targets if (refused := asked.never_created))
-    return replace(replay_changes_for_targets(scheduler, created, parsed_changes), not_created=lacking)
+    created = [target.pod for target in targets if target.never_created is None]
+    creation_failures = tuple(refused for target in targets if (refused := target.never_created))
+    return replace(replay_changes_for_targets(scheduler, created, parsed_changes), not_created=creation_failures)
 
 
 def wakes_between(
@@ -124,7 +128,7 @@ def wakes_between(
     selector: str = "",
     names: tuple[str, str] = ("before", "after"),
 ) -> WakesBetween:
-    """Return which changes between two moments of a cluster woke the pods pending at both, and which pods none woke.
+    """Find which changes between two states of a cluster woke pods that are pending in both.
 
     ``pods`` (``namespace/name``) limits the answer and includes pods that no longer wait at the second moment. Without
     it, all waiting pods of one ``namespace`` or with the labels of ``selector`` count. ``names`` are the moments' names
@@ -145,9 +149,9 @@ def wakes_between(
         if pod is None or not is_pending(pod):
             raise UsageError(f'pod "{key}" is not pending in {names[0]}', hint="only pods that wait can be woken")
     keys = frozenset(pods or (pod.key for pod in find_pending_pods(before, namespace or None, selector)))
-    return between.wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
+    return between.find_wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
 
 
 def _get_read_time(cluster: Cluster) -> str:
-    """Return when a live cluster was read, or "" if unknown."""
+    """Return the time when a live cluster was read, or an empty string if unknown."""
     return cluster.provenance.read_at if cluster.provenance else ""

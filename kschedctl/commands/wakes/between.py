@@ -1,7 +1,6 @@
-"""Changes between two moments of a cluster that woke pods, and pods that should have been woken but were not.
+"""Find the changes between two moments that woke pods, and pods that should have been woken but were not.
 
-This is about Kubernetes issue 49314 and its kind: a pod that would fit keeps waiting because nothing told the
-scheduler.
+Kubernetes issue 49314 and its like: a pod that would fit keeps waiting because nothing notified the scheduler.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from kschedctl.commands.wakes.event_replay import (
     UNSCHEDULABLE,
     RejectedPod,
     build_basis,
-    filter_relevant,
+    drop_updates_of_other_pods,
     is_registered,
     merge_bases,
     replay_hints,
-    try_once,
+    try_pod,
 )
 from kschedctl.commands.wakes.many import iter_rejected_groups
 from kschedctl.commands.wakes.report import PodBetween, WakesBetween, WakingChange
@@ -35,18 +34,18 @@ from kschedctl.snapshot.fork import is_same_pod
 
 MAX_SHOWN_NODES = 3
 MAX_KEPT_CHANGES = 100
-"""The number of waking changes kept per pod. Thousands may wake a pod, so further ones are only counted."""
+"""The maximum number of waking changes that are kept per pod. Further ones are only counted."""
 
 
 class WatchedChange(NamedTuple):
-    """A change and the events that the scheduler makes of it."""
+    """A change that the scheduler watches, with the events that it causes."""
 
     change: ChangedObject
     occurrences: Sequence[Occurrence]
 
 
 class Moments(NamedTuple):
-    """The scheduler at both moments, and the changes between them that it watches."""
+    """The schedulers at two moments, and the changes between them that are watched."""
 
     before: Scheduler
     after: Scheduler
@@ -55,15 +54,16 @@ class Moments(NamedTuple):
 
     @classmethod
     def compare(cls, before: Scheduler, after: Scheduler) -> Moments:
+        """Compare the clusters of two schedulers, and count the changes that are not watched."""
         handlers = before.event_handlers
         changes = [
             WatchedChange(change, handlers.list_occurrences(change)) for change in iter_changes(before.view, after.view)
         ]
-        heard = [change for change in changes if change.occurrences]
-        return cls(before, after, heard, len(changes) - len(heard))
+        watched = [change for change in changes if change.occurrences]
+        return cls(before, after, watched, len(changes) - len(watched))
 
 
-def wakes_between(
+def find_wakes_between(
     before: Scheduler,
     after: Scheduler,
     keys: Collection[str] | None,
@@ -72,16 +72,18 @@ def wakes_between(
     *,
     ended: bool = False,
 ) -> WakesBetween:
-    """Find what woke the given pods (``namespace/name``), or all, that were pending at both moments.
+    """Find what woke pods that were pending at both moments.
 
-    A pod needs no further changes once ``enough`` of them woke it. With ``ended``, pods that no longer wait at the
-    second moment are included. Each pod was tried at the first moment. Since the order of the changes is unknown, each
-    is judged by itself, with claims and classes as they are at the end.
+    `keys` (`namespace/name`) limits the pods. Once `enough` changes wake a pod, further ones are not tried. With
+    `ended`, pods that no longer wait at the second moment are included. Each pod is tried at the first moment. Because
+    the order of the changes is unknown, each is judged by itself, with claims and classes of the second moment.
     """
     moments = Moments.compare(before, after)
     waiting = [pod for pod in before.cluster.unbound_pods() if _is_subject(pod, moments, keys, ended=ended)]
     groups = list(iter_rejected_groups(before, waiting))
-    answers = [answer for refused, alike in groups for answer in _iter_group(refused, alike, moments, enough)]
+    answers = [
+        answer for refused, equal_pods in groups for answer in _iter_answers(refused, equal_pods, moments, enough)
+    ]
     missed_first = sorted((answer for answer, _ in answers), key=lambda pod: not pod.missed)
     bases = [build_basis(before, refused) for refused, _ in groups]
     bases += [build_basis(after, tried) for tried in {id(tried): tried for _, tried in answers if tried}.values()]
@@ -97,20 +99,20 @@ def wakes_between(
 
 
 def _is_subject(pod: Pod, moments: Moments, keys: Collection[str] | None, *, ended: bool) -> bool:
-    """Return whether the pod is among the subjects, waits for a node, and is served by the scheduler."""
+    """Return whether the answer covers the pod: it waits, a profile serves it, and `keys` does not exclude it."""
     served = moments.before.view.stored(pod).spec.scheduler_name in moments.before.configuration.profiles
     waits = is_pending(pod) and (ended or not _describe_end(pod, moments.after))
     return served and waits and (keys is None or pod.key in keys)
 
 
 def _find_later_pod(pod: Pod, after: Scheduler) -> Pod | None:
-    """Return the pod at the second moment, or None if it no longer exists."""
+    """Find the pod at the second moment. Return None if it no longer exists."""
     later_pod = after.cluster.pod(pod.metadata.namespace, pod.metadata.name)
     return later_pod if later_pod is not None and is_same_pod(later_pod, pod) else None
 
 
 def _describe_end(pod: Pod, after: Scheduler) -> str:
-    """Return what became of a pod that no longer waits at the second moment, or ""."""
+    """Describe why the pod no longer waits at the second moment, or return an empty string."""
     later_pod = _find_later_pod(pod, after)
     if later_pod is None:
         return "is gone"
@@ -121,85 +123,90 @@ def _describe_end(pod: Pod, after: Scheduler) -> str:
     return "is being deleted" if not is_pending(later_pod) else ""
 
 
-Told = tuple[PodBetween, RejectedPod | None]
-"""What is told of a pod, and the attempt at it at the second moment, where it still waits then."""
+AnsweredPod = tuple[PodBetween, RejectedPod | None]
+"""The answer about a pod, and the attempt to schedule it at the second moment if it still waits."""
 
 
-def _iter_group(refused: RejectedPod, alike: Sequence[Pod], moments: Moments, enough: int | None) -> Iterator[Told]:
-    """Yield the answers for equal pods. Pods that changed or stopped waiting get their own."""
+def _iter_answers(
+    refused: RejectedPod, equal_pods: Sequence[Pod], moments: Moments, enough: int | None
+) -> Iterator[AnsweredPod]:
+    """Yield the answers for equal pods. Only pods that changed or stopped waiting need their own."""
     changed = {event.change.object.key for event in moments.watched if event.change.kind == POD}
     shared = None
-    for pod in alike:
+    for pod in equal_pods:
         if pod.key in changed or _describe_end(pod, moments.after):
-            yield _answer_pod(try_once(moments.before, moments.before.view.stored(pod)), pod, moments, enough)
+            yield _answer_pod(try_pod(moments.before, moments.before.view.stored(pod)), pod, moments, enough)
         else:
             shared = shared or _answer_pod(refused, pod, moments, enough)
             yield replace(shared[0], pod=pod.key), shared[1]
 
 
-def _answer_pod(refused: RejectedPod, pod: Pod, moments: Moments, enough: int | None) -> Told:
+def _answer_pod(refused: RejectedPod, pod: Pod, moments: Moments, enough: int | None) -> AnsweredPod:
+    """Replay the changes for a pod, and answer what woke it."""
     ended = _describe_end(pod, moments.after)
-    heard = [event for event in moments.watched if not (ended and _is_about_pod(event.change, pod))]
+    events = [event for event in moments.watched if not (ended and _is_about_pod(event.change, pod))]
     woken_by: list[WakingChange] = []
-    waking = others = 0
-    for event in heard if refused.queue == UNSCHEDULABLE else ():
+    waking = not_waking = 0
+    for event in events if refused.queue == UNSCHEDULABLE else ():
         if waking == enough:
             break
         woken = _find_waking_change(refused, event, moments)
-        waking, others = (waking + 1, others) if woken else (waking, others + 1)
+        waking, not_waking = (waking + 1, not_waking) if woken else (waking, not_waking + 1)
         if woken and waking <= MAX_KEPT_CHANGES:
             woken_by.append(woken)
-    then = LaterState.at(pod, ended, moments.after)
+    later_state = LaterState.find(pod, ended, moments.after)
     between = PodBetween(
         pod=pod.key,
-        headline=_build_headline(refused, waking, woken_by, then, len(heard)),
+        headline=_build_headline(refused, waking, woken_by, later_state, len(events)),
         refused_by=tuple(sorted(refused.attempt.rejectors.all)),
         woken_by=tuple(woken_by),
         waking_changes=waking,
-        not_woken_by=others,
-        fits=then.fits,
-        missed=bool(then.fits) and refused.queue == UNSCHEDULABLE and not woken_by,
+        not_woken_by=not_waking,
+        fits=later_state.fits,
+        missed=bool(later_state.fits) and refused.queue == UNSCHEDULABLE and not woken_by,
         ended=ended,
     )
-    return between, then.tried
+    return between, later_state.tried
 
 
 def _is_about_pod(change: ChangedObject, pod: Pod) -> bool:
-    """Return whether the change is about the pod itself."""
+    """Return whether the changed object is the pod itself."""
     return change.kind == POD and is_same_pod(change.object, pod)
 
 
-def _find_waking_change(refused: RejectedPod, heard: WatchedChange, moments: Moments) -> WakingChange | None:
-    """Return the change if it wakes the pod."""
-    occurrences = filter_relevant(heard.occurrences, refused.info)
+def _find_waking_change(refused: RejectedPod, watched: WatchedChange, moments: Moments) -> WakingChange | None:
+    """Return the report on the change if it wakes the pod, otherwise None."""
+    occurrences = drop_updates_of_other_pods(watched.occurrences, refused.info)
     if not is_registered(refused, occurrences):
         return None
     events, queue = replay_hints(refused, occurrences, moments.after.view)
     if queue == UNSCHEDULABLE:
         return None
     queued = {plugin for event in events for plugin, hint in event.hints.items() if hint == QueueingHint.QUEUE}
-    return WakingChange(describe_change(heard.change), tuple(event.event for event in events), tuple(sorted(queued)))
+    return WakingChange(describe_change(watched.change), tuple(event.event for event in events), tuple(sorted(queued)))
 
 
 class LaterState(NamedTuple):
-    """A pod at the second moment: what became of it, or the attempt at it and the nodes that it fits on."""
+    """The state of a pod at the second moment."""
 
     ended: str
     tried: RejectedPod | None = None
     fits: tuple[str, ...] = ()
 
     @classmethod
-    def at(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
+    def find(cls, pod: Pod, ended: str, after: Scheduler) -> LaterState:
+        """Find the state of the pod at the second moment. Schedule it if it still waits."""
         now = None if ended else _find_later_pod(pod, after)
         if now is None:
             return cls(ended)
-        tried, names = try_once(after, after.view.stored(now)), after.view.nodes.names
+        tried, names = try_pod(after, after.view.stored(now)), after.view.nodes.names
         cycle = tried.attempt.cycle
         fits = tuple(names[row] for row in cycle.feasible.tolist()) if cycle and tried.fits else ()
         return cls(ended, tried, fits)
 
     @property
-    def describe(self) -> str:
+    def description(self) -> str:
+        """A description of the state, to follow "it"."""
         if self.tried is None:
             return self.ended
         if self.tried.attempt.gating_plugin:
@@ -209,21 +216,22 @@ class LaterState(NamedTuple):
 
 
 def _build_headline(
-    refused: RejectedPod, waking: int, woken_by: Sequence[WakingChange], then: LaterState, heard: int
+    refused: RejectedPod, waking_count: int, woken_by: Sequence[WakingChange], later_state: LaterState, event_count: int
 ) -> str:
+    """Describe what woke the pod, or that nothing did although it fits."""
     if refused.queue == NONE:
-        end = f"; at the second it {then.describe}" if then.ended else ""
+        end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"
     if refused.queue != UNSCHEDULABLE:
         return "had nobody to wait for, and is tried again after its back-off"
-    if waking:
-        number = f"{waking:,} of {heard:,} changes" if waking > 1 else woken_by[0].change
-        return f"{number} woke it; at the second moment it {then.describe}"
-    nothing = f"none of {heard:,} changes woke it" if heard > 1 else "nothing woke it"
-    if then.ended:
-        return f"{then.describe} at the second moment; {nothing} that both moments show"
+    if waking_count:
+        number = f"{waking_count:,} of {event_count:,} changes" if waking_count > 1 else woken_by[0].change
+        return f"{number} woke it; at the second moment it {later_state.description}"
+    nothing = f"none of {event_count:,} changes woke it" if event_count > 1 else "nothing woke it"
+    if later_state.ended:
+        return f"{later_state.description} at the second moment; {nothing} that both moments show"
     return (
-        f"{then.describe} at the second moment, but {nothing}"
-        if then.fits
-        else f"{nothing}, rightly: it {then.describe}"
+        f"{later_state.description} at the second moment, but {nothing}"
+        if later_state.fits
+        else f"{nothing}, rightly: it {later_state.description}"
     )

@@ -1,4 +1,4 @@
-"""Changes of objects, read from documents or found between two clusters."""
+"""Changes of objects, parsed from documents or found by comparing two clusters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_object import object_key
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
+from kschedctl.api.objects import object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError
@@ -22,21 +22,20 @@ from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
 
-ACTIONS: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
-"""The sides of the object that each action has."""
+SIDES_BY_ACTION: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
+"""Action -> the states of the object that it has: before, after or both."""
 IDENTITY_FIELDS = {"apiVersion", "kind", "metadata"}
 """The only fields of a document that identifies an object without describing it."""
 
 
 def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
-    """Return the change that an event ``{action, old, new}`` describes, or None for kinds that scheduling does not
-    read.
+    """Parse an event `{action, old, new}`. Return None if scheduling does not read the kind of object.
 
     Raises InputError.
     """
     if not isinstance(event, Mapping):
         raise InputError("expected an object with action, old and new", where="event")
-    sides = ACTIONS.get(str(event.get("action")))
+    sides = SIDES_BY_ACTION.get(str(event.get("action")))
     if sides is None:
         raise InputError("expected Add, Update or Delete", where="event, action")
     documents = {side: _get_side(event, side) for side in sides}
@@ -53,15 +52,15 @@ def parse_change(event: JsonObject, view: Fork) -> ChangedObject | None:
 
 
 def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") -> list[ChangedObject]:
-    """Parse events as for ``parse_change``, watch events (``type``, ``object``), or objects.
+    """Parse events as for `parse_change`, watch events (`type`, `object`), or plain objects.
 
-    An object counts as applied to the cluster: it is added, or updates the one of its name. A deleted object given by
-    name only is taken from the cluster. Raises InputError, also for kinds that scheduling does not read.
+    A plain object is applied to the cluster: it is added, or replaces the object of the same name. A deleted object may
+    be given by name only. Raises InputError, also for kinds that scheduling does not read.
     """
     changed_objects = []
     for number, document in enumerate(flatten_lists(documents), 1):
         try:
-            change = parse_change(_to_event(document, view), view)
+            change = parse_change(_convert_to_event(document, view), view)
         except InputError as error:
             places = (where, f"document {number}" * bool(where), error.where)
             raise InputError(error.what, where=", ".join(filter(None, places)), hint=error.hint) from None
@@ -75,9 +74,9 @@ def parse_changes(documents: Sequence[JsonObject], view: Fork, where: str = "") 
 
 
 def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
-    """Yield the changes between two moments. A recreated object is deleted and added.
+    """Yield the changes between two moments. A recreated object is first deleted and then added.
 
-    Objects of kinds that were not read at one of the moments are skipped.
+    Changes of a kind that was not read at one of the moments are skipped.
     """
     for difference in iter_differences(before.cluster, after.cluster):
         unread = [fork.cluster for fork, side in ((before, difference.old), (after, difference.new)) if side is None]
@@ -92,44 +91,51 @@ def iter_changes(before: Fork, after: Fork) -> Iterator[ChangedObject]:
             yield ChangedObject(difference.kind, old, new)
 
 
-def _to_event(document: JsonObject, view: Fork) -> JsonObject:
+def _convert_to_event(document: JsonObject, view: Fork) -> JsonObject:
+    """Convert a watch event or a plain object to an event `{action, old, new}`."""
     if "action" in document:
         old = document.get("old")
-        goes = document["action"] == "Delete"
-        return {**document, "old": _complete_document(old, view)} if goes and isinstance(old, Mapping) else document
-    kind, wanted = document.get("type"), document.get("object")
-    if isinstance(wanted, Mapping):
+        is_deletion = document["action"] == "Delete"
+        return (
+            {**document, "old": _complete_document(old, view)} if is_deletion and isinstance(old, Mapping) else document
+        )
+    kind, watched_object = document.get("type"), document.get("object")
+    if isinstance(watched_object, Mapping):
         if kind == "DELETED":
-            return {"action": "Delete", "old": _complete_document(wanted, view)}
+            return {"action": "Delete", "old": _complete_document(watched_object, view)}
         if kind not in ("ADDED", "MODIFIED"):
             raise InputError("expected ADDED, MODIFIED or DELETED", where="event, type")
-        document = wanted
-    known = _find_object(document, view)
-    return {"action": "Add", "new": document} if known is None else {"action": "Update", "old": known, "new": document}
+        document = watched_object
+    existing = _find_existing_object(document, view)
+    return (
+        {"action": "Add", "new": document}
+        if existing is None
+        else {"action": "Update", "old": existing, "new": document}
+    )
 
 
 def _complete_document(document: JsonObject, view: Fork) -> JsonObject:
-    """Return the cluster's object if the document only identifies it."""
-    known = _find_object(document, view) if document.keys() <= IDENTITY_FIELDS else None
-    return document if known is None else known
+    """Return the cluster's version of an object if the document only identifies it."""
+    existing = _find_existing_object(document, view) if document.keys() <= IDENTITY_FIELDS else None
+    return document if existing is None else existing
 
 
-def _find_object(document: JsonObject, view: Fork) -> JsonObject | None:
-    """Return the cluster's object of that name as a document, or None."""
+def _find_existing_object(document: JsonObject, view: Fork) -> JsonObject | None:
+    """Find the cluster's object with the same name, and convert it to a document. Return None if there is none."""
     kind = get_kind(document)
     if kind not in FIELDS:
         return None
-    wanted: Any = convert(document)
-    wanted = wanted if kind in CLUSTER_SCOPED else fill_namespace(wanted)
+    identified: Any = convert(document)
+    identified = identified if kind in CLUSTER_SCOPED else fill_namespace(identified)
     obj: object = next(
-        (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(wanted)), None
+        (obj for obj in getattr(view.cluster, FIELDS[kind]) if object_key(obj) == object_key(identified)), None
     )
     named = {name: document[name] for name in ("kind", "apiVersion") if name in document}
     return None if obj is None else {**named, **msgspec.to_builtins(obj)}
 
 
 def default_object(kind: str, obj: Any, view: Fork) -> Any:
-    """Return the object as the API server would store it. Raises InputError."""
+    """Apply defaults to an object like the API server. Raises InputError."""
     if not obj.metadata.name:
         raise InputError("required", where=f"event, {kind}, metadata.name")
     if kind not in CLUSTER_SCOPED:
@@ -145,7 +151,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
 
 
 def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
-    """Return the view with a change applied, except changes of nodes and of pods without a group."""
+    """Apply the change to the view, unless it changes a node or a pod without a group."""
     if change.kind == "Pod" and group_key(change.object) is not None:
         changed = change_pods(view.cluster, {object_key(change.object): change.new})
         return Fork.from_cluster(changed, view.settings)
@@ -157,6 +163,7 @@ def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
 
 
 def _get_side(event: JsonObject, side: str) -> JsonObject:
+    """Return the old or new object of an event. Raises InputError if it is missing."""
     obj = event.get(side)
     if not isinstance(obj, Mapping):
         raise InputError(f"expected an object, as {event['action']} has one", where=f"event, {side}")
@@ -164,12 +171,12 @@ def _get_side(event: JsonObject, side: str) -> JsonObject:
 
 
 def describe_change(change: ChangedObject) -> str:
-    """Describe a change.
+    """Describe a change by its object and what happened to it.
 
     >>> from kschedctl.api.objects import Node, ObjectMeta
     >>> describe_change(ChangedObject("Node", None, Node(ObjectMeta("n1"))))
     'Node n1 added'
     """
     namespace, name = object_key(change.object)
-    what = "added" if change.old is None else "deleted" if change.new is None else "changed"
-    return f"{change.kind} {f'{namespace}/' * bool(namespace)}{name} {what}"
+    verb = "added" if change.old is None else "deleted" if change.new is None else "changed"
+    return f"{change.kind} {f'{namespace}/' * bool(namespace)}{name} {verb}"

@@ -1,4 +1,4 @@
-"""The command ``kschedctl wakes``."""
+"""The command `kschedctl wakes`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import Scope, Source, Untabled, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.references import name_only_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster, with_context_namespace
@@ -65,18 +66,18 @@ def wakes(
     if between is not None:
         if event or source.filename or source.demo or source.snapshot:
             raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
-        return _answer_between(between, source, scope, words, view)
+        return _answer_between_snapshots(between, source, scope, words, view)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words)).with_scheduler_name(
         scope.scheduler_name
     )
     asked = _find_targets(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    report = _answer_changes(inquiry, asked, scope, event) if event else _answer_wake_ups(inquiry, asked, scope)
+    report = _report_changes(inquiry, asked, scope, event) if event else _report_wake_ups(inquiry, asked, scope)
     return view.answer(report, choose_exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
 
 
 def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
-    """Return whether the scheduler sees all pods or, if changes were given, whether one of them wakes a pod."""
+    """Return whether all pods can be created or, if changes were given, whether one of them wakes a pod."""
     match report:
         case WakesOfMany():
             return any(answer.woken for answer in report.answers)
@@ -87,7 +88,7 @@ def _is_good(report: WakeUps | WakeUpsOfMany | WakesOfMany) -> bool:
 
 
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """Return the pods that are named or in files, or None for all pending pods."""
+    """Find the pods that are named or in the files. Return None for all pending pods."""
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)
     asked_pods = subjects.find_targets_in_files(inquiry, scope)
@@ -96,27 +97,30 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[s
     return asked_pods
 
 
-def _answer_wake_ups(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
-    if asked is None:
+def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
+    """Report what would wake the target pods, or all pending pods if `targets` is None."""
+    if targets is None:
         namespace = found_pods.namespace_of_scope(scope) or ""
         return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
-    return library.wake_ups_of_targets(asked)
+    return library.find_wake_ups_of_targets(targets)
 
 
-def _answer_changes(inquiry: Inquiry, asked: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
+def _report_changes(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
+    """Report whether the changes in the file wake the target pods, or all pending pods if `targets` is None."""
     documents, where = read_documents(file), display_path(file)
-    if asked is not None:
-        return library.wakes_of_targets(asked, documents, where=where)
+    if targets is not None:
+        return library.replay_changes_for_given_pods(targets, documents, where=where)
     namespace = found_pods.namespace_of_scope(scope) or ""
     selector = scope.selector or ""
     return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
 
 
-def _answer_between(
+def _answer_between_snapshots(
     files: tuple[str, str], source: Source, scope: Scope, words: tuple[str, ...], view: Untabled
 ) -> Answer:
+    """Compare two snapshots, and answer which pods their changes woke or missed."""
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
-    keys = _find_keys(before, scope, words, replace(source, snapshot=[files[0]]))
+    keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))
     namespace = found_pods.namespace_of_scope(scope) or ""
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
@@ -124,8 +128,8 @@ def _answer_between(
     return view.answer(report, choose_exit_code(not missed, interrupted=False, undecided=report.undecided))
 
 
-def _find_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
-    """Return the keys of the named pods. Raises UsageError for one that is not in the first snapshot."""
+def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source: Source) -> list[str]:
+    """Return the keys of the named pods. Raises UsageError if a pod is not in the first snapshot."""
     inquiry, (file,) = Inquiry(before), source.snapshot
     try:
         return (

@@ -1,17 +1,20 @@
-"""Queueing hints replayed: the events that the rejectors of a pod registered for, and their answers to one event."""
+"""Replay events for a rejected pod: schedule it, alone or with its group, and collect the queueing hints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.gang import TriedGang, place_gang
 from kschedctl.commands.explain.one_pod import PodReference, find_pod
-from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.pod_group import PLACED, report_group
+from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
-from kschedctl.commands.wakes.gangs import GangResult, TriedGroups, find_member, is_placed, try_gang, try_pod_group
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
@@ -25,8 +28,9 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -36,17 +40,18 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_str
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey, group_key
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
 """The queues of the scheduler; a pod that fits is in none for long."""
-WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
-"""How unknown kinds affect the answer about a pod that fits, where nobody asks for the best node."""
+EFFECTS_WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
+"""How unread kinds affect the answer about a pod that fits. Which node is best does not matter."""
 
 
 class RejectedPod(NamedTuple):
-    """A pod after one attempt, with its profile and the unread kinds that the answer depends on."""
+    """A pod after one scheduling attempt, with its profile and the doubts about the attempt."""
 
     info: PodInfo
     framework: Framework
@@ -54,13 +59,13 @@ class RejectedPod(NamedTuple):
     attempt: Attempt
     unknown: tuple[Unknown, ...] = ()
     gang: GangResult | None = None
-    """The gang without which the pod is not bound. The rejectors are then those of the attempt at the whole gang."""
+    """The gang with which the pod is bound. The rejectors are then those of the whole gang."""
     pod_group: PodGroupReport | None = None
-    """The pod group with which the pod is tried."""
+    """The pod group with which the pod is scheduled."""
 
     @property
     def fits(self) -> bool:
-        """Return whether the pod gets a node together with those it is bound with."""
+        """Whether the pod gets a node, together with the pods of its group if it has one."""
         if self.pod_group is not None:
             return is_placed(self.pod_group, self.info.pod)
         cycle, failure = self.attempt.cycle, self.gang and self.gang.failure
@@ -68,7 +73,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def queue(self) -> str:
-        """Return the queue that the pod is in. Without rejectors to wait for, and in pod groups, pods back off.
+        """The queue in which the pod waits. Pods without rejectors, and pods in groups, only back off.
 
         Upstream: determineSchedulingHintForInFlightPod in the queue's scheduling_queue.go.
         """
@@ -78,7 +83,7 @@ class RejectedPod(NamedTuple):
 
     @property
     def message(self) -> str | None:
-        """Return the scheduler's message, or None for a pod that was not tried or fits."""
+        """The scheduler's message, or None if the pod fits or was not tried."""
         cycle = self.attempt.cycle
         if cycle is None or self.fits:
             return None
@@ -87,11 +92,11 @@ class RejectedPod(NamedTuple):
         if cycle.schedulable and self.pod_group:
             member = find_member(self.pod_group, self.info.pod)
             return (member and member.message) or self.pod_group.message
-        return cycle.error or fit_error(cycle)
+        return cycle.error or build_fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
-    """Return what an event does to a rejected pod of the cluster (``namespace/name``) or to a manifest of one.
+    """Replay an event for a rejected pod of the cluster (`namespace/name`) or of a manifest.
 
     ``event`` is ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
     UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
@@ -105,16 +110,17 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     (True, 'NodeUpdateNodeLabel', ['Queue'])
     """
     scheduler = Scheduler(cluster)
-    refused = try_once(scheduler, find_pod(scheduler, pod))
+    refused = try_pod(scheduler, find_pod(scheduler, pod))
     return replay_change(scheduler, refused, parse_change(event, scheduler.view))
 
 
-def try_once(
+def try_pod(
     scheduler: Scheduler, pod: Pod, info: PodInfo | None = None, gangs: TriedGroups | None = None
 ) -> RejectedPod:
-    """Try a pod as the API server stores it. ``info`` is its shared PodInfo, ``gangs`` those already tried.
+    """Try to schedule a pod once, given as the API server stores it.
 
-    Raises UsageError for a pod that is not tried at all.
+    `info` is the pod's shared PodInfo, and `gangs` has the groups that were tried already. Raises UsageError if the
+    scheduler would not try the pod.
     """
     if pod.terminated or pod.spec.node_name:
         raise UsageError(f'pod "{pod.key}" is not pending', hint="only pods that wait can be woken")
@@ -128,11 +134,11 @@ def try_once(
     tried = try_without_post_filter(framework, info, scheduler.view)
     if tried.cycle is None:
         return RejectedPod(info, framework, registrations, tried, unknown)
-    known = TriedGroups() if gangs is None else gangs
-    gang = try_gang(scheduler, framework, pod, known)
+    tried_groups = TriedGroups() if gangs is None else gangs
+    gang = try_gang(scheduler, framework, pod, tried_groups)
     if gang and gang.failure and tried.cycle.schedulable:
         tried = tried._replace(rejectors=gang.failure.rejectors)
-    group = try_pod_group(scheduler, framework, pod, known)
+    group = try_pod_group(scheduler, framework, pod, tried_groups)
     if group and is_placed(group, pod):
         tried = tried._replace(rejectors=NO_REJECTORS)
     return RejectedPod(info, framework, registrations, tried, unknown, gang, group)
@@ -141,14 +147,16 @@ def try_once(
 def replay_change(
     scheduler: Scheduler, refused: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
-    """Return what a change does to a rejected pod. None stands for a change that the scheduler does not watch.
+    """Replay a change for a rejected pod. A change that the scheduler does not watch is None.
 
-    ``view`` is the view after the change, except changes of nodes and pods, if known.
+    `view` is the view after the change, if it has already been computed. Nodes and pods in it may be unchanged.
     """
-    heard = filter_relevant(scheduler.event_handlers.list_occurrences(change) if change else (), refused.info)
+    occurrences = drop_updates_of_other_pods(
+        scheduler.event_handlers.list_occurrences(change) if change else (), refused.info
+    )
     if view is None:
         view = apply_to_view(scheduler.view, change) if change else scheduler.view
-    events, after = replay_hints(refused, heard, view)
+    events, after = replay_hints(refused, occurrences, view)
     if change is not None and _removes_pod(change, refused.info.pod):
         after = NONE
     rejectors = refused.attempt.rejectors
@@ -169,21 +177,21 @@ def replay_change(
 
 
 def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
-    """Return whether the change takes the pod out of the queue for good: deleted, terminated, or bound."""
+    """Return whether the change removes the pod from the queue for good, because it is deleted, ended or bound."""
     if change.kind != POD or not is_same_pod(change.object, pod):
         return False
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
 def build_basis(scheduler: Scheduler, refused: RejectedPod) -> Basis:
-    """Return what an answer about a rejected pod depends on."""
-    affected = WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
+    """Build the report fields about what limits the answer for a rejected pod."""
+    affected = EFFECTS_WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(refused.unknown, affected)
     return {"not_replayed": find_unreplayed_parts(refused.framework), **unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
-    """Return what several answers depend on together."""
+    """Merge the report fields about what limits several answers."""
     return {
         "not_replayed": tuple(dict.fromkeys(line for basis in bases for line in basis["not_replayed"])),
         "unknown": merge_unknown_kinds(basis["unknown"] for basis in bases),
@@ -191,8 +199,8 @@ def merge_bases(bases: Sequence[Basis]) -> Basis:
     }
 
 
-def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
-    """Return the events without those about other waiting pods."""
+def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Occurrence]:
+    """Drop the updates of other waiting pods from the events."""
     return [
         occurrence
         for occurrence in occurrences
@@ -201,8 +209,9 @@ def filter_relevant(occurrences: Iterable[Occurrence], info: PodInfo) -> list[Oc
 
 
 def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
-    """Return whether a rejector registered for one of the events. Without hints, changes of the pod itself count,
-    too.
+    """Return whether a rejector registered for one of the events.
+
+    If queueing hints are disabled, an update of the pod itself counts as well.
     """
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
     if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
@@ -213,7 +222,7 @@ def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bo
 def replay_hints(
     refused: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
-    """Return the rejectors' answers to each event, and the queue of the pod afterwards."""
+    """Replay the rejectors' queueing hints for the events. Return their answers and the pod's queue afterwards."""
     occurrences = tuple(occurrences)
     info = _apply_pod_update(refused.info, occurrences)
     registrations, rejectors = refused.registrations, refused.attempt.rejectors
@@ -231,12 +240,14 @@ def replay_hints(
 
 
 def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodInfo:
-    """Return the pod as it is after an update of itself."""
+    """Return the pod's info after the events, which may update the pod itself."""
     return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
 def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
-    """Return the queue that the pod moves to. A plugin may keep it out, and it only backs off if it was tried."""
+    """Choose the queue to which the pod moves. PreEnqueue plugins may hold it back, and a gated pod needs no
+    back-off.
+    """
     if hinted is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
     tried = refused.attempt.cycle is not None
@@ -245,3 +256,56 @@ def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy,
         return queue
     plugin, _ = find_gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
     return UNSCHEDULABLE if plugin else queue
+
+
+@dataclass
+class TriedGroups:
+    """A cache of the gangs and pod groups that were tried, so that each is tried only once."""
+
+    gangs: dict[GangKey, TriedGang] = field(default_factory=dict)
+    groups: dict[GroupKey, PodGroupReport] = field(default_factory=dict)
+
+
+class GangResult(NamedTuple):
+    """The result of trying a pod's gang."""
+
+    report: PodGroupReport
+    failure: MemberFailure | None = None
+    """Why the pod was not placed; None if it was."""
+
+
+def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
+    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
+    plugin = find_gang_plugin(framework)
+    key = plugin.gang(pod) if plugin else None
+    if key is None or find_gangs(pod)[0] != key:
+        return None
+    gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
+    if gang is None:
+        return None
+    if scheduler.view.pods.find_position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
+        cache.gangs[key] = gang
+    return GangResult(gang.report, gang.failures.get(pod.key))
+
+
+def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
+    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
+    key = group_key(pod)
+    is_stored = scheduler.view.pods.find_position(pod.key) is not None
+    if key is not None and is_stored and key in cache.groups:
+        return cache.groups[key]
+    report = report_group(scheduler, framework, pod)
+    if report is not None and key is not None and is_stored:
+        cache.groups[key] = report
+    return report
+
+
+def find_member(group: PodGroupReport, pod: Pod) -> MemberReport | None:
+    """Find the pod's entry in the report on its group."""
+    return next((member for member in group.members if member.pod == pod.key), None)
+
+
+def is_placed(group: PodGroupReport, pod: Pod) -> bool:
+    """Return whether the group is placed and the pod with it."""
+    member = find_member(group, pod)
+    return group.verdict == PLACED and member is not None and member.verdict == PLACED

@@ -1,4 +1,4 @@
-"""The effect of events on all waiting pods, with equal pods handled together."""
+"""The effect of changes on all pending pods. Equal pods share an attempt."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from msgspec.structs import replace
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change
-from kschedctl.commands.wakes.changes_that_wake import wake_ups_after_attempt
-from kschedctl.commands.wakes.event_replay import NONE, RejectedPod, build_basis, merge_bases, replay_change, try_once
-from kschedctl.commands.wakes.gangs import TriedGroups
+from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
+from kschedctl.commands.wakes.event_replay import (
+    NONE,
+    RejectedPod,
+    TriedGroups,
+    build_basis,
+    merge_bases,
+    replay_change,
+    try_pod,
+)
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
@@ -23,7 +30,7 @@ from kschedctl.snapshot.pods import group_key
 def replay_changes_for_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject], scope: str
 ) -> WakesOfMany:
-    """Return what each change by itself does to each of the cluster's pods. ``scope`` describes the pods."""
+    """Replay each change for each of the cluster's pods. `scope` describes the pods."""
     groups = list(iter_rejected_groups(scheduler, [pod for pod in pods if _is_served(scheduler, pod)]))
     unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
     return _build_report(scheduler, groups, changes, scope=scope, unserved=unserved)
@@ -32,23 +39,23 @@ def replay_changes_for_pods(
 def replay_changes_for_targets(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]
 ) -> WakesOfMany:
-    """Return which changes wake pods as the API server stores them. Raises UsageError for one that is not pending."""
-    return _build_report(scheduler, [(try_once(scheduler, pod), [pod]) for pod in pods], changes, scope="")
+    """Replay each change for pods as the API server stores them. Raises UsageError if a pod is not pending."""
+    return _build_report(scheduler, [(try_pod(scheduler, pod), [pod]) for pod in pods], changes, scope="")
 
 
-def wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
-    """Return what would wake each of the cluster's pods."""
+def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str) -> WakeUpsOfMany:
+    """Find what would wake each of the cluster's pods. `scope` describes the pods."""
     served = [pod for pod in pods if _is_served(scheduler, pod)]
     reports = []
-    for refused, alike in iter_rejected_groups(scheduler, served):
-        report = wake_ups_after_attempt(scheduler, refused)
-        reports += [replace(report, pod=pod.key) for pod in alike]
+    for refused, equal_pods in iter_rejected_groups(scheduler, served):
+        report = build_wake_ups_report(scheduler, refused)
+        reports += [replace(report, pod=pod.key) for pod in equal_pods]
     unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
     return combine_reports(reports, scope=scope, unserved=unserved)
 
 
 def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple[str, ...] = ()) -> WakeUpsOfMany:
-    """Combine the wake-ups of several pods into one document."""
+    """Combine the wake-ups of several pods into one report."""
     return WakeUpsOfMany(
         tuple(reports),
         scope,
@@ -67,6 +74,7 @@ def _build_report(
     scope: str,
     unserved: tuple[str, ...] = (),
 ) -> WakesOfMany:
+    """Build the report on what the changes do to groups of equal pods."""
     answers = tuple(_iter_answers(scheduler, groups, changes))
     return WakesOfMany(
         scope=scope,
@@ -86,38 +94,40 @@ def _build_report(
 def _iter_answers(
     scheduler: Scheduler, groups: Sequence[tuple[RejectedPod, list[Pod]]], changes: Sequence[ChangedObject]
 ) -> Iterator[Wakes]:
+    """Yield what each change does to each rejected pod."""
     for change in changes:
         view = apply_to_view(scheduler.view, change)
-        for refused, alike in groups:
+        for refused, equal_pods in groups:
             if refused.queue != NONE:
                 answer = replay_change(scheduler, refused, change, view)
-                yield from (_adapt_answer(scheduler, refused, pod, change, answer) for pod in alike)
+                yield from (_adapt_answer(scheduler, refused, pod, change, answer) for pod in equal_pods)
 
 
 def _is_served(scheduler: Scheduler, pod: Pod) -> bool:
+    """Return whether a profile serves the pod."""
     columns = scheduler.view.pods
     info = columns.infos[int(columns.info[columns.index[pod.key]])]
     return info.spec.scheduler_name in scheduler.configuration.profiles
 
 
 def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[tuple[RejectedPod, list[Pod]]]:
-    """Yield groups of equal pods with one shared attempt. Members of gangs are tried individually."""
+    """Yield groups of equal pods with a shared attempt. Members of gangs and pod groups are tried one by one."""
     columns = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
         member = (
             pod.key if find_gangs(pod) or group_key(pod) else ""
         )  # who of a gang is tried last may be alone in fitting nowhere
-        alike = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
-        groups.setdefault(alike, []).append(pod)
+        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
+        groups.setdefault(key, []).append(pod)
     tried = TriedGroups()
-    for (number, nominated, member), same in groups.items():
+    for (number, nominated, member), equal_pods in groups.items():
         info = None if nominated or member else columns.infos[number]
-        yield try_once(scheduler, scheduler.view.stored(same[0]), info, tried), same
+        yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried), equal_pods
 
 
 def _adapt_answer(scheduler: Scheduler, refused: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
-    """Return the answer for one pod of a group, computed anew if the change is about the pod itself."""
+    """Adapt a group's answer to one of its pods. If the change is about that pod itself, replay it for the pod."""
     if change.kind == POD and is_same_pod(change.object, pod) and pod is not refused.info.pod:
-        return replay_change(scheduler, try_once(scheduler, scheduler.view.stored(pod)), change)
+        return replay_change(scheduler, try_pod(scheduler, scheduler.view.stored(pod)), change)
     return replace(answer, pod=pod.key)

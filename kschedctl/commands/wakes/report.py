@@ -82,7 +82,7 @@ class WakeUpsOfMany(Report, frozen=True):
     kind: str = "WakeUpsOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods wait."""
+        """Return the number of pods that wait for an event."""
         if not self.pods:
             return ("Nothing is pending", self.scope + describe_doubt(self.unknown))
         waiting = sum(pod.queue == UNSCHEDULABLE for pod in self.pods)
@@ -130,11 +130,11 @@ class Wakes(Report, frozen=True):
 
     @property
     def woken(self) -> bool:
-        """Return whether the pod is tried again."""
+        """Whether the pod is tried again."""
         return self.moved and bool(self.after)
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the pod and the queue after the change."""
+        """Return the pod and its queue after the change."""
         sentence = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
         return (self.pod, sentence + describe_doubt(self.unknown))
 
@@ -163,7 +163,7 @@ class WakesOfMany(Report, frozen=True):
     kind: str = "WakesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods are woken, and by what."""
+        """Return the number of woken pods, and the changes."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
         woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
@@ -218,7 +218,7 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods were missed."""
+        """Return the number of pods that were missed."""
         if not self.pods:
             return ("No pod was pending in both",)
         missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)

@@ -11,7 +11,7 @@ from kschedctl.api.objects import Resources
 from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import audit
-from kschedctl.commands.audit.pending.report import PendingSection
+from kschedctl.commands.audit.report import PendingSection
 from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.commands.explain.pending_pods import pending

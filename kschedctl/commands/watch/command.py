@@ -15,10 +15,10 @@ import typer
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.workloads import makes_pods
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
-from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.sigterm import leave_on_sigterm
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
+from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
@@ -102,7 +102,7 @@ def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
     """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
-    from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
+    from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
 
     if not source.live:

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod, Struct
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.fixes.trial.prices import PRICES, Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.replay.object_keys import ObjectKey
 
 By = Literal["author", "operator"]
@@ -29,8 +29,7 @@ class ObjectEdit(NamedTuple):
 class Fix:
     """One change that may help a pod, with its costs and the commands that make it. Equal if kind and target are."""
 
-    kind: str
-    """The word by which users choose among changes."""
+    kind: FixKind
     target: Hashable
     """What is changed and to what; changes of the same kind and target are equal."""
     text: str
@@ -58,21 +57,18 @@ class Fix:
     manifests: tuple[JsonObject, ...] = ()
     """The objects in which these fields are still empty."""
 
-    def __post_init__(self) -> None:
-        assert self.kind in PRICES, self.kind
-
     @property
     def effective_price(self) -> Price:
         """The price of the change, by default that of its kind."""
-        return PRICES[self.kind] if self.price is None else self.price
+        return self.kind.price if self.price is None else self.price
 
     @property
-    def family(self) -> tuple[str, Hashable]:
+    def family(self) -> tuple[FixKind, Hashable]:
         """The kind and the idea, which all variants of the fix share."""
         return self.kind, self.target if self.variant_of is None else self.variant_of
 
     @property
-    def name(self) -> tuple[str, Hashable]:
+    def name(self) -> tuple[FixKind, Hashable]:
         """The kind and the target, which identify the fix."""
         return self.kind, self.target
 

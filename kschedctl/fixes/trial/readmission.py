@@ -7,7 +7,7 @@ plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
 
 from __future__ import annotations
 
-from kschedctl.api.admission import admit_runtime_class
+from kschedctl.api.defaults import admit_runtime_class
 from kschedctl.api.objects import Pod, RuntimeClass
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster

@@ -10,27 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.api_object import object_key
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, Struct, object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.readmission import readmit
 from kschedctl.replay.controllers.creation import admit_pod
 from kschedctl.replay.edits import change_pods
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.post_filter import run_post_filter
+from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-
-PREEMPTS = "UsePriorityClass"
-"""The kind of change that lets the pod preempt others by a higher PriorityClass."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +58,11 @@ class RemedyTrial:
     def fits(self) -> bool:
         """Whether the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
+
+    @property
+    def raises_priority(self) -> bool:
+        """Whether the pod is tried with a higher PriorityClass, so that it can preempt other pods."""
+        return any(change.kind == FixKind.USE_PRIORITY_CLASS for change in self.changes)
 
     @property
     def created(self) -> bool:
@@ -109,7 +111,7 @@ class Trials:
             self._room[changes] = cycle is not None and bool(trial.nominated or add_preemption(trial, cycle).nominated)
         return self._room[changes]
 
-    def find_single_trials(self, kind: str) -> list[RemedyTrial]:
+    def find_single_trials(self, kind: FixKind) -> list[RemedyTrial]:
         """Return the trials so far of a single change of this kind."""
         alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
         return [trial for trial in alone if trial.changes[0].kind == kind]
@@ -140,7 +142,7 @@ class Trials:
             kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
         )
         trial = RemedyTrial(self.scheduler, changes, edits, target_pod, pod, framework, cycle, unheard=tuple(narrowing))
-        if trial.fits or not any(change.kind == PREEMPTS for change in changes):
+        if trial.fits or not trial.raises_priority:
             return trial
         return add_preemption(trial, cycle)
 

@@ -14,7 +14,7 @@ from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.deleted_claims import is_of_stateful_set, plan_deletion
 from kschedctl.replay import kubectl
@@ -34,11 +34,10 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
-REMADE = "RemakeClaim"
 ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
 
 
@@ -152,7 +151,7 @@ def build_binding(
 
 def recreate_claim(
     tried: TriedNode,
-    kind: str,
+    kind: FixKind,
     claim: PersistentVolumeClaim,
     change: ClaimChange,
     *,
@@ -242,7 +241,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
     text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
-    yield Fix(REMADE, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
+    yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
 def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey

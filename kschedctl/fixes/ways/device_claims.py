@@ -24,7 +24,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.ownership import find_controller
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.missing_objects import NEAR, build_owner_reference
 from kschedctl.replay import kubectl
@@ -32,6 +32,10 @@ from kschedctl.replay.object_keys import ObjectKey
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
 MOST = 4
+CREATION_KINDS = {
+    "ResourceClaim": FixKind.CREATE_RESOURCE_CLAIM,
+    "ResourceClaimTemplate": FixKind.CREATE_RESOURCE_CLAIM_TEMPLATE,
+}
 REQUEST = "devices"
 """The name of the only request of a claim that is created."""
 SpecChange = Callable[[DeviceClaim], DeviceClaim]
@@ -110,7 +114,7 @@ def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str)
     for right in get_close_matches(name, names, n=2, cutoff=NEAR):
         text = f"use ResourceClaim {right} instead of {name}, which does not exist"
         edits = on_pod(pod, _with_claim(reference.name, right))
-        yield Fix("CorrectClaim", (name, right), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (name, right), text, "author", edits, CORRECT)
     for place, class_ in enumerate(cluster.device_classes[:MOST]):
         new = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
         key = ObjectKey.of(new)
@@ -125,7 +129,7 @@ def _create_object(key: ObjectKey, new: Struct, device_class: str, edits: tuple[
     """Build the fix that creates a claim or template for one device of the class."""
     text = f"create {key} for one device of class {device_class}"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
-    kind, where = f"Create{key.kind}", f"class {device_class}"
+    kind, where = CREATION_KINDS[key.kind], f"class {device_class}"
     return Fix(kind, (key, device_class), text, "author", edits, cost, "", commands, key, where)
 
 
@@ -158,12 +162,12 @@ def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, templ
     if template in known:
         text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
         edits = _generate_claim(pod, reference, known[template].spec.spec)
-        yield Fix("GenerateResourceClaim", (template, reference.name), text, "operator", edits, GENERATE)
+        yield Fix(FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, "operator", edits, GENERATE)
         return
     for right in get_close_matches(template, known, n=2, cutoff=NEAR):
         text = f"use ResourceClaimTemplate {right} instead of {template}, which does not exist"
         edits = _generate_claim(pod, reference, known[right].spec.spec, right)
-        yield Fix("CorrectClaim", (template, right), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (template, right), text, "author", edits, CORRECT)
     for place, class_ in enumerate(cluster.device_classes[:MOST]):
         spec = _request_one_device(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
@@ -226,7 +230,7 @@ def _recreate_claim(
     again = () if made else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
     commands = (kubectl.render_delete(key), *again)
     weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
-    yield Fix("RemakeResourceClaim", key, text, "operator", edits, REMAKE, weakens, commands, price=price)
+    yield Fix(FixKind.REMAKE_RESOURCE_CLAIM, key, text, "operator", edits, REMAKE, weakens, commands, price=price)
 
 
 def change_claim_spec(
@@ -234,7 +238,7 @@ def change_claim_spec(
     claim: ResourceClaim,
     change: SpecChange,
     *,
-    kind: str,
+    kind: FixKind,
     target: Hashable,
     what: str,
     cost: int,

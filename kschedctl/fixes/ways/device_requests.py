@@ -23,7 +23,7 @@ from kschedctl.api.objects import (
     ResourceClaim,
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.device_claims import SpecChange, change_claim_spec, find_claim, find_claim_name
 from kschedctl.fixes.ways.missing_objects import NEAR
@@ -81,7 +81,7 @@ def _request_fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDev
         tried,
         claim,
         _change_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
-        kind="FewerDevices",
+        kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
         what=f", asking for {count} device{'s' * (count > 1)} instead of {before} (request {request.request})",
         cost=FEWER,
@@ -102,7 +102,9 @@ def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices
         case "WithoutCapacity":
             what = f", without its capacity (request {name})"
             change = _change_request(name, lambda asked: replace(asked, capacity=None))
-            yield change_claim_spec(tried, claim, change, kind="DropDeviceCapacity", target=name, what=what, cost=DROP)
+            yield change_claim_spec(
+                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, what=what, cost=DROP
+            )
         case "WithoutAttribute":
             yield from _drop_constraints(tried, claim, fault.what)
 
@@ -119,7 +121,13 @@ def _drop_selector(tried: TriedNode, claim: ResourceClaim, name: str, expression
     what = f", without the condition {expression} (request {name})"
     target = name, expression
     return change_claim_spec(
-        tried, claim, _change_request(name, change), kind="DropDeviceSelector", target=target, what=what, cost=DROP
+        tried,
+        claim,
+        _change_request(name, change),
+        kind=FixKind.DROP_DEVICE_SELECTOR,
+        target=target,
+        what=what,
+        cost=DROP,
     )
 
 
@@ -134,7 +142,7 @@ def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, name: str, taint: st
         tried,
         claim,
         _change_request(name, change),
-        kind="TolerateDeviceTaint",
+        kind=FixKind.TOLERATE_DEVICE_TAINT,
         target=(name, key),
         what=f", tolerating the taint {taint} of devices (request {name})",
         cost=TOLERATE,
@@ -157,7 +165,7 @@ def _drop_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Iterator
         tried,
         claim,
         change,
-        kind="DropDeviceRequest",
+        kind=FixKind.DROP_DEVICE_REQUEST,
         target=outer,
         what=f", without request {outer}",
         cost=DROP_REQUEST,
@@ -174,7 +182,7 @@ def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "
             target, what = (about, constraint.requests), f", without the constraint that devices have {alike} {about}"
             change = _without_constraint(constraint)
             yield change_claim_spec(
-                tried, claim, change, kind="DropDeviceConstraint", target=target, what=what, cost=DROP
+                tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, what=what, cost=DROP
             )
 
 
@@ -198,7 +206,7 @@ def _use_class(
     name: str,
     *,
     cost: int,
-    kind: str = "OtherDeviceClass",
+    kind: FixKind = FixKind.OTHER_DEVICE_CLASS,
     price: Price | None = None,
 ) -> Fix:
     """Build the fix that requests devices of another class."""
@@ -258,7 +266,7 @@ def _fix_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: st
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
     near = get_close_matches(missing, names, n=2, cutoff=NEAR)
     for right in near:
-        yield _use_class(tried, claim, request, right, cost=CORRECT, kind="CorrectDeviceClass")
+        yield _use_class(tried, claim, request, right, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
     for other in [name for name in names if name not in near][:MOST]:
         yield _use_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
@@ -269,7 +277,7 @@ def _fix_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: st
         command = kubectl.render_apply(kubectl.build_manifest(ObjectKey.of(new), new))
         target, cost = (missing, driver), CREATE_CLASS + place
         yield Fix(
-            "CreateDeviceClass",
+            FixKind.CREATE_DEVICE_CLASS,
             target,
             text,
             "operator",

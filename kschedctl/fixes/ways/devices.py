@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Ints, Row
 from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, ResourceClaim, ResourceSlice
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import device_claims, device_requests, extended_resources, waiting
 from kschedctl.fixes.ways.stopped_pods import stop_pod
@@ -80,7 +80,7 @@ def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
         edits, commands = (ObjectEdit(key, _unallocated),), (device_claims.render_recreation(claim),)
         weakens = f"ResourceClaim {name} no longer has devices"
-        yield Fix("FreeDevices", key, text, "operator", edits, FREE, weakens, commands, "claim", name)
+        yield Fix(FixKind.FREE_DEVICES, key, text, "operator", edits, FREE, weakens, commands, "claim", name)
     pods = tried.cycle.view.pods.index
     for user in users[:MOST]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
@@ -107,7 +107,7 @@ def _reallocate(tried: TriedNode, key: str) -> Iterator[Fix]:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
         edits, commands = (ObjectEdit(own, _unreserved),), (device_claims.render_recreation(claim),)
-        yield Fix("FreeDevices", own, text, "author", edits, FREE, "", commands, price=Price.WISH)
+        yield Fix(FixKind.FREE_DEVICES, own, text, "author", edits, FREE, "", commands, price=Price.WISH)
 
 
 def _unreserved(claim: ResourceClaim) -> ResourceClaim:
@@ -127,14 +127,16 @@ def _remove_taint(tried: TriedNode, what: str) -> Iterator[Fix]:
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {what}"
             weakens = f"devices are no longer tainted with {what}"
             edits, commands = (ObjectEdit(key, _none),), (kubectl.render_delete(key),)
-            yield Fix("DeleteDeviceTaintRule", key, text, "operator", edits, UNTAINT, weakens, commands)
+            yield Fix(FixKind.DELETE_DEVICE_TAINT_RULE, key, text, "operator", edits, UNTAINT, weakens, commands)
     own = {device[:2] for device in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key, spec = ObjectKey.of(resource_slice), resource_slice.spec
         if (spec.driver, spec.pool.name) in own and any(_has_taint(device, what) for device in spec.devices):
             text = f"have driver {spec.driver} remove the taint {what} from the devices of ResourceSlice {key.name}"
             edits = (ObjectEdit(key, _without_taint(what)),)
-            yield Fix("UntaintDevices", (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name)
+            yield Fix(
+                FixKind.UNTAINT_DEVICES, (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name
+            )
 
 
 def _none(rule: DeviceTaintRule) -> None:

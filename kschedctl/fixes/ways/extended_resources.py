@@ -10,6 +10,7 @@ from kschedctl.api.objects import Container, DeviceClass, Node, Pod
 from kschedctl.api.resource_names import is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
 from kschedctl.fixes.trial.device_marks import find_device_mark
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -51,7 +52,7 @@ def published(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     commands = (kubectl.render_command("describe", "node", name),)
     edits = on_node(node, change)
     target = (name, resource)
-    yield Fix("PublishResource", target, text, "operator", edits, PUBLISH, "", commands, resource, name)
+    yield Fix(FixKind.PUBLISH_RESOURCE, target, text, "operator", edits, PUBLISH, "", commands, resource, name)
 
 
 def request_fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
@@ -68,7 +69,7 @@ def request_fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
         name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {own.name}"
         edits = on_pod(tried.trial.pod, _with_request(field, place, name, count))
-        yield Fix("LowerRequest", (field, place, name, count), text, "author", edits, LOWER)
+        yield Fix(FixKind.LOWER_REQUEST, (field, place, name, count), text, "author", edits, LOWER)
 
 
 def _with_request(field: str, place: int, name: str, count: str) -> Callable[[Pod], Pod]:
@@ -101,7 +102,7 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
         edits = (ObjectEdit(key, _with_resource_name(fact.resource)),)
         target = (name, fact.resource)
-        yield Fix("BackResource", target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
+        yield Fix(FixKind.BACK_RESOURCE, target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
 
 
 def _with_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:

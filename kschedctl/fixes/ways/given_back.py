@@ -13,7 +13,7 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
-from kschedctl.scheduler.plugins.node_volume_limits.in_tree import find_disks_of_running_pod
+from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import find_disks_of_running_pod
 from kschedctl.snapshot.fork import Fork
 
 

@@ -19,10 +19,9 @@ from kschedctl.api.objects import (
     VolumeResourceRequirements,
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
-    REMADE,
     PodClaim,
     adapt_to_volume,
     build_binding,
@@ -85,7 +84,7 @@ def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     for right in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NEAR):
         text = f"use claim {right} instead of {pod_claim.claim_name}, which does not exist"
         edits = on_pod(tried.trial.pod, _with_claim(pod_claim.claim_name, right))
-        yield Fix("CorrectClaim", (pod_claim.claim_name, right), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_CLAIM, (pod_claim.claim_name, right), text, "author", edits, CORRECT)
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
@@ -140,7 +139,9 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
         edits = (_create_claim(new),)
-        yield Fix("CreateClaim", (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}")
+        yield Fix(
+            FixKind.CREATE_CLAIM, (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}"
+        )
 
 
 def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
@@ -164,7 +165,7 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         commands = (kubectl.render_apply(kubectl.build_manifest(key, held)),)
         edits = (_create_claim(bind(new)), taken) if bind else (_create_claim(new),)
         yield Fix(
-            "CreateClaim",
+            FixKind.CREATE_CLAIM,
             (key, name),
             text,
             "author",
@@ -194,7 +195,7 @@ def _fix_lost_or_deleted(tried: TriedNode, claim: PersistentVolumeClaim) -> Iter
         yield from create_volume(tried, claim)
     yield from recreate_deleted_claim(tried, claim, REMAKE)
     why = "whose volume is gone" if lost else "which is being deleted"
-    yield from recreate_claim(tried, REMADE, claim, reset_claim, text=f", {why}", cost=REMAKE)
+    yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {why}", cost=REMAKE)
 
 
 # -- claims that are made for a pod ----------------------------------------------------------------------------------
@@ -221,7 +222,7 @@ def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fi
         PhaseStatus("Pending"),
     )
     text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new)}"
-    yield Fix("CreateClaim", ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
+    yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
 
 
 def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
@@ -240,7 +241,7 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
     text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
     weakens = gone.weakens or f"claim {claim_key(claim)} is deleted"
     edits = (*gone.edits, ObjectEdit(key, change))
-    yield Fix(REMADE, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
+    yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
@@ -263,7 +264,9 @@ def fix_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterato
     for right in get_close_matches(name, classes, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
         change = _with_class_name(right)
-        yield from recreate_claim(tried, "CorrectStorageClass", claim, change, text=text, cost=CORRECT, target=right)
+        yield from recreate_claim(
+            tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=right
+        )
     waiting = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
     models = {class_.provisioner: class_ for class_ in waiting if class_.provisioner != NO_PROVISIONER}
     for model in list(models.values())[:MOST] if name else ():
@@ -284,5 +287,14 @@ def _create_class(model: StorageClass, name: str) -> Fix:
     commands = (kubectl.render_copy(ObjectKey.of(model), name),)
     edits = (ObjectEdit(key, lambda _: new),)
     return Fix(
-        "CreateStorageClass", (name, like), text, "operator", edits, CREATE_CLASS, "", commands, name, f"like {like}"
+        FixKind.CREATE_STORAGE_CLASS,
+        (name, like),
+        text,
+        "operator",
+        edits,
+        CREATE_CLASS,
+        "",
+        commands,
+        name,
+        f"like {like}",
     )

@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Bools, Position, Row, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.given_back import delete_pod, detach_volumes, find_driver_users
@@ -20,16 +20,15 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import TooManyVolumes
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import TooManyVolumes
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.volume_restrictions import DiskMounted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.snapshot.pod_info import PodInfo
 
 MOVE, FEWER = 45, 40
@@ -139,10 +138,10 @@ def _is_movable(tried: TriedNode, position: Position) -> bool:
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
     """Return whether the pod's PDB allows its eviction in addition to earlier evictions of the trial."""
-    known = find_budgets(tried.trial.scheduler.view)
-    selecting = known.selecting(position)
+    known = get_budgets(tried.trial.scheduler.view)
+    selecting = known.find_selecting(position)
     return not selecting or (
-        len(selecting) == 1 and known.allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
+        len(selecting) == 1 and known.count_allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
     )
 
 
@@ -153,7 +152,7 @@ def _count_evictions(tried: TriedNode) -> Counter[str]:
     gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in gone)
     return Counter(
-        name for position in positions if position is not None for name in find_budgets(view).selecting(position)
+        name for position in positions if position is not None for name in get_budgets(view).find_selecting(position)
     )
 
 
@@ -167,7 +166,7 @@ def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix
     here = view.nodes.names[int(view.node[position])]
     weakens, price = _describe_loss(pod)
     yield Fix(
-        "MovePod",
+        FixKind.MOVE_POD,
         (pod.key, target),
         f"move {pod.key} from {here} to {target}",
         "operator",
@@ -234,7 +233,7 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
         price = Price.LOSS
     yield Fix(
-        "ScaleDown",
+        FixKind.SCALE_DOWN,
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",

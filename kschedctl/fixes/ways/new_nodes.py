@@ -15,6 +15,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is_pod_level
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.machine_sizes import is_plausible
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.unready_nodes import is_fault, is_no_node_initialized, without_condition_taints
@@ -186,7 +187,7 @@ def more_like(
     cost = count * (OF_ANOTHER_SHAPE if sizes else ADD_NODE)
     target = (name, count, with_more)
     return Fix(
-        "AddNode",
+        FixKind.ADD_NODE,
         target,
         text,
         "operator",

@@ -20,6 +20,7 @@ from kschedctl.api.objects import (
     VolumeNodeAffinity,
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways import storage_pools
 from kschedctl.fixes.ways.claims import ClaimChange, build_binding, render_recreation, reset_claim
@@ -35,7 +36,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     claim_key,
     listers,
 )
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
 PROVISIONED, NEW_VOLUME, BESIDE_PROVISIONER = 5, 36, 30
 """The cost of a volume that is on its way and of a new one, and what is added where the class makes volumes itself."""
@@ -84,7 +85,7 @@ def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
     text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
     command = kubectl.render_command("describe", *kubectl.object_arguments(key))
-    return Fix("Wait", key, text, "operator", edits, PROVISIONED, commands=(command,))
+    return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 
 def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -122,7 +123,7 @@ def _build_fix(
     cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
     own = claim_key(claim)
     return Fix(
-        "CreateVolume",
+        FixKind.CREATE_VOLUME,
         (own, where),
         text,
         "operator",

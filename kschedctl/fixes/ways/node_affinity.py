@@ -17,7 +17,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, on_pod
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import (
     NODE_NAME_FIELD,
@@ -122,7 +122,7 @@ def _fix_label(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterato
     for right in find_similar_keys(wanted.key, tried):
         text = f"require the label {right} instead of {wanted.key}"
         edits = on_pod(tried.trial.pod, _with_requirement(own, replace(own.written, key=right)))
-        yield Fix("CorrectNodeAffinity", (own.term, wanted.key, right), text, "author", edits, CORRECT)
+        yield Fix(FixKind.CORRECT_NODE_AFFINITY, (own.term, wanted.key, right), text, "author", edits, CORRECT)
     match wanted.operator:
         case "In" if wanted.values:
             yield from label_node(tried, wanted.key, wanted.values[0])
@@ -159,11 +159,13 @@ def _allow_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: st
             f"require {asked.text} of nodes instead of {own.text}",
         )
         if near:
-            yield Fix("CorrectNodeAffinity", target, text, "author", edits, CORRECT)
+            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, "author", edits, CORRECT)
         else:
             weakens, price = _describe_loss(own.written)
             cost = OTHER_HOST if wanted.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
-            yield Fix("WidenNodeAffinity", target, text, "author", edits, cost, weakens, (), target[:3], name, price)
+            yield Fix(
+                FixKind.WIDEN_NODE_AFFINITY, target, text, "author", edits, cost, weakens, (), target[:3], name, price
+            )
 
 
 def _describe_loss(written: SelectorRequirement) -> tuple[str, Price | None]:
@@ -178,7 +180,7 @@ def _drop_requirement(tried: TriedNode, own: OwnRequirement) -> Fix:
     text = f"do not require nodes with {own.text}"
     target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
     weakens, price = _describe_loss(own.written)
-    return Fix("DropNodeAffinity", target, text, "author", edits, DROP, weakens, price=price)
+    return Fix(FixKind.DROP_NODE_AFFINITY, target, text, "author", edits, DROP, weakens, price=price)
 
 
 def _prefer_terms(tried: TriedNode) -> Fix:
@@ -194,7 +196,7 @@ def _prefer_terms(tried: TriedNode) -> Fix:
         (effect for requirement in written if (effect := _describe_loss(requirement))[1]), (ANYWHERE, None)
     )
     edits = on_pod(tried.trial.pod, change)
-    return Fix("SoftenNodeAffinity", "all", text, "author", edits, SOFTEN, weakens, price=price)
+    return Fix(FixKind.SOFTEN_NODE_AFFINITY, "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 
 def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod
 from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.image_platform import PLATFORMS
-from kschedctl.fixes.trial.prices import Price
 from kschedctl.fixes.trial.tried_node import TriedNode, find_missing_host_with_data
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.framework.facts import Wanted
@@ -42,7 +42,7 @@ def fix_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
     for right in find_similar_keys(key, tried):
         text = f"select nodes by the label {right} instead of {key}"
         change = _with_selector(_rename_key(key, right))
-        yield Fix("CorrectSelector", (key, right), text, "author", on_pod(pod, change), CORRECT)
+        yield Fix(FixKind.CORRECT_SELECTOR, (key, right), text, "author", on_pod(pod, change), CORRECT)
     if find_missing_host_with_data(tried.trial, key, wanted.values):
         return  # its files were there
     weakens, price = describe_loss(key, value)
@@ -51,14 +51,14 @@ def fix_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
         change = _with_selector(lambda selector: {**selector, key: wanted.found or ""})
         target, edits = (key, wanted.found), on_pod(pod, change)
         if is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
-            yield Fix("CorrectSelector", target, text, "author", edits, CORRECT)
+            yield Fix(FixKind.CORRECT_SELECTOR, target, text, "author", edits, CORRECT)
         else:
             cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
-            yield Fix("OtherSelector", target, text, "author", edits, cost, weakens, (), key, where, price)
+            yield Fix(FixKind.OTHER_SELECTOR, target, text, "author", edits, cost, weakens, (), key, where, price)
     yield from label_node(tried, key, value)
     change = _with_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Fix("DropSelector", key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
+    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
 
 
 def describe_loss(key: str, value: str) -> tuple[str, Price | None]:
@@ -171,7 +171,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         return
     name = node.metadata.name
     yield Fix(
-        "LabelNode",
+        FixKind.LABEL_NODE,
         (name, key, value),
         f"label node {name} with {key}={value}",
         "operator",
@@ -190,7 +190,7 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
     if node.metadata.labels[key] not in OF_ROLES:
         return
     yield Fix(
-        "UnlabelNode",
+        FixKind.UNLABEL_NODE,
         (name, key),
         f"remove the label {key}={node.metadata.labels[key]} from node {name}",
         "operator",

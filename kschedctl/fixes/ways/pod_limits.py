@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import PODS
 from kschedctl.fixes.trial.changes import Fix, on_node
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_resources.facts import TooManyPods
@@ -31,7 +32,7 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         return replace(read, status=replace(read.status, allocatable={**read.status.allocatable, PODS: str(limit)}))
 
     yield Fix(
-        "RaiseMaxPods",
+        FixKind.RAISE_MAX_PODS,
         (name, limit),
         f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
         "operator",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, ContainerPort, Pod
 from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.scheduler.plugins.node_ports import NodePorts
@@ -66,7 +67,7 @@ def _use_port(tried: TriedNode, port: HostPort, new: int) -> Fix:
     text = f"use host port {new} instead of {port.port}" if new else f"drop host port {port.port}"
     text += ", and let the program listen there" * on_host
     edits = on_pod(tried.trial.pod, change)
-    kind = "OtherHostPort" if new else "DropHostPort"
+    kind = FixKind.OTHER_HOST_PORT if new else FixKind.DROP_HOST_PORT
     return Fix(kind, (port, new), text, "author", edits, OTHER_PORT if new else NO_PORT)
 
 

@@ -12,8 +12,8 @@ from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.prices import NEGLIGIBLE, SUBSTANTIAL, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import extended_resources, neighbours, pod_limits, resizes, waiting
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -22,6 +22,8 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 LOWER, WHOLE, WITHOUT = 30, 60, 90
 """The cost of lowering a request, the most that is added for a large reduction, and the cost of dropping it."""
+NEGLIGIBLE_SHARE, SUBSTANTIAL_SHARE = 0.05, 0.5
+"""The share of a request that nobody misses, and the share without which the workload is a different one."""
 UNITS = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10), ("", 1))
 
 
@@ -194,14 +196,14 @@ def _build_lower_request(tried: TriedNode, request: PodRequest, resource: str, n
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
     price = Price.CORRECTION if is_unit_added else price_of_remaining_share(remaining_share)
-    return Fix("LowerRequest", target, text, "author", edits, cost, variant_of=target[:-1], price=price)
+    return Fix(FixKind.LOWER_REQUEST, target, text, "author", edits, cost, variant_of=target[:-1], price=price)
 
 
 def price_of_remaining_share(share: float) -> Price | None:
     """Return the price of reducing a request to this share of it, or None for the price of its kind."""
-    if share >= 1 - NEGLIGIBLE:
+    if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION
-    return Price.GUARANTEE if share < SUBSTANTIAL else None
+    return Price.GUARANTEE if share < SUBSTANTIAL_SHARE else None
 
 
 def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
@@ -223,7 +225,7 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
     scarcity = "" if fact.largest else ", which no node offers"
     text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
-    return Fix("DropRequest", resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
+    return Fix(FixKind.DROP_REQUEST, resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
 
 
 REMEDIES = {

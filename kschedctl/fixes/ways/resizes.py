@@ -9,6 +9,7 @@ from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Container, Pod, ResourceRequirements
 from kschedctl.api.pod_requests import revert_resize
 from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -32,7 +33,7 @@ def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         running, reserved = resource_names.format_in_one_unit(resource, resize.running, resize.reserved)
         text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {resource}"
         yield Fix(
-            "RevertResize",
+            FixKind.REVERT_RESIZE,
             resize.pod,
             text,
             "operator",

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod, RuntimeClass, RuntimeClassScheduling, Toleration
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.readmission import find_runtime_class
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.node_labels import find_similar_keys, is_misspelt
@@ -57,7 +58,7 @@ def _correct_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, s
     key = ObjectKey.of(runtime_class)
     command = kubectl.render_patch(key, {"scheduling": {"nodeSelector": labels}})
     return Fix(
-        "CorrectRuntimeClass",
+        FixKind.CORRECT_RUNTIME_CLASS,
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
         "operator",
@@ -88,7 +89,7 @@ def _use_other_class(pod: Pod, runtime_class: RuntimeClass, other: RuntimeClass)
         )
 
     return Fix(
-        "OtherRuntimeClass",
+        FixKind.OTHER_RUNTIME_CLASS,
         (old_name, new_name),
         f"use RuntimeClass {new_name} instead of {old_name}",
         "author",

@@ -9,8 +9,7 @@ from kschedctl.api.objects import ObjectMeta, Pod, PriorityClass
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
-from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.trial.trials import PREEMPTS
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.target_pod import with_priority_class
@@ -32,7 +31,7 @@ def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
         edits = on_pod(trial.pod, _set_scheduler_name(name))
         before = trial.pod.spec.scheduler_name
         text = f"use scheduler {name} instead of {before}"
-        yield Fix("OtherScheduler", name, text, "author", edits, OTHER_SCHEDULER)
+        yield Fix(FixKind.OTHER_SCHEDULER, name, text, "author", edits, OTHER_SCHEDULER)
 
 
 def _set_scheduler_name(scheduler_name: str) -> Callable[[Pod], Pod]:
@@ -67,7 +66,17 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
         text = f"use PriorityClass {name} ({class_.value:,} instead of {own_priority:,})"
         cost = first_cost + 5 * rank
         yield Fix(
-            PREEMPTS, name, text, "author", on_pod(pod, change), cost, GOES_BEFORE, (), "class", name, price=price
+            FixKind.USE_PRIORITY_CLASS,
+            name,
+            text,
+            "author",
+            on_pod(pod, change),
+            cost,
+            GOES_BEFORE,
+            (),
+            "class",
+            name,
+            price=price,
         )
     agent_class_exists = any(class_.metadata.name == AGENT_CLASS_NAME for class_ in cluster.priority_classes)
     if is_agent and not higher and not agent_class_exists and own_priority < AGENT_CLASS_VALUE:
@@ -89,7 +98,7 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
     return Fix(
-        PREEMPTS,
+        FixKind.USE_PRIORITY_CLASS,
         AGENT_CLASS_NAME,
         text + unread,
         "operator",

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.node_labels import near_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import infos_matching_term
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_infos_matching_term
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm
 
@@ -27,7 +28,7 @@ LabelValues = Mapping[str, Collection[str]]
 class TermCorrection(NamedTuple):
     """A corrected pod affinity term, with the parts of the fix that applies it."""
 
-    kind: str
+    kind: FixKind
     """The kind of the fix."""
     target: tuple[object, ...]
     """What the correction changes and to what, which tells corrections of one kind apart."""
@@ -69,7 +70,9 @@ def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm
         label_values = _collect_pod_labels(unmatched_term.view, unmatched_term.namespaces)
         for old, new, corrected in _iter_similar_selectors(selector, label_values):
             text = f"require pods with {new} instead of {old}"
-            yield TermCorrection("CorrectPodSelector", (new,), text, CORRECT, replace(term, label_selector=corrected))
+            yield TermCorrection(
+                FixKind.CORRECT_POD_SELECTOR, (new,), text, CORRECT, replace(term, label_selector=corrected)
+            )
     yield from _propose_namespaces(unmatched_term)
 
 
@@ -98,7 +101,7 @@ def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) ->
         return None
     unmatched_term = UnmatchedTerm(term, parsed_terms[index], view)
     unrolled = parsed_terms[index].with_selected_namespaces(view.namespace_labels)
-    return None if infos_matching_term(unrolled, view).any() else unmatched_term
+    return None if find_infos_matching_term(unrolled, view).any() else unmatched_term
 
 
 def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
@@ -171,7 +174,7 @@ def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrectio
             names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
             text = f"match pods in namespace {similar_name} instead of {name}"
             yield TermCorrection(
-                "CorrectNamespace", (name, similar_name), text, CORRECT, replace(term, namespaces=names)
+                FixKind.CORRECT_NAMESPACE, (name, similar_name), text, CORRECT, replace(term, namespaces=names)
             )
     if term.namespace_selector is not None:
         for old, new, selector in _iter_similar_selectors(
@@ -179,12 +182,12 @@ def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrectio
         ):
             text = f"match pods in namespaces with {new} instead of {old}"
             corrected = replace(term, namespace_selector=selector)
-            yield TermCorrection("CorrectNamespaceSelector", (new,), text, CORRECT, corrected)
+            yield TermCorrection(FixKind.CORRECT_NAMESPACE_SELECTOR, (new,), text, CORRECT, corrected)
     for name in unmatched_term.matching_namespaces:
         if name not in unmatched_term.namespaces:
             text = f"match pods in namespace {name}, too"
             wider = replace(term, namespaces=tuple(sorted(unmatched_term.namespaces | {name})))
-            yield TermCorrection("OtherNamespace", (name,), text, ELSEWHERE, wider)
+            yield TermCorrection(FixKind.OTHER_NAMESPACE, (name,), text, ELSEWHERE, wider)
 
 
 def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
@@ -212,7 +215,7 @@ def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
     labels = [f"{key}={value}" for key, value in sorted(new_labels.items())]
     pairs = " ".join(labels)
     return Fix(
-        "LabelNamespace",
+        FixKind.LABEL_NAMESPACE,
         (name, pairs),
         f"label namespace {name} with {pairs}",
         "operator",

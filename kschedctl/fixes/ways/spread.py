@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, on_pod
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
@@ -20,8 +20,7 @@ from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
 from kschedctl.fixes.ways.unready_nodes import is_of_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
-from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
@@ -86,24 +85,24 @@ def _relax_constraint(
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
-        yield _change_constraint(tried, place, "MatchLabelKeys", text, ROLLOUT, match_label_keys=keys)
+        yield _change_constraint(tried, place, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
         yield _change_constraint(
-            tried, place, "NodeTaintsPolicy", text, HONOUR, price=price, node_taints_policy="Honor"
+            tried, place, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
         )
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
-        yield _change_constraint(tried, place, "NodeAffinityPolicy", text, HONOUR, node_affinity_policy="Honor")
+        yield _change_constraint(tried, place, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor")
     domains = int(counted.exists.sum())
     if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
         text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
         yield _change_constraint(
-            tried, place, "MinDomains", text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1)
+            tried, place, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1)
         )
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _change_constraint(tried, place, "MaxSkew", text, MORE_SKEW, weakens=less, max_skew=skew)
+    yield _change_constraint(tried, place, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=less, max_skew=skew)
     yield _prefer_spread(tried, place, constraint)
 
 
@@ -140,7 +139,7 @@ def _prefer_spread(tried: TriedNode, place: int, constraint: TopologySpreadConst
     return _change_constraint(
         tried,
         place,
-        "ScheduleAnyway",
+        FixKind.SCHEDULE_ANYWAY,
         text,
         ANYWAY,
         weakens=less,
@@ -152,13 +151,15 @@ def _prefer_spread(tried: TriedNode, place: int, constraint: TopologySpreadConst
 def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
     for right, price in iter_other_topologies(constraint.topology_key, tried):
         text = f"spread across {right} instead of {constraint.topology_key}"
-        yield _change_constraint(tried, place, "CorrectTopologyKey", text, CORRECT, price=price, topology_key=right)
+        yield _change_constraint(
+            tried, place, FixKind.CORRECT_TOPOLOGY_KEY, text, CORRECT, price=price, topology_key=right
+        )
 
 
 def _change_constraint(
     tried: TriedNode,
     place: int,
-    kind: str,
+    kind: FixKind,
     text: str,
     cost: int,
     *,

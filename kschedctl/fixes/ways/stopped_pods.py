@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
 from kschedctl.fixes.ways.given_back import delete_pod
@@ -35,7 +36,9 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
         return
     text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
-    yield Fix("StopPod", pod.key, text, "operator", delete_pod(view, pod), STOP, weakens, (command,), "pod", pod.key)
+    yield Fix(
+        FixKind.STOP_POD, pod.key, text, "operator", delete_pod(view, pod), STOP, weakens, (command,), "pod", pod.key
+    )
 
 
 REMEDIES = {

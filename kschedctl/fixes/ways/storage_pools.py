@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import CSIDriver, CSIStorageCapacity, LabelSelector, ObjectMeta, PersistentVolumeClaim
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
@@ -49,7 +49,7 @@ def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     published = "publishes a capacity of 0" if fact.largest == 0 else "publishes no capacity"
     text = f"set storageCapacity: false in CSIDriver {fact.driver}, which {published} for class {fact.storage_class}"
     yield Fix(
-        "IgnoreStorageCapacity",
+        FixKind.IGNORE_STORAGE_CAPACITY,
         fact.driver,
         text,
         "operator",
@@ -94,7 +94,7 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
         pool_text = f"CSIStorageCapacity {key.namespace}/{key.name} of class {class_name}"
         text = f"correct what {driver} publishes in {pool_text}, or add storage: room for {size} instead of 0"
     return Fix(
-        "RaiseCapacity",
+        FixKind.RAISE_CAPACITY,
         (key, size),
         text,
         "operator",
@@ -127,7 +127,16 @@ def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stora
     )
     edits = (ObjectEdit(ObjectKey.of(new_pool), lambda _: new_pool),)
     return Fix(
-        "RaiseCapacity", (ObjectKey.of(new_pool), size), text, "operator", edits, PUBLISH, "", (), class_name, topology
+        FixKind.RAISE_CAPACITY,
+        (ObjectKey.of(new_pool), size),
+        text,
+        "operator",
+        edits,
+        PUBLISH,
+        "",
+        (),
+        class_name,
+        topology,
     )
 
 

@@ -17,15 +17,15 @@ from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
 from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
 from kschedctl.fixes.trial.device_marks import DEVICE_WORD
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
 from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_initialized, is_of_condition, repair_node
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
-from kschedctl.snapshot.node_masks import match_required_affinity
 from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.snapshot.nodes import match_required_affinity
 
 OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
@@ -36,7 +36,7 @@ def uncordon(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     yield Fix(
-        "Uncordon",
+        FixKind.UNCORDON,
         name,
         f"uncordon node {name}, after finding out why it is cordoned",
         "operator",
@@ -141,7 +141,7 @@ def _tolerate(tried: TriedNode, taint: Taint, asks: bool | None) -> Fix:
         weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
     elif taint.key in OF_CONTROL_PLANES:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    return Fix("Tolerate", taint, text, "author", on_pod(tried.trial.pod, change), TOLERATE, weakens, price=price)
+    return Fix(FixKind.TOLERATE, taint, text, "author", on_pod(tried.trial.pod, change), TOLERATE, weakens, price=price)
 
 
 def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
@@ -172,7 +172,7 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
             what = f"the toleration of {_written(toleration)} to {_written(right)}"
         text = f"correct {what}, the taint of the node"
         edits = on_pod(tried.trial.pod, change)
-        yield Fix("Tolerate", (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
+        yield Fix(FixKind.TOLERATE, (place, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
 
 class Likeness(Enum):
@@ -231,7 +231,7 @@ def _untaint(node: Node, taint: Taint) -> Fix:
         return replace(read, spec=replace(read.spec, taints=kept))
 
     return Fix(
-        "RemoveTaint",
+        FixKind.REMOVE_TAINT,
         (name, taint),
         f"remove the taint {taint} from node {name}",
         "operator",

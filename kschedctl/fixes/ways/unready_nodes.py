@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node, Taint
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.fixes.trial.changes import Fix, on_node
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED
@@ -44,7 +45,7 @@ def repair_node(tried: TriedNode, node: Node) -> Fix:
     states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
     starting = any(taint.key.endswith(WHILE_STARTING) for taint in taints)
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
-    kind, cost = ("Wait", STARTS) if starting else ("RepairNode", REPAIR)
+    kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
     commands = (kubectl.render_command("describe", "node", name),)
     text, edits = f"{what} ({', '.join(states)})", on_node(node, without_condition_taints)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
@@ -70,4 +71,4 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
     )
     text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
     commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
-    return Fix("StartCloudController", "", text, "operator", edits, INITIALIZE, commands=commands)
+    return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, "operator", edits, INITIALIZE, commands=commands)

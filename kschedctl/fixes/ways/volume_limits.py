@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
 from kschedctl.fixes.ways.given_back import find_attached_volumes, find_driver_users
@@ -16,7 +17,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import DriverLimit, TooManyVolumes
+from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
     CinderLimits,
@@ -59,7 +60,7 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
     edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
     yield Fix(
-        "RaiseVolumeLimit",
+        FixKind.RAISE_VOLUME_LIMIT,
         (name, limit.driver, count),
         text,
         "operator",
@@ -86,7 +87,7 @@ def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
-        yield Fix("DetachVolume", key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
+        yield Fix(FixKind.DETACH_VOLUME, key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
 
 
 WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)

@@ -18,11 +18,10 @@ from kschedctl.api.objects import (
     TypedObjectReference,
 )
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import missing_objects, new_volumes, storage_pools
 from kschedctl.fixes.ways.claims import (
-    REMADE,
     ClaimChange,
     adapt_to_volume,
     build_binding,
@@ -49,6 +48,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     volume_class,
     volume_storage,
 )
+from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_binding.facts import (
     ClaimsUnbound,
     NotEnoughStorage,
@@ -59,7 +59,6 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import is_reserved_for
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
-from kschedctl.scheduler.plugins.volume_binding.reservation import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
@@ -99,7 +98,7 @@ def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
     if claim.spec.volume_name and has_delayed_binding(claim_class(claim), listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
-        yield from recreate_claim(tried, REMADE, claim, reset_claim, text=text, cost=OTHER_VOLUME)
+        yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _use_other_volumes(tried, claim)
     yield from _use_other_classes(tried, claim)
     yield from new_volumes.create_volume(tried, claim)
@@ -169,7 +168,7 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
     cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
     more, name = (taken,) if bind else (), volume.metadata.name
     yield from recreate_claim(
-        tried, "OtherVolume", claim, change, text=text, cost=cost, target=name, more_edits=more, where=name
+        tried, FixKind.OTHER_VOLUME, claim, change, text=text, cost=cost, target=name, more_edits=more, where=name
     )
 
 
@@ -188,7 +187,16 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
     text = f"bind volume {name} to claim {claim_key(claim)}"
     return Fix(
-        "BindVolume", (name, claim_key(claim)), text, "operator", edits, RELEASE, "", commands, claim_key(claim), name
+        FixKind.BIND_VOLUME,
+        (name, claim_key(claim)),
+        text,
+        "operator",
+        edits,
+        RELEASE,
+        "",
+        commands,
+        claim_key(claim),
+        name,
     )
 
 
@@ -219,7 +227,7 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
             Price.ROOM,
         )
     return Fix(
-        "ReleaseVolume", (name, own), text, "operator", edits, RELEASE, weakens, commands, own, name, price=price
+        FixKind.RELEASE_VOLUME, (name, own), text, "operator", edits, RELEASE, weakens, commands, own, name, price=price
     )
 
 
@@ -252,7 +260,14 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
     for name in [name for name in makes if name != named][:MOST_CLASSES]:
         text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
         for fix in recreate_claim(
-            tried, "OtherStorageClass", claim, _of_class(name), text=text, cost=OTHER_CLASS, target=name, where=name
+            tried,
+            FixKind.OTHER_STORAGE_CLASS,
+            claim,
+            _of_class(name),
+            text=text,
+            cost=OTHER_CLASS,
+            target=name,
+            where=name,
         ):
             yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
@@ -276,7 +291,7 @@ def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iter
     elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield new_volumes.await_provisioner(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
-        yield _class_anew("WaitForFirstConsumer", class_, text, _waiting, WAIT)
+        yield _class_anew(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _waiting, WAIT)
 
 
 def _waiting(class_: StorageClass) -> StorageClass:
@@ -284,7 +299,7 @@ def _waiting(class_: StorageClass) -> StorageClass:
 
 
 def _class_anew(
-    kind: str, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
+    kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
     """A class in another form: its fields are fixed once it is there."""
     key = ObjectKey.of(class_)
@@ -311,7 +326,7 @@ def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: N
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
                 yield from recreate_claim(
-                    tried, "SmallerClaim", claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
+                    tried, FixKind.SMALLER_CLAIM, claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
                 )
 
 
@@ -329,7 +344,9 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
     key = ObjectKey.of(claim)
     text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
-    return Fix("ForgetSelectedNode", key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands)
+    return Fix(
+        FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands
+    )
 
 
 def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
@@ -345,7 +362,11 @@ def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
     name = class_.metadata.name
     text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
     return _class_anew(
-        "AllowTopology", class_, text, lambda storage_class: replace(storage_class, allowed_topologies=terms), TOPOLOGY
+        FixKind.ALLOW_TOPOLOGY,
+        class_,
+        text,
+        lambda storage_class: replace(storage_class, allowed_topologies=terms),
+        TOPOLOGY,
     )
 
 

@@ -6,13 +6,14 @@ from collections.abc import Iterator
 
 from kschedctl.api.objects import Pod
 from kschedctl.fixes.trial.changes import Fix
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.fixes.ways.given_back import delete_pod
 from kschedctl.replay import kubectl
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import PodInTheWay
+from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 
 LEAVES = 5
 MOST_NAMED = 3
@@ -32,7 +33,7 @@ def await_terminating(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     text = f"wait until {len(keys)} {what} {node}: {named}"
     edits = tuple(edit for pod in pods for edit in delete_pod(tried.cycle.view, pod))
     commands = tuple(map(_render_wait, _group_by_namespace(keys)))
-    yield Fix("Wait", keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
+    yield Fix(FixKind.WAIT, keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
 
 
 def _find_terminating(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:

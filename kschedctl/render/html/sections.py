@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.render.html.bars import build_bar_chart
-from kschedctl.render.html.curves import build_curve_plot
+from kschedctl.render.html.svg_plots import build_bar_chart, build_curve_plot
 from kschedctl.render.page import (
     Bullets,
     Cell,

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from rich.cells import cell_len
 from rich.text import Text
 
+from kschedctl.render.plots import CHARACTERS, check_installed
 from kschedctl.render.plots.axes import AxisScale, build_scale
-from kschedctl.render.plots.extra import CHARACTERS, check_installed
 from kschedctl.render.plots.plot import Plot, PlotKind, Point, build_line, compute_totals, format_number, shorten_middle
 from kschedctl.text.printable import printable
 

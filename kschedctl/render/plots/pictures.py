@@ -14,8 +14,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from xml.etree import ElementTree
 
+from kschedctl.render.plots import PICTURES, check_installed
 from kschedctl.render.plots.axes import AxisScale, build_scale
-from kschedctl.render.plots.extra import PICTURES, check_installed
 from kschedctl.render.plots.plot import (
     Plot,
     PlotKind,

@@ -17,14 +17,14 @@ import msgspec
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_outcomes, rotate
-from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
-from kschedctl.admission.unknown import (
+from kschedctl.admission.not_replayed import (
     NAMESPACE_LIFECYCLE,
     SERVICE_ACCOUNT_PLUGIN,
     find_undecidable_plugins,
     find_undecidable_plugins_for_pod,
     is_missing_namespace,
 )
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
@@ -52,8 +52,7 @@ from kschedctl.replay.controllers.creation_fixes import (
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.reports.admission import Admission
-from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.not_created import Admission, CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_WORKLOADS_WITH_FIXES = 25

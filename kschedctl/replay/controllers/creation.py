@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kschedctl.api.admission import admit_runtime_class
 from kschedctl.api.copying import replace
+from kschedctl.api.defaults import admit_runtime_class
 from kschedctl.api.objects import (
     NodeSelector,
     NodeSelectorTerm,

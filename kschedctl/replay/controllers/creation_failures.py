@@ -13,21 +13,21 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
-from kschedctl.api.objects import Condition, Event
-from kschedctl.api.observed.events import count_occurrences, last_seen
-from kschedctl.api.observed.failed_creation import (
+from kschedctl.api.events import (
     FAILED_CREATE,
     FAILURE_SOURCES,
     NO_REPLICA_SET,
     POD_CREATORS,
+    count_occurrences,
     extract_api_message,
     extract_controller_prefix,
     find_creation_failure,
+    last_seen,
     shorten_api_message,
 )
+from kschedctl.api.objects import Condition, Event
 from kschedctl.api.ownership import Owner
-from kschedctl.api.times import parse_nanoseconds
+from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, WorkloadPodCounts, find_pod_creators

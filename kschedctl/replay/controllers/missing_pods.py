@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredWorkload, Struct
-from kschedctl.api.observed.failed_creation import JOB_ENDED
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import identity, make
 from kschedctl.cluster import FIELDS, Cluster

@@ -12,9 +12,9 @@ from typing import NamedTuple, TypedDict, TypeVar
 
 from msgspec.structs import replace
 
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import Owner
 from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
 from kschedctl.cluster import Cluster

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import (
+    ApiObject,
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
@@ -25,6 +25,7 @@ from kschedctl.api.objects import (
     PodTemplateSpec,
     StatefulSetOrdinals,
     Struct,
+    object_key,
 )
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import (

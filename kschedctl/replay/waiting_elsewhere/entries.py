@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.objects import Condition, ObjectMeta, Pod, PodMeta
 from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.pod_table import PodTable
+from kschedctl.api.times import format_age
 from kschedctl.reports.waiting_elsewhere import ReportedCondition, WaitingElsewhere, WaitingState
 
 

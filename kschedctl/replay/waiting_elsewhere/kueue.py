@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.objects import StoredJob
-from kschedctl.api.observed.failed_creation import JOB_ENDED
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError

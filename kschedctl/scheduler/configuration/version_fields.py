@@ -1,9 +1,11 @@
-"""Fields and kinds that some versions of the API lack, so that their API servers do not store them.
+"""Differences between versions of the API: fields and kinds that some versions lack, and options of pod validation.
 
-Upstream: types.go and kube_features.go of v1.30 to v1.36. A field is dropped from new objects while its gate is off
-(dropDisabledFields in pkg/api/pod/util.go and similar functions of other kinds). An object that still has the field,
-from a time when the gate was on, is replayed as it is: kube-scheduler ignores most such fields, but rejects some that
-it cannot honor (adminAccess since 1.32, firstAvailable, consumesCounters since 1.34, bindingConditions).
+API servers do not store fields that their version lacks. Upstream: types.go and kube_features.go of v1.30 to v1.36. A
+field is dropped from new objects while its gate is off (dropDisabledFields in pkg/api/pod/util.go and similar functions
+of other kinds). An object that still has the field, from a time when the gate was on, is replayed as it is:
+kube-scheduler ignores most such fields, but rejects some that it cannot honor (adminAccess since 1.32, firstAvailable,
+consumesCounters since 1.34, bindingConditions). Validation: GetValidationOptionsFromPodSpecAndMeta in
+pkg/api/pod/util.go (v1.36).
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, ReadFor, find_first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, stage_at
@@ -279,3 +282,14 @@ def _iter_field_paths(value: Json, steps: Sequence[str], at: Path) -> Iterator[P
     elif isinstance(nested, list | tuple):
         for index, item in enumerate(nested):
             yield from _iter_field_paths(item, steps[1:], (*at, name, index))
+
+
+def build_validation_options(gates: FeatureGates) -> ValidationOptions:
+    """Build the options that a version with these gates uses."""
+    return ValidationOptions(
+        comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
+        selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),
+        pod_level_resources=gates.enabled("PodLevelResources"),
+        container_restart_rules=gates.enabled("ContainerRestartRules"),
+        user_namespaces_host_network=gates.enabled("UserNamespacesHostNetworkSupport"),
+    )

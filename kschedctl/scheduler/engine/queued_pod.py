@@ -11,7 +11,7 @@ from heapq import heappop, heappush
 from typing import Any
 
 from kschedctl.api.arrays import Position
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 
 NANOSECONDS = 10**9
 """Nanoseconds in a second. Times are nanoseconds of a clock that starts at 0."""
@@ -62,13 +62,13 @@ class Clock:
         self.time = 0
 
     def now(self) -> int:
-        """Return the current time and advance by a nanosecond."""
+        """Advance the clock by a nanosecond and return the new time."""
         self.time += 1
         return self.time
 
 
 class PodHeap:
-    """A heap of pods; the smallest key is popped first. A pod's key must not change while it is in the heap."""
+    """A heap of queued pods. A pod's key must not change while the pod is in the heap."""
 
     def __init__(self, key: PodOrder) -> None:
         self._key = key

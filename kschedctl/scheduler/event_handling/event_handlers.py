@@ -1,6 +1,7 @@
-"""The scheduler's event handlers: the events it makes of an added, updated or deleted object, in its order.
+"""The scheduler's event handlers: the events that they make of an added, updated or deleted object, with their labels.
 
-Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (v1.36).
+Upstream: pkg/scheduler/eventhandlers.go and pkg/scheduler/framework/events.go (v1.36). For the labels before 1.32: the
+same files in v1.31, and pkg/scheduler/internal/queue/events.go in v1.30.
 """
 
 from __future__ import annotations
@@ -8,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import DeviceClass, Node, Pod, ResourceSlice
 from kschedctl.api.pod_requests import Options, compute_pod_requests, parse_quantities
-from kschedctl.scheduler.event_handling.event_labels import NAMED_EACH, OWN_UPDATE, UNCORDONED, with_version_label
 from kschedctl.scheduler.framework.events import (
     ASSIGNED_POD,
     NODE,
@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework.events import (
     pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
@@ -282,3 +282,44 @@ POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], 
     (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _are_claims_generated),
 )
 """In upstream's order."""
+
+
+NAMED_EACH = ByVersion(
+    "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
+)
+UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
+"""The labels of events that are told apart by their names alone."""
+_NAMES: Mapping[tuple[str, ActionType], str] = {
+    (NODE, ActionType.UPDATE_NODE_ALLOCATABLE): "NodeAllocatableChange",
+    (NODE, ActionType.UPDATE_NODE_LABEL): "NodeLabelChange",
+    (NODE, ActionType.UPDATE_NODE_TAINT): "NodeTaintChange",
+    (NODE, ActionType.UPDATE_NODE_CONDITION): "NodeConditionChange",
+    (NODE, ActionType.UPDATE_NODE_ANNOTATION): "NodeAnnotationChange",
+    (ASSIGNED_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL): "PodLabelChange",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE_POD_SCALE_DOWN): "PodRequestScaledDown",
+    (UNSCHEDULABLE_POD, ActionType.UPDATE): "AssignedPodUpdate",
+}
+_SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
+
+
+def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
+    """Return the event with its label in a version; `name` is a special label that differs from that of similar events.
+
+    >>> with_version_label(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
+    'CSINodeAdd'
+    """
+    if not NAMED_EACH.at(release):
+        return event
+    key = event.resource, event.action
+    return event._replace(
+        custom_label=name or _NAMES.get(key) or f"{_shorten_resource(event.resource)}{event.action.label}"
+    )
+
+
+def _shorten_resource(resource: str) -> str:
+    """Return the resource without its API group; unknown resources keep their plural, capitalized."""
+    if "/" not in resource and "." in resource:
+        return resource.partition(".")[0].title()
+    kind = resource.rpartition("/")[2]
+    return _SHORT.get(kind, kind)

@@ -9,10 +9,9 @@ from typing import ClassVar, Self
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.pod_groups.of_members import find_member_ineligibility, preemptor_key
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, preemptor_key
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -21,13 +20,12 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
     PreemptionPlugin,
     is_being_preempted,
 )
-from kschedctl.scheduler.engine.preemption.selection import SORTED_AGAIN, LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -111,7 +109,7 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
+    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -139,7 +137,7 @@ class DefaultPreemption(PreemptionPlugin):
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower):
@@ -149,7 +147,7 @@ class DefaultPreemption(PreemptionPlugin):
     def select_victims(self, cycle: Cycle) -> LowerPriority:
         return LowerPriority(cycle.view, cycle.info.priority)
 
-    def candidates_wanted(self, nodes: int) -> int:
+    def count_candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

@@ -57,7 +57,7 @@ from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger, join_
 from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_masks import match_node_selector, match_required_affinity
+from kschedctl.snapshot.nodes import match_node_selector, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = "node(s) didn't match Pod's node affinity/selector"

@@ -32,7 +32,7 @@ from kschedctl.scheduler.framework.waking import ADD, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.helper.signing import sign_tolerations
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
-from kschedctl.snapshot.node_masks import find_untolerated_taints
+from kschedctl.snapshot.nodes import find_untolerated_taints
 from kschedctl.snapshot.pod_info import PodInfo
 
 REASON = ByVersion(

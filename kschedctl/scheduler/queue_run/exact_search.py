@@ -1,35 +1,39 @@
-"""Exact node search for a queue replay: which node the scheduler takes, with sampling, hints and ties broken by name.
+"""Exact node search for a queue replay: the node that kube-scheduler takes, with sampling and opportunistic batching.
 
-Upstream: schedulePod and findNodesThatFitPod in pkg/scheduler/schedule_one.go (v1.36), with a parallelism of 1.
+Ties are broken by name. In opportunistic batching, a pod identical to the previous one goes to the node that came
+second for that pod, provided that the previous pod filled its node. Upstream: schedulePod and findNodesThatFitPod in
+pkg/scheduler/schedule_one.go with a parallelism of 1, and batch.go and computeBatchablePlugins in
+pkg/scheduler/framework/runtime (v1.36). Upstream's batches expire after half a second, but here time stands still.
 """
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, tied_candidates
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import find_rejectors
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.engine.scoring import run_score
-from kschedctl.scheduler.framework import Code, PluginError
+from kschedctl.scheduler.framework import Code, Plugin, PluginError, SignPlugin, offers
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
-from kschedctl.scheduler.queue_run.batching import OpportunisticBatch
+from kschedctl.scheduler.plugins.helper.signing import encode
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.scheduling_queue import SchedulingQueue
 from kschedctl.scheduler.scheduler import Framework
+from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
@@ -97,7 +101,7 @@ class ExactSearch:
         outcome = run_post_filter(cycle)
         nominated = self._find_nominated_row(outcome)
         victims = self._find_victims(outcome, nominated) if nominated is not None else ()
-        failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
+        failure = Failed(Code.UNSCHEDULABLE, build_fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
         evicted_later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
@@ -112,7 +116,7 @@ class ExactSearch:
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """Return the pods that preemption evicts on the row."""
-        for tied in map(tied_candidates, outcome.results.values() if row != NO_ROW else ()):
+        for tied in map(get_tied_candidates, outcome.results.values() if row != NO_ROW else ()):
             if tied:
                 chosen = next(candidate for candidate in tied if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
@@ -122,7 +126,7 @@ class ExactSearch:
         """Return the feasible rows, and the number of rows examined including `rejected_first`, which was tried
         before.
         """
-        offered = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
+        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
         search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed, rejected_first)
         return np.sort(search.feasible), int(search.examined.sum())
@@ -141,3 +145,74 @@ class ExactSearch:
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
     return Choice(info, row, np.array([row]), feasible, NO_PRE_FILTER_RESULTS, evaluated, batched)
+
+
+SIGNED_POINTS = ("preFilter", "filter", "preScore", "score")
+
+
+class Signer:
+    """Signs the pods of a profile, so that pods with equal signatures get the same answers.
+
+    If the profile has extenders or a plugin that does not sign, no pod is signed.
+    """
+
+    def __init__(self, framework: Framework, gates: FeatureGates, *, extenders: bool, view: Fork) -> None:
+        plugins: dict[str, Plugin] = {p.name: p for point in SIGNED_POINTS for p in framework.plugins_at(point)}
+        signing = [plugin for plugin in plugins.values() if offers(plugin, SignPlugin)]
+        batching = gates.enabled("OpportunisticBatching")
+        all_sign = len(signing) == len(plugins) and not framework.missing
+        self._plugins = signing if batching and all_sign and not extenders else None
+        self._view = view
+
+    def sign(self, info: PodInfo) -> bytes | None:
+        """Return the signature, or None for a pod that cannot be compared with others."""
+        if self._plugins is None:
+            return None
+        fragments: dict[str, object] = {"scheduler": info.spec.scheduler_name}
+        for plugin in self._plugins:
+            fragment = plugin.sign(info, self._view)
+            if fragment is None:
+                return None
+            fragments |= fragment
+        return encode(fragments)
+
+
+@dataclass
+class OpportunisticBatch:
+    """The remaining nodes of a profile, best first, for pods of one signature."""
+
+    signature: bytes | None = None
+    remaining_rows: deque[Row] | None = None
+    last_cycle: int = -1
+    """Number of the cycle that placed a pod last."""
+    last_row: Row | None = None
+    """The node on which a pod was placed last."""
+
+    def pop_hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
+        """Return the node to try first for a pod in the cycle of this number, or None."""
+        if (
+            not self.remaining_rows
+            or cycle_number != self.last_cycle + 1
+            or signature is None
+            or signature != self.signature
+        ):
+            return None
+        if self.last_row is None or not _is_full(cycle, self.last_row):
+            return None
+        return self.remaining_rows.popleft()
+
+    def store(
+        self, signature: bytes | None, cycle_number: int, hinted: Row | None, chosen: Row, remaining_rows: deque[Row]
+    ) -> None:
+        """Record that a pod was placed on `chosen`, with the other feasible nodes, best first."""
+        self.last_cycle, self.last_row = cycle_number, chosen
+        if hinted == chosen:
+            return
+        self.signature, self.remaining_rows = (
+            (signature, remaining_rows) if signature is not None and remaining_rows else (None, None)
+        )
+
+
+def _is_full(cycle: Cycle, row: Row) -> bool:
+    """Return whether a Filter plugin rejects the node without regard to nominated pods."""
+    return any(verdict.rejected[row] for verdict in cycle.filter.verdicts.values())

@@ -19,7 +19,6 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     find_composite_tree,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
-from kschedctl.scheduler.engine.pod_groups.of_members import preemptor_key
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, schedules_groups_together
@@ -28,6 +27,7 @@ from kschedctl.scheduler.engine.pod_groups.submission import (
     find_failed_members,
     find_new_condition,
 )
+from kschedctl.scheduler.engine.pod_groups.victims import preemptor_key
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay

@@ -14,17 +14,15 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Position, Row, find_positions
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.submission import PodGroupCondition
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queue_run.batching import Signer
-from kschedctl.scheduler.queue_run.exact_search import ExactSearch
-from kschedctl.scheduler.queueing.nominations import find_lower_priority_nominated
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes
+from kschedctl.scheduler.queue_run.exact_search import ExactSearch, Signer
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, IncomingPods, PodsOnNodes, find_lower_priority_nominated
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop

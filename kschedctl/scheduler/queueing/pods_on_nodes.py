@@ -1,18 +1,19 @@
-"""Placing pods on nodes and removing them, with what plugins reserve for them, during a replay.
+"""The pods of a replay and their nodes: placement, eviction, reserved objects and nominations.
 
-Upstream: assumeAndReserve, unreserveAndForget in pkg/scheduler/schedule_one.go (v1.36).
+Upstream: assumeAndReserve and unreserveAndForget in pkg/scheduler/schedule_one.go, prepareCandidate in
+pkg/scheduler/framework/preemption/executor.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
     find_reserve_plugins,
@@ -22,7 +23,6 @@ from kschedctl.scheduler.engine.reserve import (
 )
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, PreFilterResult, ReservePlugin, offers
 from kschedctl.scheduler.framework.dependencies import Unknown
-from kschedctl.scheduler.queueing.nominations import Nominations
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -115,7 +115,7 @@ class PodsOnNodes:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.build_arriving_info
         self._incoming = incoming.find_incoming
-        self.budgets = find_budgets(self.view)
+        self.budgets = get_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
@@ -169,7 +169,7 @@ class PodsOnNodes:
 
     def evict(self, positions: Sequence[Position]) -> None:
         """Take pods off their nodes for good, release what was reserved and count them against PDBs."""
-        self.budgets.count_evicted(positions)
+        self.budgets.record_evicted(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:
@@ -221,3 +221,66 @@ class ServingProfiles:
             if status is not SUCCESS and status.rejected:
                 return ", ".join(status.reasons)
         return ""
+
+
+def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[Position]:
+    """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
+    rows, positions = view.nominations
+    nominated = positions[rows == row]
+    lower: list[Position] = nominated[view.pods.priority[view.pods.info[nominated]] < priority].tolist()
+    return lower
+
+
+class Nominations:
+    """The nominations of a fork's pods."""
+
+    def __init__(self, view: Fork) -> None:
+        self.view = view
+        self.lost: list[Position] = []
+        self.before_loss: Callable[[Position], None] | None = None
+
+    def nominate(self, position: Position, row: Row) -> None:
+        """Nominate the pod, which preempted others, for the node, and clear nominations of pods of lower priority."""
+        self._clear_lower_priority(position, row)
+        self._change(position, row)
+
+    def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
+        """Set the nominations of a group's pods, where None keeps the current one.
+
+        Members in `preempting` clear the nominations of pods of lower priority even if they preempted in vain.
+        """
+        for position, row in preempting.items():
+            self._clear_lower_priority(position, row)
+        for position, nominated_row in nominated.items():
+            if nominated_row is not None:
+                self._change(position, nominated_row)
+
+    def clear(self, position: Position) -> None:
+        """Clear the pod's nomination."""
+        self._change(position, NO_ROW)
+
+    def consume(self, position: Position) -> None:
+        """Remove the nomination of a pod that is placed on a node, without reporting it as lost."""
+        if self.view.nominated_row(position) != NO_ROW:
+            self.view.nominate(position, NO_ROW)
+
+    def record_loss(self, position: Position) -> None:
+        """Record that the pod lost its nomination without being placed."""
+        if self.before_loss:
+            self.before_loss(position)
+        self.lost.append(position)
+
+    def _clear_lower_priority(self, position: Position, row: Row) -> None:
+        """Clear the nominations for the node of pods with a lower priority than this one."""
+        for other in find_lower_priority_nominated(
+            self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
+        ):
+            self.clear(other)
+
+    def _change(self, position: Position, row: Row) -> None:
+        """Change the pod's nomination, and record the loss of another one."""
+        previous = self.view.nominated_row(position)
+        if previous not in (row, NO_ROW):
+            self.record_loss(position)
+        if previous != row:
+            self.view.nominate(position, row)

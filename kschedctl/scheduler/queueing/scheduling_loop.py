@@ -14,10 +14,10 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import Pod
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin, find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import Code, PluginError, Status
 from kschedctl.scheduler.queueing.pods_on_nodes import Choice, PodsOnNodes

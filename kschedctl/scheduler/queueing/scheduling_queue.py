@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.configuration.configuration import SchedulerConfiguration
+from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.queued_pod import NANOSECONDS, Clock, QueuedPod
-from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ClusterEvent
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

@@ -1,4 +1,4 @@
-"""CapacityScheduling: namespaces share the cluster by their ElasticQuotas, and borrow what others do not use."""
+"""CapacityScheduling: namespaces share the cluster by ElasticQuotas and borrow what other namespaces do not use."""
 
 from __future__ import annotations
 
@@ -12,27 +12,28 @@ from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added, effective_requests
+from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests, sum_effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,
     Quota,
     QuotaUse,
-    exceeded,
-    quotas_by_namespace,
+    find_exceeded_resource,
+    index_quotas,
 )
-from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
 
-NOT_ASKED = "not eligible due to failed to read from cycleState"
+NOT_PRE_FILTERED = "not eligible due to failed to read from cycleState"
 
 
 class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
-    """Refuses a pod with which its namespace would use more than its quota's max, or all quotas more than their mins.
+    """Plugin that rejects a pod if its namespace's ElasticQuota or the sum of all quotas would be exceeded.
 
-    Pods of namespaces without a quota pass. What others borrow of the min of a pod's quota it gets back by evicting
-    pods of theirs, whatever their priority.
+    The namespace may not use more than the max of its quota, and all namespaces together may not use more than the sum
+    of the mins. Pods of namespaces without a quota pass. If other namespaces borrow from the min of a pod's quota, the
+    pod may preempt their pods regardless of priority.
 
     Upstream: pkg/capacityscheduling/capacity_scheduling.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -43,41 +44,51 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
     by_priority = False
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[QuotaClaim]:
-        use, own = quota_use(view), effective_requests(info.pod)
+        """Reject the pod if its quota's max or the sum of all mins would be exceeded."""
+        use, requests = find_quota_use(view), sum_effective_requests(info.pod)
         quota = use.quotas.get(info.namespace)
         if quota is None:
-            return PreFilterResult(state=QuotaClaim(own, own, own))
-        ours, others = _nominated(info, view, use)
-        claim = QuotaClaim(own, added(*ours, own), added(*ours, *others, own))
-        used = use.of(info.namespace)
-        if name := quota.over_max(used, claim.ours):
-            why = f"ElasticQuota {quota.namespace} is more than Max"
-            fact = _told(name, used, claim.ours, f"the max of {quota.name}", quota.most or {})
-            return _refused(info, claim, why, fact)
-        used, least = use.everywhere(), added(*(quota.least for quota in use.quotas.values()))
-        if name := exceeded(added(used, claim.everyone), {}, least, 0):
-            why = "total ElasticQuota used is more than min"
-            return _refused(info, claim, why, _told(name, used, claim.everyone, "the mins of all quotas", least))
+            return PreFilterResult(state=QuotaClaim(requests, requests, requests))
+        same_quota, other_quotas = _find_nominated_requests(info, view, use)
+        claim = QuotaClaim(
+            requests, add_requests(*same_quota, requests), add_requests(*same_quota, *other_quotas, requests)
+        )
+        used = use.sum_namespace(info.namespace)
+        if name := quota.find_resource_over_max(used, claim.same_quota):
+            reason = f"ElasticQuota {quota.namespace} is more than Max"
+            fact = _describe_excess(name, used, claim.same_quota, f"the max of {quota.name}", quota.max_amounts or {})
+            return _build_rejection(info, claim, reason, fact)
+        used, total_min = use.sum_all_namespaces(), add_requests(*(quota.min_amounts for quota in use.quotas.values()))
+        if name := find_exceeded_resource(add_requests(used, claim.all_quotas), {}, total_min, 0):
+            reason = "total ElasticQuota used is more than min"
+            return _build_rejection(
+                info, claim, reason, _describe_excess(name, used, claim.all_quotas, "the mins of all quotas", total_min)
+            )
         return PreFilterResult(state=claim)
 
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
-        """Why it may not preempt: it must not, PreFilter was not asked, or pods leave its node, whose room it gets."""
+        """Return why the pod may not preempt, or None if it may.
+
+        It may not if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if pods that are already
+        terminating on its nominated node will make room for it.
+        """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         if self.name not in cycle.pre_filter.reached:
-            return Ineligible(NOT_ASKED)
+            return Ineligible(NOT_PRE_FILTERED)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         selection = self.select_victims(cycle)
-        here = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
-        leaving = tuple(position for position in here if selection.makes_room(position))
+        terminating = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)
+        leaving = tuple(position for position in terminating if selection.makes_room(position))
         return Ineligible(TERMINATING, leaving) if leaving else None
 
     def select_victims(self, cycle: Cycle) -> QuotaVictims:
-        claim = required_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_ASKED)
-        return QuotaVictims(cycle.info, cycle.view, quota_use(cycle.view), claim)
+        """Return the victim selection for the pod's quota."""
+        claim = required_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_PRE_FILTERED)
+        return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         yield Dependency(KIND, Effect.EITHER)
@@ -88,22 +99,26 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         yield ClusterEventWithHint(KIND, ActionType.ALL)
 
 
-def quota_use(view: Fork) -> QuotaUse:
-    """What the pods of namespaces with a quota use."""
-    return QuotaUse(view, view.objects.index(KIND, quotas_by_namespace, KIND))
+def find_quota_use(view: Fork) -> QuotaUse:
+    """Return the quota usage of all namespaces that have an ElasticQuota."""
+    return QuotaUse(view, view.objects.index(KIND, index_quotas, KIND))
 
 
-def _refused(info: PodInfo, claim: QuotaClaim, why: str, fact: str) -> PreFilterResult[QuotaClaim]:
-    reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {why}"
+def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) -> PreFilterResult[QuotaClaim]:
+    """Build a PreFilter result that rejects the pod."""
+    reason = f"Pod {info.namespace}/{info.pod.metadata.name} is rejected in PreFilter because {cause}"
     return PreFilterResult(Status(Code.UNSCHEDULABLE, (reason,)), state=claim, fact=fact)
 
 
-def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """What pods with a nominated node count with: those of the namespace before which the pod must wait, and those of
-    other quotas that use no more than they are guaranteed."""
-    ours: list[Requests] = []
-    others: list[Requests] = []
-    within: dict[str, bool] = {}
+def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
+    """Return the requests of nominated pods that count against the quotas of a pod.
+
+    They are pods of the same quota with at least the pod's priority, and pods of other quotas that stay within their
+    min.
+    """
+    same_quota: list[Requests] = []
+    other_quotas: list[Requests] = []
+    stays_within_min: dict[str, bool] = {}
     for position in view.nominations[1].tolist():
         pod: Pod = view.pods.objects[position]
         quota: Quota | None = use.quotas.get(pod.metadata.namespace)
@@ -111,12 +126,13 @@ def _nominated(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests]
             continue
         if quota.namespace == info.namespace:
             if (pod.spec.priority or 0) >= info.priority:
-                ours.append(effective_requests(pod))
-        elif within.setdefault(quota.namespace, not quota.over_min(use.of(quota.namespace))):
-            others.append(effective_requests(pod))
-    return ours, others
+                same_quota.append(sum_effective_requests(pod))
+        elif stays_within_min.setdefault(quota.namespace, not quota.is_over_min(use.sum_namespace(quota.namespace))):
+            other_quotas.append(sum_effective_requests(pod))
+    return same_quota, other_quotas
 
 
-def _told(name: str, used: Requests, wanted: Requests, what: str, limits: Requests) -> str:
-    amount, limit = used.get(name, 0), limits.get(name, 0)
-    return f"{name}: {amount} used and {wanted.get(name, 0)} asked for are more than {limit}, {what}"
+def _describe_excess(resource: str, used: Requests, wanted: Requests, limit_name: str, limits: Requests) -> str:
+    """Describe by how much a resource exceeds a limit."""
+    amount, limit = used.get(resource, 0), limits.get(resource, 0)
+    return f"{resource}: {amount} used and {wanted.get(resource, 0)} asked for are more than {limit}, {limit_name}"

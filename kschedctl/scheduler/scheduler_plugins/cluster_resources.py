@@ -1,4 +1,4 @@
-"""Whether all nodes together have what a PodGroup wants at least, in the words of scheduler-plugins.
+"""Check that all nodes together have a PodGroup's minResources, with the messages of scheduler-plugins.
 
 Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -19,69 +19,82 @@ from kschedctl.snapshot.fork import Fork
 
 
 class ResourceGap(NamedTuple):
-    """What a group wants and all nodes together do not have: in the words of Go, and in those of people."""
+    """Resources that a PodGroup wants and all nodes together do not have."""
 
     message: str
+    """The gap as upstream's message prints it."""
     fact: str
+    """The gap as a sentence for users."""
 
 
-def resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """What is left of minResources after all nodes, None where nothing is. Raises InputError.
+def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
+    """Return which of a group's minResources all nodes together lack, or None if they suffice.
 
-    What the group's own pods take counts as free. Nodes are gone through in order: what is covered once stays covered.
+    What the group's assigned pods use counts as free. As upstream adds up the nodes in order, a request that is covered
+    at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid minResources.
     """
     gaps, facts = {}, {}
-    for name, wanted in sorted(_wanted(group).items()):
+    for name, wanted in sorted(_parse_min_resources(group).items()):
         column, scale = view.resources.get(name), MILLI if name == CPU else 0
-        left = _left(view, pods, column) if column is not None else np.empty(0, np.int64)
-        gap = _gap(wanted, left, scale)
+        left = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
+        gap = _find_missing_amount(wanted, left, scale)
         if gap is not None:
             free = Quantity(int(left.sum()), scale, wanted.format)
-            gaps[name], facts[name] = _in_go(gap), f"{name}: {wanted} wanted together, {free} free on all nodes"
+            gaps[name], facts[name] = (
+                _format_like_go(gap),
+                f"{name}: {wanted} wanted together, {free} free on all nodes",
+            )
     if not gaps:
         return None
     go_map = " ".join(f"{name}:{gap}" for name, gap in gaps.items())
     return ResourceGap(f"resource gap: map[{go_map}]", "; ".join(facts.values()))
 
 
-def _wanted(group: CoschedulingPodGroup) -> dict[str, Quantity]:
+def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
+    """Parse a group's minResources and add one "pods" per member. Raises InputError."""
     quantities = {}
-    for name, text in (group.spec.min_resources or {}).items():
+    for name, amount in (group.spec.min_resources or {}).items():
         try:
-            quantities[name] = parse(text)
+            quantities[name] = parse(amount)
         except QuantityError as error:
-            where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
-            raise InputError(error.what, where=where, hint=error.hint) from None
+            field = f"PodGroup {group.metadata.namespace}/{group.metadata.name}, spec.minResources"
+            raise InputError(error.what, where=field, hint=error.hint) from None
     quantities[PODS] = Quantity(group.spec.min_member)
     return quantities
 
 
-def _left(view: Fork, pods: GangPods, column: int) -> Counts:
-    """(N,): what each node has left of a resource, the group's pods aside; less than nothing where it is overbooked."""
-    left = view.allocatable[:, column] - view.requested[:, column]
-    here = pods.assigned[view.node[pods.assigned] >= 0]
-    np.add.at(left, view.node[here], view.requests[view.pods.info[here], column])
-    return left
+def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
+    """Return (N,): the free amount of a resource on each node, without the group's own pods.
+
+    The amount is negative for an overcommitted node.
+    """
+    free = view.allocatable[:, column] - view.requested[:, column]
+    placed = pods.assigned[view.node[pods.assigned] >= 0]
+    np.add.at(free, view.node[placed], view.requests[view.pods.info[placed], column])
+    return free
 
 
-def _gap(wanted: Quantity, left: Counts, scale: int) -> Quantity | None:
-    """What is missing after all nodes, None once it was covered; ``left`` is in units of ``10**scale``."""
-    if not len(left):
+def _find_missing_amount(wanted: Quantity, free: Counts, scale: int) -> Quantity | None:
+    """Return how much of a resource all nodes together lack, or None if they suffice.
+
+    ``free`` (N,) is in units of ``10**scale``.
+    """
+    if not len(free):
         return wanted
-    covered = Quantity(int(np.cumsum(left).max()), scale)
+    covered = Quantity(int(np.cumsum(free).max()), scale)
     if wanted.cmp(covered) <= 0:
         return None
-    gap = wanted if not left.any() else wanted.sub(Quantity(int(left.sum()), scale))
-    return _at(gap, scale) if left.any() else gap
+    gap = wanted if not free.any() else wanted.sub(Quantity(int(free.sum()), scale))
+    return _rescale(gap, scale) if free.any() else gap
 
 
-def _at(gap: Quantity, scale: int) -> Quantity:
-    """With a scale that is no larger, as subtracting leaves it."""
-    if gap.scale <= scale:
-        return gap
-    return Quantity(gap.mantissa * 10 ** (gap.scale - scale), scale, gap.format)
+def _rescale(quantity: Quantity, scale: int) -> Quantity:
+    """Return a quantity converted to a scale that is at most ``scale``, as Quantity.Sub of Go does."""
+    if quantity.scale <= scale:
+        return quantity
+    return Quantity(quantity.mantissa * 10 ** (quantity.scale - scale), scale, quantity.format)
 
 
-def _in_go(quantity: Quantity) -> str:
-    """The struct as ``%v`` prints it: what it is called is not known inside of a map."""
+def _format_like_go(quantity: Quantity) -> str:
+    """Format a quantity as Go prints the struct with %v inside a map."""
     return f"{{{{{quantity.mantissa} {quantity.scale}}} {{<nil>}}  {quantity.format}}}"

@@ -1,4 +1,4 @@
-"""Coscheduling: the pods of a PodGroup of scheduler-plugins are bound when enough of them have a node."""
+"""Coscheduling: pods of a scheduler-plugins PodGroup are bound once enough of them have a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import CoschedulingPodGroup, Pod
 from kschedctl.api.times import format_go_duration
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.messages import format_histogram
+from kschedctl.scheduler.engine.diagnosis import Rejectors, format_histogram
 from kschedctl.scheduler.engine.permit import MAX_TIMEOUT_SECONDS, TIMED_OUT
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
 from kschedctl.scheduler.engine.pod_groups.gangs import (
@@ -22,7 +22,6 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
-from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.framework import (
     SUCCESS,
     Code,
@@ -31,16 +30,15 @@ from kschedctl.scheduler.framework import (
     Reads,
     Status,
 )
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
 from kschedctl.scheduler.framework.waking import ADD, BY_THE_PLUGIN, UPDATE, WakeTrigger
-from kschedctl.scheduler.scheduler_plugins.cluster_resources import resource_gap
-from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
+from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
+from kschedctl.scheduler.scheduler_plugins.cluster_resources import find_resource_gap
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -53,12 +51,12 @@ FAILED = "podGroup {} failed recently"
 REJECTED = "PodGroup {} gets rejected due to Pod {} is unschedulable even after PostFilter"
 OPTIMISTIC = "optimistic rejection in PostFilter"
 UNRESERVED = "rejection in Unreserve"
-NOT_SAID = 60
-"""Seconds to wait where neither the group nor the arguments say how long."""
+DEFAULT_WAIT_SECONDS = 60
+"""Seconds a pod waits if neither its group nor the plugin's arguments set a time."""
 LAST = "~"
-"""Sorts after every time: of what is still to be created."""
+"""A sort key greater than every timestamp, for objects that are not created yet."""
 GRANTED_SECONDS = 3
-"""For so long a group counts as having its resources where the arguments say that nobody waits."""
+"""Seconds for which a group counts as having its resources if permitWaitingTimeSeconds is 0."""
 COMES_AFTER_OTHERS = ByVersion(
     "a group of Coscheduling that failed is tried after younger ones",
     (("", False), ("1.34", True)),
@@ -72,44 +70,51 @@ COUNTS_GATED = ByVersion(
 
 
 class CoschedulingArgs(PluginArgs, frozen=True):
-    """Upstream: apis/config/v1/defaults.go and apis/config/validation/validation_pluginargs.go of scheduler-plugins."""
+    """Arguments of Coscheduling.
+
+    Upstream: apis/config/v1/defaults.go and apis/config/validation/validation_pluginargs.go of scheduler-plugins.
+    """
 
     permit_waiting_time_seconds: Int64 = 60
     pod_group_backoff_seconds: Int64 = 0
     pod_group_reject_percentage: Int32 = 10
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the errors of the arguments."""
         if self.permit_waiting_time_seconds < 0:
             yield invalid("permitWaitingTimeSeconds", self.permit_waiting_time_seconds, "must be greater than 0")
         if self.pod_group_backoff_seconds < 0:
             yield invalid("podGroupBackoffSeconds", self.pod_group_backoff_seconds, "must be greater than 0")
         if not 0 <= self.pod_group_reject_percentage <= 100:
-            what = "must be between 0 and 100"
-            yield invalid("podGroupRejectPercentage", self.pod_group_reject_percentage, what)
+            message = "must be between 0 and 100"
+            yield invalid("podGroupRejectPercentage", self.pod_group_reject_percentage, message)
 
 
-class _KnownGang(NamedTuple):
-    """The group of a pod, which exists."""
+class _ExistingGang(NamedTuple):
+    """A pod's PodGroup that exists in the cluster."""
 
     key: GangKey
     group: CoschedulingPodGroup
 
     @property
     def name(self) -> str:
+        """Return the group's name with its namespace."""
         return f"{self.key.namespace}/{self.key.name}"
 
 
-def _known_gang(pod: Pod, view: Fork) -> _KnownGang | None:
+def _find_existing_gang(pod: Pod, view: Fork) -> _ExistingGang | None:
+    """Return a pod's PodGroup, or None if the pod names none or the group does not exist."""
     key = find_coscheduling_gang(pod)
     group = find_coscheduling_group(view, key) if key else None
-    return _KnownGang(key, group) if key and group else None
+    return _ExistingGang(key, group) if key and group else None
 
 
 class Coscheduling(PlacedIsReserved, DeclaredPlugin):
-    """Refuses a pod whose group lacks pods, or resources in the whole cluster; lets it wait until enough have nodes.
+    """Plugin that lets the pods of a PodGroup wait until enough of them have a node.
 
-    Pods of a group are next to each other in the queue. When one fits nowhere those that wait are given up, unless few
-    are missing; then others come before the group, and by the arguments it is left alone for some time.
+    It rejects a pod if its group has too few pods or if the whole cluster lacks the group's minResources. The queue
+    keeps the pods of a group next to each other. If one of them fits on no node, the waiting ones are given up unless
+    only a few are missing. Then other pods go first, and the group may have to back off.
 
     Upstream: pkg/coscheduling of kubernetes-sigs/scheduler-plugins.
     """
@@ -133,7 +138,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """What wakes its pods, without hints. A created pod makes no event, but may be the first to get a node."""
+        """Yield the changes that move the pods of the pod's group back to the active queue.
+
+        The plugin has no queueing hints. Creating another pod of the group triggers no event, but the first pod that
+        gets a node activates the others.
+        """
         key = find_coscheduling_gang(info.pod)
         if key is None:
             return
@@ -148,57 +157,67 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield WakeTrigger(POD, BY_THE_PLUGIN, f"{first} gets a node: then the plugin has all of them tried")
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events that requeue rejected pods."""
         yield ClusterEventWithHint(POD, ActionType.ADD)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        if find_coscheduling_gang(info.pod) and _known_gang(info.pod, view) is None:
+        """Yield a dependency on the pod's PodGroup if it does not exist."""
+        if find_coscheduling_gang(info.pod) and _find_existing_gang(info.pod, view) is None:
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
-        """By priority, then by the age of the group, or when a pod without one came, then by the name of the pod."""
-        return [self._sort_key(view, position, time) for time, position in enumerate(positions)]
+        """Return a sort key for each pod: priority, then age of the group or arrival of the pod, then name."""
+        return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
-    def _sort_key(self, view: Fork, position: Position, time: int) -> tuple[int, str, bool, int, str]:
+    def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
+        """Return a pod's key for ``sort_keys``; ``arrival`` is its place in the order of arrival."""
         pod, priority = view.pods.objects[position], view.pods.infos[view.pods.info[position]].priority
-        gang = _known_gang(pod, view)
+        gang = _find_existing_gang(pod, view)
         if gang is None:  # in the queue a time has nanoseconds, so that no two are the same
-            return -priority, pod.metadata.creation_timestamp or LAST, True, time, pod.key
+            return -priority, pod.metadata.creation_timestamp or LAST, True, arrival, pod.key
         return -priority, gang.group.metadata.creation_timestamp or LAST, False, 0, pod.key
 
     def queue_key(self, pod: QueuedPod, view: Fork) -> tuple[int, bool, str | int, str]:
-        """By priority, then by the age of the group, or when it failed last, or else when the pod could be tried first.
+        """Return the key by which the queue sorts a pod: priority, then a time, then name.
 
-        Whatever waits was created before the queue is worked off.
+        The time is the creation of the pod's group, the last failure of the group if there was one (since 1.34), or the
+        pod's first attempt if it has no group. Groups go first, because they were created before the queue is
+        processed.
         """
         waiting = view.pods.objects[pod.position]
-        key, gang = find_coscheduling_gang(waiting), _known_gang(waiting, view)
+        key, gang = find_coscheduling_gang(waiting), _find_existing_gang(waiting, view)
         failed = view.gang_history.failed.get(key) if key and view.gang_history and self._comes_after_others else None
         if gang is None or failed is not None:
             return -pod.priority, True, pod.initial_attempt if failed is None else failed, waiting.key
         return -pod.priority, False, gang.group.metadata.creation_timestamp or LAST, waiting.key
 
     def gang(self, pod: Pod) -> GangKey | None:
+        """Return the key of the pod's PodGroup, or None if it has none."""
         return find_coscheduling_gang(pod)
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-        """Pods that wait in vain are given up with one that fits nowhere, or else when their time is over."""
+        """Return the failure of each member of a gang that stays unscheduled.
+
+        Waiting members are given up when another member fits on no node, or when their waiting time ends.
+        """
         messages = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in messages]
         if waited:
-            first = self._end_of_wait(result, view.pods.infos[view.pods.info[waited[0]]], view)
-            others = OPTIMISTIC if first == OPTIMISTIC else UNRESERVED
-            messages |= {position: self._given_up(others) for position in waited[1:]}
-            messages[waited[0]] = self._given_up(first)
+            first_reason = self._find_wait_end_reason(result, view.pods.infos[view.pods.info[waited[0]]], view)
+            next_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
+            messages |= {position: self._build_wait_failure(next_reason) for position in waited[1:]}
+            messages[waited[0]] = self._build_wait_failure(first_reason)
         return messages
 
-    def _given_up(self, reason: str) -> MemberFailure:
+    def _build_wait_failure(self, reason: str) -> MemberFailure:
+        """Build the failure of a member that waited for Permit in vain."""
         status = Status(Code.UNSCHEDULABLE, (format_histogram(1, {reason: 1}),))
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
-    def _end_of_wait(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
-        """Why the first that waits leaves."""
-        gang = _known_gang(info.pod, view)
+    def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
+        """Return why the first waiting member stops waiting: a rejection or the timeout."""
+        gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
@@ -209,44 +228,46 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """The seconds that a pod waits: as its group says, else the arguments."""
-        gang = _known_gang(info.pod, view)
-        own = gang.group.spec.schedule_timeout_seconds if gang else None
-        if own is None and not self.args.permit_waiting_time_seconds:
-            return NOT_SAID
-        return own or self.args.permit_waiting_time_seconds
+        """Return how many seconds a pod waits, set by its group or else by the plugin's arguments."""
+        gang = _find_existing_gang(info.pod, view)
+        group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
+        if group_timeout is None and not self.args.permit_waiting_time_seconds:
+            return DEFAULT_WAIT_SECONDS
+        return group_timeout or self.args.permit_waiting_time_seconds
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
-        gang = _known_gang(info.pod, view)
+        """Reject the pod if its group backs off, has too few pods or lacks resources in the whole cluster."""
+        gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
         pods, group, history = find_gang_pods(view, gang.key), gang.group, view.gang_history
         if history and history.is_backing_off(gang.key):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
-        if why := self._lacking(info, view, pods, group):
-            return PreFilterResult(Status(Code.UNRESOLVABLE, (why,)))
+        if reason := self._find_pod_shortage(info, view, pods, group):
+            return PreFilterResult(Status(Code.UNRESOLVABLE, (reason,)))
         if group.spec.min_resources is None or (history and history.is_granted(gang.key)):
             return PreFilterResult()
-        if gap := resource_gap(group, view, pods):
+        if gap := find_resource_gap(group, view, pods):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (gap.message,)), fact=gap.fact)
         if history:
             history.grant(gang.key, self.args.permit_waiting_time_seconds or GRANTED_SECONDS)
         return PreFilterResult()
 
-    def _lacking(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
-        """Why too few pods of the group can be tried; empty where they are enough."""
+    def _find_pod_shortage(self, info: PodInfo, view: Fork, pods: GangPods, group: CoschedulingPodGroup) -> str:
+        """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
-        asked = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
-        size, least = pods.size + asked, group.spec.min_member
+        is_new = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
+        size, least = pods.size + is_new, group.spec.min_member
         if size < least:
             return TOO_FEW.format(name, size, least)
         if not self._counts_gated:
             return ""
-        gated = pods.count_gated(view) + (asked and bool(info.spec.scheduling_gates))
+        gated = pods.count_gated(view) + (is_new and bool(info.spec.scheduling_gates))
         return GATED.format(name) if least - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        gang = _known_gang(cycle.info.pod, cycle.view)
+        """Report that the pod was rejected and whether its group is rejected with it."""
+        gang = _find_existing_gang(cycle.info.pod, cycle.view)
         if gang is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (NO_GROUP,)))
         reason = REJECTED.format(gang.name, cycle.info.pod.metadata.name)
@@ -255,17 +276,19 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        gang = _known_gang(pod, view)
+        """Return why the group's waiting pods are given up if this pod fits nowhere, or "" if they are not."""
+        gang = _find_existing_gang(pod, view)
         lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
     def after_another(self) -> str:
+        """Return the reason with which waiting pods leave after another pod of their group."""
         return UNRESERVED
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Where one fits nowhere though all pods are there, the group is left alone as long as the arguments say."""
-        gang, history = _known_gang(pod, view), view.gang_history
+        """Record that a pod of the group failed, and let a complete group back off if the pod fits on no node."""
+        gang, history = _find_existing_gang(pod, view), view.gang_history
         if gang is None or history is None:
             return
         if fits_nowhere and find_gang_pods(view, gang.key).size >= gang.group.spec.min_member:
@@ -273,8 +296,12 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         history.fail(gang.key)
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """The first of a group to get a node has the others tried; once enough have one it has not failed any more."""
-        gang = _known_gang(pod, view)
+        """Return the pods to activate after a pod passed Permit or started to wait.
+
+        The first assigned pod of a group activates the others. Once enough pods are assigned the group's failure is
+        forgotten.
+        """
+        gang = _find_existing_gang(pod, view)
         if gang is None:
             return ()
         pods = find_gang_pods(view, gang.key)
@@ -284,18 +311,19 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             view.gang_history.failed.pop(gang.key, None)
         return ()
 
-    def _lacks_many(self, gang: _KnownGang, assigned: int) -> bool:
-        """Whether so many are missing that a pod which fits nowhere makes those of its group that wait be given up."""
+    def _lacks_many(self, gang: _ExistingGang, assigned: int) -> bool:
+        """Return whether the share of missing members exceeds podGroupRejectPercentage."""
         least = gang.group.spec.min_member
         return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Return success if enough pods of the group have a node, else WAIT."""
         if find_coscheduling_gang(info.pod) is None:
             return SUCCESS
-        gang = _known_gang(info.pod, view)
+        gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return Status(Code.UNSCHEDULABLE, (NOT_FOUND,))
         pods = find_gang_pods(view, gang.key)
-        itself = view.pods.find_position(info.pod.key)
-        assigned = len(pods.assigned) + (itself is None or itself not in pods.assigned)
+        position = view.pods.find_position(info.pod.key)
+        assigned = len(pods.assigned) + (position is None or position not in pods.assigned)
         return SUCCESS if assigned >= gang.group.spec.min_member else Status(Code.WAIT)

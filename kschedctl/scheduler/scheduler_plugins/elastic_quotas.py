@@ -1,4 +1,4 @@
-"""What namespaces with an ElasticQuota are guaranteed, may use at the most, and use.
+"""ElasticQuotas: what a namespace is guaranteed, what it may use at most, and what it uses.
 
 Upstream: pkg/capacityscheduling/elasticquota.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -15,110 +15,120 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import INT64_MAX, QuantityError
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from kschedctl.errors import InputError
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, effective_requests
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, sum_effective_requests
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import to_amounts
 
 KIND = "ElasticQuota"
-ALWAYS = (CPU, MEMORY, EPHEMERAL_STORAGE)
-"""The resources of which a quota that names others only allows nothing, and guarantees nothing."""
+ALWAYS_LIMITED = (CPU, MEMORY, EPHEMERAL_STORAGE)
+"""Resources that are limited to 0 if a quota does not name them."""
 
 
 class Quota:
-    """The ElasticQuota of a namespace. Raises InputError for an amount that is none."""
+    """The ElasticQuota of a namespace. Raises InputError for an invalid amount."""
 
     def __init__(self, quota: ElasticQuota) -> None:
         self.namespace, self.name = quota.metadata.namespace, quota.metadata.name
-        self.least = {} if quota.spec.min is None else self._amounts("min", quota.spec.min)
-        self.most = None if quota.spec.max is None else self._amounts("max", quota.spec.max)
+        self.min_amounts = {} if quota.spec.min is None else self._parse_amounts("min", quota.spec.min)
+        self.max_amounts = None if quota.spec.max is None else self._parse_amounts("max", quota.spec.max)
 
-    def _amounts(self, field: str, resources: Resources) -> Requests:
+    def _parse_amounts(self, field: str, resources: Resources) -> Requests:
+        """Parse the amounts of a field of the spec. Raises InputError."""
         try:
             return to_amounts(parse_quantities(resources))
         except QuantityError as error:
-            where = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
-            raise InputError(error.what, where=where, hint=error.hint) from None
+            location = f"{KIND} {self.namespace}/{self.name}, spec.{field}"
+            raise InputError(error.what, where=location, hint=error.hint) from None
 
-    def over_max(self, used: Requests, more: Requests) -> str:
-        """The first resource of which more than the most would be used; empty for none."""
-        if self.most is None:
+    def find_resource_over_max(self, used: Requests, requests: Requests) -> str:
+        """Return the first resource that exceeds the quota's max with more requests, or "" if none does."""
+        if self.max_amounts is None:
             return ""
-        return exceeded(more, used, self.most, INT64_MAX)
+        return find_exceeded_resource(requests, used, self.max_amounts, INT64_MAX)
 
-    def over_min(self, used: Requests) -> bool:
-        """Whether it uses more than it is guaranteed: it borrows from others."""
-        return bool(exceeded(used, {}, self.least, 0))
+    def is_over_min(self, used: Requests) -> bool:
+        """Return whether the namespace uses more than its min, and so borrows from other quotas."""
+        return bool(find_exceeded_resource(used, {}, self.min_amounts, 0))
 
-    def over_min_with(self, used: Requests, more: Requests) -> bool:
-        """Whether it would borrow, with more of what that names."""
-        return bool(exceeded(more, used, self.least, 0))
+    def would_be_over_min(self, used: Requests, requests: Requests) -> bool:
+        """Return whether the namespace would use more than its min with additional requests."""
+        return bool(find_exceeded_resource(requests, used, self.min_amounts, 0))
 
 
-def quotas_by_namespace(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
-    """The first of each namespace: there is to be only one."""
+def index_quotas(quotas: Iterable[ElasticQuota]) -> dict[str, Quota]:
+    """Index quotas by namespace. If a namespace has several, the first counts."""
     by_namespace: dict[str, Quota] = {}
     for quota in quotas:
         by_namespace.setdefault(quota.metadata.namespace, Quota(quota))
     return by_namespace
 
 
-def exceeded(some: Requests, others: Requests, limits: Requests, unnamed: int) -> str:
-    """The first resource of which there is more than its limit together; empty for none."""
-    counted = counted_limits(some, limits, unnamed).items()
-    return next((name for name, limit in counted if some.get(name, 0) + others.get(name, 0) > limit), "")
+def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests, default_limit: int) -> str:
+    """Return the first resource whose requests and usage together exceed its limit, or "" if none does.
+
+    ``default_limit`` applies to extended resources without a limit.
+    """
+    applicable = find_applicable_limits(requests, limits, default_limit).items()
+    return next((name for name, limit in applicable if requests.get(name, 0) + used.get(name, 0) > limit), "")
 
 
-def counted_limits(some: Requests, limits: Requests, unnamed: int) -> dict[str, int]:
-    """The limits that count: of extended resources those that ``some`` names, ``unnamed`` where none is given."""
-    extended = {name: limits.get(name, unnamed) for name in some if name not in ALWAYS}
-    return {name: limits.get(name, 0) for name in ALWAYS} | extended
+def find_applicable_limits(requests: Requests, limits: Requests, default_limit: int) -> dict[str, int]:
+    """Return the limits of the native resources, and of the extended resources that are requested.
+
+    Native resources without a limit get 0, extended ones get ``default_limit``.
+    """
+    extended = {name: limits.get(name, default_limit) for name in requests if name not in ALWAYS_LIMITED}
+    return {name: limits.get(name, 0) for name in ALWAYS_LIMITED} | extended
 
 
 class QuotaUse:
-    """What the pods on nodes use, by namespace, as they come and go."""
+    """Resources used by pods on nodes, by namespace, kept current as pods come and go."""
 
     def __init__(self, view: Fork, quotas: Mapping[str, Quota]) -> None:
         self.view, self.quotas = view, quotas
 
-    def of(self, namespace: str) -> dict[str, int]:
-        """In one namespace that has a quota."""
-        return self._used(frozenset((namespace,)))
+    def sum_namespace(self, namespace: str) -> dict[str, int]:
+        """Return the usage of one namespace that has a quota."""
+        return self._sum_namespaces(frozenset((namespace,)))
 
-    def everywhere(self) -> dict[str, int]:
-        """In all that have one."""
-        return self._used(frozenset(self.quotas))
+    def sum_all_namespaces(self) -> dict[str, int]:
+        """Return the usage of all namespaces that have a quota."""
+        return self._sum_namespaces(frozenset(self.quotas))
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """Resource -> (T,): what each info of a pod with a quota counts with."""
-        return self._requests(frozenset(self.quotas))
+        """Return, by resource, (T,): the requests of each pod info whose namespace has a quota, else 0."""
+        return self._find_weights(frozenset(self.quotas))
 
     @property
-    def numbers(self) -> Counts:
-        """(T,): the quota of each info, by its place among all, -1 for none."""
+    def quota_numbers(self) -> Counts:
+        """Return (T,): the quota number of each pod info, or -1 if its namespace has no quota."""
         infos, numbers = self.view.pods.infos, {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
         return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
 
-    def number(self, namespace: str) -> int:
-        """The place of a namespace's quota among all, -1 for none."""
+    def find_quota_number(self, namespace: str) -> int:
+        """Return the number of a namespace's quota, or -1 if it has none."""
         return list(self.quotas).index(namespace) if namespace in self.quotas else -1
 
-    def _used(self, namespaces: frozenset[str]) -> dict[str, int]:
-        weights = self._requests(namespaces).items()
-        return {name: self._sum((QuotaUse, namespaces, name), by_info) for name, by_info in weights}
+    def _sum_namespaces(self, namespaces: frozenset[str]) -> dict[str, int]:
+        """Return the usage of several namespaces together."""
+        weights = self._find_weights(namespaces).items()
+        return {name: self._sum_pods_on_nodes((QuotaUse, namespaces, name), by_info) for name, by_info in weights}
 
-    def _requests(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        return self.view.memo((QuotaUse, namespaces), lambda: self._weights(namespaces))
+    def _find_weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        """Return the cached requests of the pod infos of several namespaces."""
+        return self.view.memo((QuotaUse, namespaces), lambda: self._build_weights(namespaces))
 
-    def _sum(self, key: Hashable, weights: Counts) -> int:
+    def _sum_pods_on_nodes(self, key: Hashable, weights: Counts) -> int:
+        """Return the sum of weights over all pods on nodes."""
         return int(self.view.tally(key, lambda: weights).sum())
 
-    def _weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Resource -> (T,): what each of the pods' infos counts with."""
+    def _build_weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
+        """Build, by resource, (T,): the requests of each pod info of the namespaces, else 0."""
         infos = self.view.pods.infos
         weights: dict[str, Counts] = {}
         for number, info in enumerate(infos):
-            for name, amount in effective_requests(info.pod).items() if info.namespace in namespaces else ():
+            for name, amount in sum_effective_requests(info.pod).items() if info.namespace in namespaces else ():
                 weights.setdefault(name, np.zeros(len(infos), np.int64))[number] = amount
         return weights

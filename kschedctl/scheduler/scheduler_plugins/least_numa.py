@@ -1,7 +1,7 @@
-"""The strategy LeastNUMANodes of NodeResourceTopologyMatch: how few NUMA nodes give a pod all, and how near they are.
+"""LeastNUMANodes, a scoring strategy of NodeResourceTopologyMatch: prefer few NUMA nodes that are close together.
 
-Upstream: pkg/noderesourcetopology/least_numa.go of kubernetes-sigs/scheduler-plugins. Where that takes from a NUMA node
-whose number is none of a place in the list it stops with a panic; here nothing is taken.
+Upstream: pkg/noderesourcetopology/least_numa.go of kubernetes-sigs/scheduler-plugins. Upstream panics if it subtracts
+from a NUMA node whose number is not an index of the list. This module subtracts nothing in that case.
 """
 
 from __future__ import annotations
@@ -19,135 +19,158 @@ from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import FAR, NumaList
 
-MOST_COMBINATIONS = 20_000
-"""Upstream tries as many as there are; a machine with 16 NUMA nodes has 12,870 of one size at the most."""
+MAX_COMBINATIONS = 20_000
+"""Limit on combinations of one size. Upstream has none; 16 NUMA nodes have at most 12,870."""
 TOO_MANY = "a node has too many NUMA nodes to try all combinations of {}"
 
 
-class Chosen(NamedTuple):
-    """For each of F nodes: ``places`` (F, Z) of the NUMA nodes, none where they do not suffice; ``nearest`` (F,): no
-    combination of as many is nearer to each other."""
+class NumaChoice(NamedTuple):
+    """The NUMA nodes chosen on each of F nodes."""
 
     places: Bools
-    nearest: Bools
+    """(F, Z): whether the NUMA node is chosen. All False if the NUMA nodes do not suffice."""
+    is_nearest: Bools
+    """(F,): whether no combination of the same size is closer together."""
 
     @property
-    def number(self) -> Counts:
-        """(F,)"""
+    def counts(self) -> Counts:
+        """Return (F,): how many NUMA nodes are chosen."""
         count: Counts = np.count_nonzero(self.places, axis=1)
         return count
 
 
-def score_of_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
-    """(F,): by the container that needs most, each with what those before leave."""
-    left = dict(numa.available)
-    most, nearest = np.zeros(len(numa), np.int64), np.ones(len(numa), np.bool_)
-    hopeless = np.zeros(len(numa), np.bool_)
+def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
+    """Return scores (F,), decided by the container that needs the most NUMA nodes.
+
+    Each container gets only what the containers before it leave.
+    """
+    remaining = dict(numa.available)
+    max_count, nearest = np.zeros(len(numa), np.int64), np.ones(len(numa), np.bool_)
+    impossible = np.zeros(len(numa), np.bool_)
     for requests in containers:
-        concerned = _concerned(requests, numa) & ~hopeless
-        if not concerned.any():
+        relevant = _find_relevant_nodes(requests, numa) & ~impossible
+        if not relevant.any():
             continue
-        chosen = numa_nodes_required(requests, left, numa, concerned)
-        hopeless |= concerned & (chosen.number == 0)
-        nearest &= chosen.nearest | ~concerned
-        most = np.maximum(most, chosen.number)
-        _subtract(requests, chosen.places, left, numa)
-    return np.where(hopeless, 0, np.where(most == 0, MAX_NODE_SCORE, _score(most, nearest, numa.most)))
+        chosen = choose_numa_nodes(requests, remaining, numa, relevant)
+        impossible |= relevant & (chosen.counts == 0)
+        nearest &= chosen.is_nearest | ~relevant
+        max_count = np.maximum(max_count, chosen.counts)
+        _subtract_requests(requests, chosen.places, remaining, numa)
+    return np.where(
+        impossible,
+        0,
+        np.where(max_count == 0, MAX_NODE_SCORE, _compute_scores(max_count, nearest, numa.max_numa_nodes)),
+    )
 
 
-def score_of_pod(requests: Requests, numa: NumaList) -> Scores:
-    """(F,): by what the pod needs as a whole."""
-    concerned = _concerned(requests, numa)
-    chosen = numa_nodes_required(requests, numa.available, numa, concerned)
-    scores = np.where(chosen.number == 0, 0, _score(chosen.number, chosen.nearest, numa.most))
-    return np.where(concerned, scores, MAX_NODE_SCORE)
+def score_pod(requests: Requests, numa: NumaList) -> Scores:
+    """Return scores (F,) by the number of NUMA nodes that the pod needs as a whole."""
+    relevant = _find_relevant_nodes(requests, numa)
+    chosen = choose_numa_nodes(requests, numa.available, numa, relevant)
+    scores = np.where(chosen.counts == 0, 0, _compute_scores(chosen.counts, chosen.is_nearest, numa.max_numa_nodes))
+    return np.where(relevant, scores, MAX_NODE_SCORE)
 
 
-def _concerned(requests: Requests, numa: NumaList) -> Bools:
-    """(F,): where some NUMA node has some of what is requested."""
+def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
+    """Return (F,): whether some NUMA node has any of the requested resources."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
-        mask |= (numa.of(name) >= 0).any(axis=1)
+        mask |= (numa.find_available(name) >= 0).any(axis=1)
     return mask
 
 
-def _score(count: Counts, nearest: Bools, most: Counts) -> Scores:
-    step = MAX_NODE_SCORE // most
+def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Scores:
+    """Return scores (F,) that fall with each NUMA node used; nearest combinations get half a step more."""
+    step = MAX_NODE_SCORE // max_numa_nodes
     return MAX_NODE_SCORE - count * step + np.where(nearest, step // 2, 0)
 
 
-def numa_nodes_required(requests: Requests, left: Mapping[str, Amounts], numa: NumaList, concerned: Bools) -> Chosen:
-    """The smallest combination of NUMA nodes with enough of all, the nearest to each other of these; of equally near
-    ones the first. Raises PluginError."""
-    places, nearest = np.zeros(numa.there.shape, np.bool_), np.zeros(len(numa), np.bool_)
-    has_all = numa.there.copy()
+def choose_numa_nodes(
+    requests: Requests, remaining: Mapping[str, Amounts], numa: NumaList, relevant: Bools
+) -> NumaChoice:
+    """Choose the smallest combination of NUMA nodes that satisfies the requests on each node.
+
+    Among combinations of the same size, the closest one is chosen, and among equally close ones the first.
+
+    Raises PluginError if there are too many combinations.
+    """
+    places, nearest = np.zeros(numa.exists.shape, np.bool_), np.zeros(len(numa), np.bool_)
+    has_all = numa.exists.copy()
     for name in requests:
-        has_all &= numa.of(name) >= 0
-    for size in range(1, numa.there.shape[1] + 1):
-        rows = np.flatnonzero(concerned & ~places.any(axis=1) & (numa.there.sum(axis=1) >= size))
+        has_all &= numa.find_available(name) >= 0
+    for size in range(1, numa.exists.shape[1] + 1):
+        rows = np.flatnonzero(relevant & ~places.any(axis=1) & (numa.exists.sum(axis=1) >= size))
         if not len(rows):
             break
-        if comb(numa.there.shape[1], size) > MOST_COMBINATIONS:
+        if comb(numa.exists.shape[1], size) > MAX_COMBINATIONS:
             raise PluginError(TOO_MANY.format(size))
-        search = _Search(numa.taken(rows), has_all[rows], {name: amounts[rows] for name, amounts in left.items()})
-        places[rows], nearest[rows] = search.nearest_of(size, requests)
-    return Chosen(places, nearest)
+        search = _Search(
+            numa.select_rows(rows), has_all[rows], {name: amounts[rows] for name, amounts in remaining.items()}
+        )
+        places[rows], nearest[rows] = search.find_nearest(size, requests)
+    return NumaChoice(places, nearest)
 
 
 class _Search(NamedTuple):
-    """F nodes on which combinations of NUMA nodes are tried; only those in ``has_all`` (F, Z) have some of all."""
+    """Search for combinations of NUMA nodes on F nodes."""
 
     numa: NumaList
     has_all: Bools
-    left: Mapping[str, Amounts]
+    """(F, Z): whether the NUMA node has some of every requested resource."""
+    remaining: Mapping[str, Amounts]
+    """Amounts (F, Z) by resource that are still free."""
 
-    def nearest_of(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """The places (F, Z) of the nearest combination of so many, and whether none at all is nearer."""
+    def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
+        """Return the closest sufficient combination of a size, and whether no combination at all is closer.
+
+        The shapes are (F, Z) and (F,).
+        """
         rows = len(self.numa)
-        least = np.full(rows, FAR, np.float32)
-        best = np.full(rows, FAR + 1, np.float32)
-        places: Bools = np.zeros(self.numa.there.shape, np.bool_)
-        for combination in combinations(range(self.numa.there.shape[1]), size):
-            these = list(combination)
-            there = self.numa.there[:, these].all(axis=1)
-            distance = self._distance(these)
-            least = np.where(there, np.minimum(least, distance), least)
-            better = self._fits(these, requests) & (distance < best)
-            best[better] = distance[better]
-            places[better] = np.isin(np.arange(places.shape[1]), these)
-        return places, places.any(axis=1) & (best == least)
+        min_distance = np.full(rows, FAR, np.float32)
+        best_distance = np.full(rows, FAR + 1, np.float32)
+        places: Bools = np.zeros(self.numa.exists.shape, np.bool_)
+        for combination in combinations(range(self.numa.exists.shape[1]), size):
+            combination_places = list(combination)
+            exists = self.numa.exists[:, combination_places].all(axis=1)
+            distance = self._mean_distance(combination_places)
+            min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
+            better = self._have_enough(combination_places, requests) & (distance < best_distance)
+            best_distance[better] = distance[better]
+            places[better] = np.isin(np.arange(places.shape[1]), combination_places)
+        return places, places.any(axis=1) & (best_distance == min_distance)
 
-    def _distance(self, places: list[int]) -> Amounts:
-        """(F,): the mean distance of each to each, itself included, with the precision of a float32."""
+    def _mean_distance(self, places: list[int]) -> Amounts:
+        """Return (F,): the mean distance between the NUMA nodes, each with itself included, as float32."""
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
         return mean
 
-    def _fits(self, places: list[int], requests: Requests) -> Bools:
+    def _have_enough(self, places: list[int], requests: Requests) -> Bools:
+        """Return (F,): whether the NUMA nodes together satisfy the requests."""
         fits: Bools = np.all(self.has_all[:, places], axis=1)
         for name, amount in requests.items():
-            if amount and name in self.left:
-                together: Amounts = self.left[name][:, places].sum(axis=1)
-                fits[together < amount] = False
+            if amount and name in self.remaining:
+                total: Amounts = self.remaining[name][:, places].sum(axis=1)
+                fits[total < amount] = False
         return fits
 
 
-def _subtract(requests: Requests, places: Bools, left: dict[str, Amounts], numa: NumaList) -> None:
-    """Take what is requested from the NUMA nodes that were chosen, in the order of their numbers, as much as is there.
+def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
+    """Subtract the requests from the chosen NUMA nodes in order, as far as each has something left.
 
-    Upstream counts by number where it means the place in the list.
+    Like upstream, it uses the number of a NUMA node as its index in the list.
     """
     rows, chosen = np.nonzero(places)
-    numbers = numa.number[rows, chosen]
-    inside = numbers < numa.there.sum(axis=1)[rows]
+    numbers = numa.numbers[rows, chosen]
+    is_valid_index = numbers < numa.exists.sum(axis=1)[rows]
     taken = np.zeros(places.shape, np.bool_)
-    taken[rows[inside], numbers[inside]] = True
+    taken[rows[is_valid_index], numbers[is_valid_index]] = True
     for name, amount in requests.items():
-        if name not in left:
+        if name not in remaining:
             continue
-        after, wanted = left[name].copy(), np.full(len(numa), amount, np.int64)
-        for place in range(after.shape[1]):
-            here = np.where(taken[:, place], np.minimum(np.maximum(after[:, place], 0), wanted), 0)
-            after[:, place] -= here
-            wanted -= here
-        left[name] = after
+        amounts, outstanding = remaining[name].copy(), np.full(len(numa), amount, np.int64)
+        for place in range(amounts.shape[1]):
+            amount_taken = np.where(taken[:, place], np.minimum(np.maximum(amounts[:, place], 0), outstanding), 0)
+            amounts[:, place] -= amount_taken
+            outstanding -= amount_taken
+        remaining[name] = amounts

@@ -1,4 +1,4 @@
-"""NodeResourceTopologyMatch: nodes on which the kubelet can take all that a container asks for from one NUMA node."""
+"""NodeResourceTopologyMatch: the kubelet must be able to satisfy a container's requests from one NUMA node."""
 
 from __future__ import annotations
 
@@ -20,38 +20,51 @@ from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterE
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, container_requests, effective_requests
-from kschedctl.scheduler.scheduler_plugins.least_numa import score_of_containers, score_of_pod
+from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
+from kschedctl.scheduler.scheduler_plugins.effective_requests import (
+    QualityOfService,
+    Requests,
+    compute_qos_class,
+    parse_container_requests,
+    sum_effective_requests,
+)
+from kschedctl.scheduler.scheduler_plugins.least_numa import score_containers, score_pod
 from kschedctl.scheduler.scheduler_plugins.numa_cache import OverReserve
-from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, NumaList, NumaNodes, is_affine, numa_list, numa_nodes
-from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_of
-from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, quality_of_service
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import (
+    KIND,
+    NumaList,
+    NumaNodes,
+    build_numa_list,
+    build_numa_nodes,
+    is_affine,
+)
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     ENABLED,
     LEAST_NUMA_NODES,
+    STRATEGIES,
     NodeResourceTopologyMatchArgs,
+    score_numa_nodes,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 EPHEMERAL = frozenset({"ephemeral-storage", "storage"})
-"""Native resources that may be there without belonging to a NUMA node; devices may too."""
+"""Native resources that may exist without belonging to a NUMA node, as devices may."""
 DISCARDED = "of nodes where pods wait for Permit are left out until these are bound, which is not replayed"
 INVALID = "invalid node topology data"
-OF_EVERY_NODE = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
-"""What a node is taken to have, be it none of it."""
+ASSUMED_RESOURCES = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
+"""Resources that every node is assumed to have, even if it has an amount of 0."""
 
 
 class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
-    """Refuses nodes with the policy single-numa-node where a container, or the pod, finds no NUMA node with enough.
+    """Plugin that rejects nodes whose kubelet could not take the requests from a single NUMA node.
 
-    What of cpu and memory is available matters to Guaranteed pods alone. Of them the scores tell how much of a NUMA
-    node would be left, by the worst that fits, or from how few NUMA nodes they would get all. Without a cache, as by
-    default, what pods take that were placed just now does not count until their node publishes it. Nodes that are
-    left out while pods are reserved there are those of pods that wait for Permit, as placed ones are bound at once; as
-    long as gangs are placed the answer is conditional.
+    It applies to nodes with the policy single-numa-node, by container or by pod. Available cpu and memory matter only
+    to Guaranteed pods. For them, the score is the lowest that a NUMA node of the node would get, or it depends on how
+    few NUMA nodes are needed. By default there is no cache, so pods placed since the last publication of a node's
+    topology do not count. If the plugin ignores nodes with reserved pods, answers are conditional while gangs are
+    placed, because only pods that wait for Permit stay reserved.
 
     Upstream: pkg/noderesourcetopology/filter.go and score.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -65,7 +78,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def __init__(self, args: NodeResourceTopologyMatchArgs) -> None:
         strategy = args.scoring_strategy
         self.strategy = strategy.type
-        self.cache = OverReserve(self.name, args.cache) if args.over_reserves else None
+        self.cache = OverReserve(self.name, args.cache) if args.uses_cache else None
         self.frees_victims = args.preemption_mode == ENABLED
         self.discards = args.discard_reserved_nodes
         self.reads = Reads.PODS if self.cache else Reads.NODES
@@ -76,8 +89,9 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return cls(args)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        numa, quality = self._numa(view), quality_of_service(info.pod)
-        if not self._is_asked(info):
+        """Yield the nodes on which no NUMA node satisfies a container, or the whole pod."""
+        numa, quality = self._find_numa_nodes(view), compute_qos_class(info.pod)
+        if not self._needs_numa_nodes(info):
             return
         remaining = dict(numa.available)
         single = numa.single
@@ -85,107 +99,120 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
             foreign = self.cache.published(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             single = single & ~foreign
-        by_container = single & ~numa.by_pod
+        checks_containers = single & ~numa.by_pod
         for kind, requests in _container_demands(info):
-            fits = _fitting(requests, numa, remaining, view, quality)
-            rejected = by_container & ~fits.any(axis=1)
+            fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
+            rejected = checks_containers & ~fits.any(axis=1)
             if rejected.any():
-                by_container = by_container & ~rejected
-                yield self._rejection(rejected, f"cannot align {kind}", requests, numa)
+                checks_containers = checks_containers & ~rejected
+                yield self._build_rejection(rejected, f"cannot align {kind}", requests, numa)
             if kind is ContainerKind.APP:  # upstream subtracts only what app containers take
-                _take(requests, fits, remaining, quality)
+                _subtract_requests(requests, fits, remaining, quality)
         if numa.by_pod.any():
-            requests = effective_requests(info.pod)
-            fits = _fitting(requests, numa, numa.available, view, quality)
-            yield self._rejection(single & numa.by_pod & ~fits.any(axis=1), "cannot align pod", requests, numa)
+            requests = sum_effective_requests(info.pod)
+            fits = _find_fitting_numa_nodes(requests, numa, numa.available, view, quality)
+            yield self._build_rejection(single & numa.by_pod & ~fits.any(axis=1), "cannot align pod", requests, numa)
 
-    def _rejection(self, refused: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
-        return Rejection(refused, Code.UNSCHEDULABLE, reason, partial(_most_available, requests, numa))
+    def _build_rejection(self, rejected: Bools, reason: str, requests: Requests, numa: NumaNodes) -> Rejection:
+        """Build a rejection whose fact compares the requests with the NUMA nodes."""
+        return Rejection(rejected, Code.UNSCHEDULABLE, reason, partial(_describe_most_available, requests, numa))
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
+        """Return scores (F,) by the NUMA nodes; pods that are not Guaranteed get the maximum everywhere."""
+        if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
-            return self._by_count(info, view, rows)
-        numa, strategy = self._numa(view), STRATEGIES[self.strategy]
-        of = partial(score_of, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
-        containers = [of(requests) for _, requests in _container_demands(info)]
+            return self._score_by_numa_count(info, view, rows)
+        numa, strategy = self._find_numa_nodes(view), STRATEGIES[self.strategy]
+        score_requests = partial(score_numa_nodes, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
+        containers = [score_requests(requests) for _, requests in _container_demands(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
-        scores = np.where(numa.by_pod[rows], of(effective_requests(info.pod)), by_container)
+        scores = np.where(numa.by_pod[rows], score_requests(sum_effective_requests(info.pod)), by_container)
         return np.where(numa.single[rows], scores, 0)
 
-    def _by_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """(F,): the fewer NUMA nodes are needed, and the nearer they are, the better."""
-        numa = _numa_list(view).less(self._reserved(view)).taken(rows)
-        by_container = score_of_containers((requests for _, requests in _container_demands(info)), numa)
-        scores = np.where(numa.by_pod, score_of_pod(effective_requests(info.pod), numa), by_container)
+    def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
+        """Return scores (F,) that are higher the fewer and the closer NUMA nodes the pod needs."""
+        numa = _index_numa_list(view).subtract(self._find_reserved(view)).select_rows(rows)
+        by_container = score_containers((requests for _, requests in _container_demands(info)), numa)
+        scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
         return np.where(numa.known, scores, 0)
 
-    def _numa(self, view: Fork) -> NumaNodes:
-        return _numa_nodes(view).less(self._reserved(view))
+    def _find_numa_nodes(self, view: Fork) -> NumaNodes:
+        """Return the NUMA nodes without the amounts reserved in the cache."""
+        return _index_numa_nodes(view).subtract(self._find_reserved(view))
 
-    def _reserved(self, view: Fork) -> Mapping[str, Amounts]:
-        """Resource -> (N,): what a cache takes from all NUMA nodes of a node."""
+    def _find_reserved(self, view: Fork) -> Mapping[str, Amounts]:
+        """Return, by resource, (N,): the amounts the cache subtracts from every NUMA node of a node."""
         return self.cache.reserved(view) if self.cache else {}
 
-    def _is_asked(self, info: PodInfo) -> bool:
-        """Whether NUMA nodes matter to the pod at all."""
-        if quality_of_service(info.pod) is not QualityOfService.BEST_EFFORT:
+    def _needs_numa_nodes(self, info: PodInfo) -> bool:
+        """Return whether the filter applies to the pod.
+
+        It skips BestEffort pods that request only native resources.
+        """
+        if compute_qos_class(info.pod) is not QualityOfService.BEST_EFFORT:
             return True
         return not all(is_native(name) for demand in _container_demands(info) for name in demand.requests)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
+        """Return the scores unchanged."""
         return scores
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the dependency on NodeResourceTopologies."""
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """What a cache holds, and where pods are reserved but not bound yet."""
-        if not self._is_asked(info):
+        """Yield what a snapshot cannot show: the contents of the cache, and pods that wait for Permit."""
+        if not self._needs_numa_nodes(info):
             return
         if self.cache:
-            numa = _numa_nodes(view)
-            decided = numa.single & _hangs_on_amounts(info, numa)
-            yield from self.cache.doubts(view, decided, self._scored(info, view))
+            numa = _index_numa_nodes(view)
+            depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
+            yield from self.cache.doubts(view, depends_on_amounts, self._find_scored_nodes(info, view))
             if self.frees_victims:
-                yield from self.cache.doubts_of_preemption(info, view, decided)
-        if self.discards and _any_gang_waits(view):
+                yield from self.cache.find_preemption_doubts(info, view, depends_on_amounts)
+        if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
-    def _scored(self, info: PodInfo, view: Fork) -> Bools:
-        """(N,): where the pod's score hangs on what is available."""
-        if quality_of_service(info.pod) is not QualityOfService.GUARANTEED:
+    def _find_scored_nodes(self, info: PodInfo, view: Fork) -> Bools:
+        """Return (N,): whether the pod's score depends on the available amounts."""
+        if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.zeros(len(view.nodes), np.bool_)
-        return _numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _numa_nodes(view).single
+        return _index_numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _index_numa_nodes(view).single
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events that requeue rejected pods."""
         yield ClusterEventWithHint(POD, ActionType.DELETE)
         yield ClusterEventWithHint(NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         yield ClusterEventWithHint(KIND, ActionType.ADD | ActionType.UPDATE)
 
 
-def _any_gang_waits(view: Fork) -> bool:
-    """Whether a pod without a node may have to wait for Permit on the one that it gets."""
+def _can_any_pod_wait(view: Fork) -> bool:
+    """Return whether some pod without a node belongs to a gang and so may have to wait for Permit."""
     infos = np.unique(view.pods.info[view.node < 0]).tolist()
     return any(find_coscheduling_gang(view.pods.infos[number].pod) for number in infos)
 
 
-def _numa_nodes(view: Fork) -> NumaNodes:
+def _index_numa_nodes(view: Fork) -> NumaNodes:
+    """Return the cached NUMA nodes of the nodes with the policy single-numa-node."""
     index = view.nodes.index
-    return view.objects.index(KIND, lambda topologies: numa_nodes(topologies, index), KIND, of=(view.nodes,))
+    return view.objects.index(KIND, lambda topologies: build_numa_nodes(topologies, index), KIND, of=(view.nodes,))
 
 
-def _numa_list(view: Fork) -> NumaList:
+def _index_numa_list(view: Fork) -> NumaList:
+    """Return the cached NUMA nodes of all nodes, in the order of their publication."""
     index = view.nodes.index
-    return view.objects.index((KIND, "list"), lambda topologies: numa_list(topologies, index), KIND, of=(view.nodes,))
+    return view.objects.index(
+        (KIND, "list"), lambda topologies: build_numa_list(topologies, index), KIND, of=(view.nodes,)
+    )
 
 
-def _hangs_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
-    """Whether it matters to the pod how much NUMA nodes have left, not only what they have at all."""
-    shares = quality_of_service(info.pod) is not QualityOfService.GUARANTEED
+def _depends_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
+    """Return whether the amounts left on NUMA nodes can decide if the pod fits."""
+    is_shared = compute_qos_class(info.pod) is not QualityOfService.GUARANTEED
     requested = {name for demand in _container_demands(info) for name, amount in demand.requests.items() if amount}
-    return any(name in numa.available and not (shares and is_affine(name)) for name in requested)
+    return any(name in numa.available and not (is_shared and is_affine(name)) for name in requested)
 
 
 class ContainerKind(StrEnum):
@@ -208,55 +235,57 @@ def _container_demands(info: PodInfo) -> list[ContainerDemand]:
     demands = []
     for container in info.spec.init_containers:
         kind = ContainerKind.SIDECAR if container.restart_policy == "Always" else ContainerKind.INIT
-        demands.append(ContainerDemand(kind, container_requests(info.pod, container)))
+        demands.append(ContainerDemand(kind, parse_container_requests(info.pod, container)))
     for container in info.spec.containers:
-        demands.append(ContainerDemand(ContainerKind.APP, container_requests(info.pod, container)))
+        demands.append(ContainerDemand(ContainerKind.APP, parse_container_requests(info.pod, container)))
     return demands
 
 
-def _fitting(
-    requests: Requests, numa: NumaNodes, left: Mapping[str, Amounts], view: Fork, quality: QualityOfService
+def _find_fitting_numa_nodes(
+    requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """(N, Z): the NUMA nodes with as much of everything."""
+    """Return (N, Z): whether the NUMA node satisfies all requests."""
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
         if not amount:
             continue
-        available = left.get(resource, numa.of(resource))
+        available = remaining.get(resource, numa.find_available(resource))
         has = available >= 0
-        shared = quality is not QualityOfService.GUARANTEED and is_affine(resource)
+        shared = qos_class is not QualityOfService.GUARANTEED and is_affine(resource)
         enough = has & (shared | (available >= amount))
         if resource in EPHEMERAL or not is_native(resource):
             enough |= ~has.any(axis=1, keepdims=True)
-        fits &= enough & _offered(resource, view)[:, None]
+        fits &= enough & _find_nodes_with_resource(resource, view)[:, None]
     return fits
 
 
-def _offered(resource: str, view: Fork) -> Bools:
-    """(N,): the nodes that have the resource at all."""
+def _find_nodes_with_resource(resource: str, view: Fork) -> Bools:
+    """Return (N,): whether the node has the resource at all."""
     column = view.resources.get(resource)
-    if resource in OF_EVERY_NODE:
+    if resource in ASSUMED_RESOURCES:
         return np.ones(len(view.nodes), np.bool_)
     return np.zeros(len(view.nodes), np.bool_) if column is None else view.allocatable[:, column] > 0
 
 
-def _take(requests: Requests, fits: Bools, left: dict[str, Amounts], quality: QualityOfService) -> None:
-    """Containers that follow find less in the first NUMA node that fits, which is the one that kubelets choose."""
+def _subtract_requests(
+    requests: Requests, fits: Bools, remaining: dict[str, Amounts], qos_class: QualityOfService
+) -> None:
+    """Subtract the requests from the first NUMA node that fits on each node, as the kubelet does."""
     rows = np.flatnonzero(fits.any(axis=1))
     first = fits[rows].argmax(axis=1)
     for resource, amount in requests.items():
-        if resource not in left or (quality is not QualityOfService.GUARANTEED and is_affine(resource)):
+        if resource not in remaining or (qos_class is not QualityOfService.GUARANTEED and is_affine(resource)):
             continue
-        after = left[resource].copy()
-        taken = after[rows, first]
-        after[rows, first] = np.where(taken >= 0, taken - amount, taken)
-        left[resource] = after
+        amounts = remaining[resource].copy()
+        available = amounts[rows, first]
+        amounts[rows, first] = np.where(available >= 0, available - amount, available)
+        remaining[resource] = amounts
 
 
-def _most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
-    """What is asked for, and the most of it that a NUMA node had before."""
+def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
+    """Describe each request and the most a NUMA node of the node offers of it."""
     amounts = []
     for resource, amount in requests.items():
-        if (most := int(numa.of(resource)[row].max())) >= 0:
-            amounts.append(f"{format_amount(resource, amount)} of {format_amount(resource, most)} {resource}")
+        if (max_available := int(numa.find_available(resource)[row].max())) >= 0:
+            amounts.append(f"{format_amount(resource, amount)} of {format_amount(resource, max_available)} {resource}")
     return f"asked for, and the most that a NUMA node has: {', '.join(amounts)}" if amounts else ""

@@ -1,4 +1,4 @@
-"""NodeResourcesAllocatable: the smallest nodes, or the largest, whatever runs on them."""
+"""NodeResourcesAllocatable: prefer the smallest or the largest nodes, regardless of their pods."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import numpy as np
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.resource_names import is_counted
 from kschedctl.scheduler.framework import Peers, Reads
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
 from kschedctl.snapshot.own_rows import NodeView
@@ -24,29 +23,35 @@ MILLICORE_IN_BYTES = 1 << 20
 
 
 class NodeResourcesAllocatableArgs(PluginArgs, frozen=True):
-    """``resources`` with what a unit of each weighs (millicores, bytes); whether the Least of it is best, or the Most.
+    """Arguments of NodeResourcesAllocatable.
 
     Upstream: apis/config/v1/defaults.go and apis/config/validation/validation_pluginargs.go of scheduler-plugins.
     """
 
     resources: tuple[ResourceSpec, ...] = ()
+    """The weight of one unit (millicore, byte) of each resource."""
     mode: str = LEAST
+    """Whether nodes with the Least or the Most allocatable resources are best."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with defaults for empty fields."""
         resources = self.resources or (ResourceSpec("cpu", MILLICORE_IN_BYTES), ResourceSpec("memory", 1))
         return type(self)(resources, self.mode or LEAST)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the errors of the arguments."""
         for i, resource in enumerate(self.resources):
             if resource.weight <= 0:
-                what = f"resource weight of {resource.name} should be a positive value, got :{resource.weight}"
-                yield invalid(f"resources[{i}].weight", resource.weight, what)
+                message = f"resource weight of {resource.name} should be a positive value, got :{resource.weight}"
+                yield invalid(f"resources[{i}].weight", resource.weight, message)
         if self.mode not in (LEAST, MOST):
             yield invalid("mode", self.mode, "invalid support ModeType")
 
 
 class NodeResourcesAllocatable(DeclaredPlugin):
-    """Prefers nodes by the weighted mean of what they can allocate in all, scaled to 0..100 over the feasible ones.
+    """Plugin that scores nodes by the weighted mean of their allocatable resources.
+
+    Scores are scaled to 0..100 over the feasible nodes.
 
     Upstream: pkg/noderesources/allocatable.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -65,6 +70,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
         return cls(args)
 
     def score(self, info: PodInfo, view: NodeView, state: None, rows: Rows) -> Scores:
+        """Return the weighted mean of each node's allocatable resources, negative if less is better."""
         total = np.zeros(len(rows), np.int64)
         for name, weight in self.weights.items():
             column = view.resources.get(name)
@@ -73,7 +79,7 @@ class NodeResourcesAllocatable(DeclaredPlugin):
         return truncating_divide(total, sum(self.weights.values()))
 
     def normalize(self, state: None, scores: Scores) -> Scores:
-        """The lowest becomes 0, the highest 100; all 0 where they are the same."""
+        """Scale scores so that the lowest becomes 0 and the highest 100. Equal scores all become 0."""
         if not len(scores):
             return scores
         lowest = int(scores.min())

@@ -1,7 +1,7 @@
-"""The fingerprint by which an exporter of NodeResourceTopologies tells which pods it has counted.
+"""The fingerprint of pods that exporters publish in NodeResourceTopologies to show which pods they counted.
 
-Upstream: github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2), and the hash XXH64 that it is made of. All texts
-of one length are hashed at once, word by word.
+Upstream: github.com/k8stopologyawareschedwg/podfingerprint (v0.2.2) and its hash XXH64. Texts of the same length are
+hashed together, word by word.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ Octets = npt.NDArray[np.uint8]
 
 PREFIX, VERSION = "pfp0", "v001"
 STRIPE = 4
-"""Words that are mixed into as many lanes at once."""
+"""Words per stripe, one for each lane."""
 WORD = 8
-"""Bytes."""
+"""Bytes per word."""
 
 _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
     np.uint64(prime)
@@ -34,89 +34,94 @@ _FIRST, _SECOND, _THIRD, _FOURTH, _FIFTH = (
 )
 
 
-def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
-    """The fingerprint of pods by namespace and name, in whatever order.
+def compute_fingerprint(pods: Iterable[tuple[str, str]]) -> str:
+    """Return the fingerprint of pods, given as namespace and name in any order.
 
-    >>> fingerprint([("namespace1", "pod1")])
+    >>> compute_fingerprint([("namespace1", "pod1")])
     'pfp0v0019e0420efb37746c6'
     """
     namespaces, names = zip(*pods, strict=True) if (pods := list(pods)) else ((), ())
-    hashes = xxh64_of(names, xxh64_of(namespaces))
-    return in_words(fingerprints(hashes, np.zeros(len(hashes), np.int64), 1)[0])
+    hashes = hash_texts(names, hash_texts(namespaces))
+    return format_fingerprint(compute_digests(hashes, np.zeros(len(hashes), np.int64), 1)[0])
 
 
-def in_words(fingerprint: np.uint64) -> str:
+def format_fingerprint(fingerprint: np.uint64) -> str:
+    """Format a fingerprint with its prefix and version."""
     return f"{PREFIX}{VERSION}{int(fingerprint):016x}"
 
 
-def fingerprints(hashes: Hashes, rows: Rows, count: int) -> Hashes:
-    """(N,): of the pods of each of ``count`` rows, by the hashes (P,) of their names, seeded by those of their
-    namespaces, and by their rows (P,)."""
+def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
+    """Return (N,): the digest of the pods on each of ``count`` nodes.
+
+    ``hashes`` (P,) are those of the pods' names, seeded by those of their namespaces, and ``rows`` (P,) their nodes.
+    """
     ordered = hashes[np.lexsort((hashes, rows))].astype("<u8")
     sizes = np.bincount(rows, minlength=count)
     starts = np.cumsum(sizes) - sizes
     digests = np.zeros(count, np.uint64)
     for size in np.unique(sizes).tolist():
-        alike = np.flatnonzero(sizes == size)
-        words = ordered[starts[alike, np.newaxis] + np.arange(size)]
-        digests[alike] = xxh64(words.view(np.uint8).reshape(len(alike), WORD * size))
+        same_size = np.flatnonzero(sizes == size)
+        words = ordered[starts[same_size, np.newaxis] + np.arange(size)]
+        digests[same_size] = hash_octets(words.view(np.uint8).reshape(len(same_size), WORD * size))
     return digests
 
 
-def xxh64_of(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
-    """(K,): of texts as UTF-8.
+def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
+    """Return (K,): the XXH64 of texts in UTF-8.
 
-    >>> [hex(each) for each in xxh64_of(["", "xxhash"])]
+    >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
     """
     encoded = list(map(str.encode, texts))
-    written, lengths = np.array([*encoded, None], object)[:-1], np.array(list(map(len, encoded)), np.int64)
+    texts_array, lengths = np.array([*encoded, None], object)[:-1], np.array(list(map(len, encoded)), np.int64)
     seeds = np.zeros(len(encoded), np.uint64) if seeds is None else seeds
     hashes = np.zeros(len(encoded), np.uint64)
     for length in np.unique(lengths).tolist():
-        alike = np.flatnonzero(lengths == length)
-        octets = np.frombuffer(b"".join(written[alike]), np.uint8).reshape(len(alike), length)
-        hashes[alike] = xxh64(octets, seeds[alike])
+        same_length = np.flatnonzero(lengths == length)
+        octets = np.frombuffer(b"".join(texts_array[same_length]), np.uint8).reshape(len(same_length), length)
+        hashes[same_length] = hash_octets(octets, seeds[same_length])
     return hashes
 
 
-def xxh64(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """(K,): of texts (K, L) that are all as long."""
+def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
+    """Return (K,): the XXH64 of texts (K, L) of the same length."""
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
-    rest = length // WORD * WORD
-    words = np.ascontiguousarray(octets[:, :rest]).view("<u8").astype(np.uint64)
-    whole = length // (STRIPE * WORD) * STRIPE
-    digest = _lanes(words[:, :whole], seeds) if whole else seeds + _FIFTH
+    tail_start = length // WORD * WORD
+    words = np.ascontiguousarray(octets[:, :tail_start]).view("<u8").astype(np.uint64)
+    stripes_end = length // (STRIPE * WORD) * STRIPE
+    digest = _hash_stripes(words[:, :stripes_end], seeds) if stripes_end else seeds + _FIFTH
     digest = digest + np.uint64(length)
-    for word in words[:, whole:].T:
-        digest = _rotated(digest ^ _round(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
-    if length - rest >= WORD // 2:
-        half = np.ascontiguousarray(octets[:, rest : rest + WORD // 2]).view("<u4")[:, 0].astype(np.uint64)
-        digest = _rotated(digest ^ half * _FIRST, 23) * _SECOND + _THIRD
-        rest += WORD // 2
-    for octet in octets[:, rest:].T:
-        digest = _rotated(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
+    for word in words[:, stripes_end:].T:
+        digest = _rotate_left(digest ^ _mix_word(np.zeros_like(word), word), 27) * _FIRST + _FOURTH
+    if length - tail_start >= WORD // 2:
+        half = np.ascontiguousarray(octets[:, tail_start : tail_start + WORD // 2]).view("<u4")[:, 0].astype(np.uint64)
+        digest = _rotate_left(digest ^ half * _FIRST, 23) * _SECOND + _THIRD
+        tail_start += WORD // 2
+    for octet in octets[:, tail_start:].T:
+        digest = _rotate_left(digest ^ octet.astype(np.uint64) * _FIFTH, 11) * _FIRST
     digest = (digest ^ digest >> np.uint64(33)) * _SECOND
     digest = (digest ^ digest >> np.uint64(29)) * _THIRD
     return digest ^ digest >> np.uint64(32)
 
 
-def _lanes(words: Hashes, seeds: Hashes) -> Hashes:
-    """Whole stripes (K, W) hashed: four lanes, each with every fourth word."""
+def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
+    """Hash whole stripes (K, W) in four lanes, each of which takes every fourth word."""
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for place, word in enumerate(words.T):
-        lanes[place % STRIPE] = _round(lanes[place % STRIPE], word)
-    turned = [_rotated(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
-    digest = turned[0] + turned[1] + turned[2] + turned[3]
+        lanes[place % STRIPE] = _mix_word(lanes[place % STRIPE], word)
+    rotated = [_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
+    digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
     for lane in lanes:
-        digest = (digest ^ _round(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
+        digest = (digest ^ _mix_word(np.zeros_like(lane), lane)) * _FIRST + _FOURTH
     return digest
 
 
-def _round(lane: Hashes, word: Hashes) -> Hashes:
-    return _rotated(lane + word * _SECOND, 31) * _FIRST
+def _mix_word(lane: Hashes, word: Hashes) -> Hashes:
+    """Mix a word into a lane."""
+    return _rotate_left(lane + word * _SECOND, 31) * _FIRST
 
 
-def _rotated(value: Hashes, by: int) -> Hashes:
-    return value << np.uint64(by) | value >> np.uint64(64 - by)
+def _rotate_left(value: Hashes, bits: int) -> Hashes:
+    """Rotate 64-bit values left."""
+    return value << np.uint64(bits) | value >> np.uint64(64 - bits)

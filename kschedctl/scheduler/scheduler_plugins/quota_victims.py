@@ -1,4 +1,4 @@
-"""Whom CapacityScheduling would evict: pods of the same quota that matter less, or pods of quotas that borrow.
+"""Victims of CapacityScheduling: less important pods of the same quota, or pods of quotas that borrow.
 
 Upstream: SelectVictimsOnNode in pkg/capacityscheduling/capacity_scheduling.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -14,9 +14,9 @@ from kschedctl.api.arrays import Amounts, Bools, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.scheduler.engine.preemption.candidates import Positions
-from kschedctl.scheduler.engine.preemption.selection import find_never_started, sort_by_importance
-from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, added
-from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, counted_limits
+from kschedctl.scheduler.engine.preemption.victims import find_never_started, sort_by_importance
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
+from kschedctl.scheduler.scheduler_plugins.elastic_quotas import Quota, QuotaUse, find_applicable_limits
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -30,19 +30,22 @@ QUOTA_VICTIMS_SORTED_AGAIN = ByVersion(
 
 
 class QuotaClaim(NamedTuple):
-    """What a pod counts with: its ``own`` requests; with those of nominated pods of its quota before which it must
-    wait, ``ours``; and with those of nominated pods of other quotas that use no more than their min, ``everyone``."""
+    """Requests that a pod's PreFilter checks against the quotas."""
 
-    own: Requests
-    ours: Requests
-    everyone: Requests
+    pod_requests: Requests
+    """The requests of the pod itself."""
+    same_quota: Requests
+    """The pod's requests plus those of nominated pods of its quota that go before it."""
+    all_quotas: Requests
+    """As ``same_quota``, plus the nominated pods of other quotas that use no more than their min."""
 
 
 class QuotaVictims:
-    """For a pod with a quota that would use more than its min, less important pods of the quota.
+    """Selection of the pods that CapacityScheduling may evict for a pod.
 
-    While it stays within its min others use what is its own: then pods of quotas that use more than their min, as long
-    as these do. For a pod without a quota less important ones without one.
+    If the pod's quota would use more than its min, the victims are less important pods of the same quota. Otherwise
+    other quotas have borrowed from it, and the victims are pods of quotas that use more than their min, while they do.
+    A pod without a quota may evict less important pods without a quota.
     """
 
     filters_decide = False
@@ -52,94 +55,120 @@ class QuotaVictims:
         self.quota: Quota | None = use.quotas.get(info.namespace)
 
     @property
-    def borrows(self) -> bool:
-        """Whether its quota would use more than its min, with the pod."""
+    def is_borrowing(self) -> bool:
+        """Return whether the pod's quota would use more than its min with the pod."""
         quota = self.quota
-        return quota is not None and quota.over_min_with(self.use.of(quota.namespace), self.claim.ours)
+        return quota is not None and quota.would_be_over_min(
+            self.use.sum_namespace(quota.namespace), self.claim.same_quota
+        )
 
     def find_potential(self, nodes: Bools) -> Positions:
+        """Return the positions of the potential victims on some nodes, in order of importance."""
         view, pods = self.view, self.view.pods
-        number, lower = self.use.numbers, pods.priority < self.info.priority
-        own = self.use.number(self.info.namespace)
-        among_borrowers = self.quota is not None and not self.borrows
-        may = (number >= 0) & (number != own) if among_borrowers else (number == own) & lower
-        pod = np.flatnonzero(may[pods.info] & (view.node >= 0) & nodes[view.node])
-        pod = pod[self._borrowing(pod)] if among_borrowers else pod
-        return pod[sort_by_importance(view, pod, self._came(pod))]
+        number, lower = self.use.quota_numbers, pods.priority < self.info.priority
+        quota_number = self.use.find_quota_number(self.info.namespace)
+        evicts_borrowers = self.quota is not None and not self.is_borrowing
+        is_evictable = (
+            (number >= 0) & (number != quota_number) if evicts_borrowers else (number == quota_number) & lower
+        )
+        pods_on_nodes = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
+        pods_on_nodes = pods_on_nodes[self._find_borrowing_pods(pods_on_nodes)] if evicts_borrowers else pods_on_nodes
+        return pods_on_nodes[sort_by_importance(view, pods_on_nodes, self._arrival_keys(pods_on_nodes))]
 
     def makes_room(self, position: Position) -> bool:
-        """Whether a pod that goes leaves room to this one."""
+        """Return whether a terminating pod makes room for this pod."""
         info: PodInfo = self.view.pods.infos[self.view.pods.info[position]]
         quota = self.use.quotas.get(info.namespace)
         if self.quota is None or quota is None:
             return self.quota is quota and info.priority < self.info.priority
         if quota is self.quota:
             return info.priority < self.info.priority
-        return not self.borrows and quota.over_min(self.use.of(quota.namespace))
+        return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
 
-    def _came(self, pods: Positions) -> Positions:
-        """(V,): upstream sorts twice, first the least important first, which turns round pods that are equal."""
-        came = self.view.arrivals.place[pods]
-        return np.where(find_never_started(self.view, pods), came, -came)
+    def _arrival_keys(self, pods: Positions) -> Positions:
+        """Return (V,): the key that orders pods of equal importance.
 
-    def _borrowing(self, pods: Positions) -> Bools:
-        """(V,): the pods that go while their quota uses more than its min; on each node the least important first."""
+        Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
+        """
+        arrival = self.view.arrivals.place[pods]
+        return np.where(find_never_started(self.view, pods), arrival, -arrival)
+
+    def _find_borrowing_pods(self, pods: Positions) -> Bools:
+        """Return (V,): the pods that can be evicted before their quota is back within its min.
+
+        On each node the least important pods are evicted first.
+        """
         view, quotas = self.view, self.use.quotas
         info, node = view.pods.info[pods], view.node[pods]
-        number = self.use.numbers[info]
-        order = np.lexsort((self._came(pods), -view.pods.start[pods], view.pods.priority[info], number, node))
-        place = (node.astype(np.int64) * len(quotas) + number)[order]
-        first = np.searchsorted(place, place)
-        used = [(self.use.of(namespace), quota.least) for namespace, quota in quotas.items()]
-        over = np.zeros(len(pods), np.bool_)
+        number = self.use.quota_numbers[info]
+        order = np.lexsort((self._arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node))
+        group = (node.astype(np.int64) * len(quotas) + number)[order]
+        group_start = np.searchsorted(group, group)
+        used = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
+        is_over_min = np.zeros(len(pods), np.bool_)
         for name, amounts in self.use.requests.items():
             borrowed = np.array([taken.get(name, 0) - least.get(name, 0) for taken, least in used])
             amount = amounts[info[order]]
-            before = np.cumsum(amount) - amount
-            over |= borrowed[number[order]] > before - before[first]
+            evicted_before = np.cumsum(amount) - amount
+            is_over_min |= borrowed[number[order]] > evicted_before - evicted_before[group_start]
         borrowing = np.empty(len(pods), np.bool_)
-        borrowing[order] = over
+        borrowing[order] = is_over_min
         return borrowing
 
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
+        """Return upstream's message and the nodes (N,) where the quotas are exceeded without the victims."""
         if self.quota is None:
             return None
-        return EXCEEDED, self._over(self.quota, pods, self.claim.own, self.claim.own)
+        return EXCEEDED, self._find_nodes_over_quota(self.quota, pods, self.claim.pod_requests, self.claim.pod_requests)
 
-    def find_exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
+    def find_exceeded(self, pods: Positions, removed: Bools) -> Bools | None:
+        """Return the nodes (N,) where the quotas are exceeded without the removed pods, or None without a quota."""
         if self.quota is None:
             return None
-        return self._over(self.quota, pods[gone], self.claim.ours, self.claim.everyone)
+        return self._find_nodes_over_quota(self.quota, pods[removed], self.claim.same_quota, self.claim.all_quotas)
 
-    def _over(self, quota: Quota, gone: Positions, ours: Requests, everyone: Requests) -> Bools:
-        """(N,): where the quota uses more than its max, or all of them more than their mins, without these pods."""
-        view, number = self.view, self.use.numbers
-        mine = gone[number[view.pods.info[gone]] == self.use.number(quota.namespace)]
+    def _find_nodes_over_quota(
+        self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
+    ) -> Bools:
+        """Return (N,): whether the pod's quota exceeds its max, or all quotas their mins, without the victims."""
+        view, number = self.view, self.use.quota_numbers
+        removed_of_quota = removed[number[view.pods.info[removed]] == self.use.find_quota_number(quota.namespace)]
         over = np.zeros(len(view.nodes), np.bool_)
-        if quota.most is not None:
-            used = self.use.of(quota.namespace)
-            over |= self._beyond(added(used, ours), self._by_node(mine), counted_limits(ours, quota.most, INT64_MAX))
-        least = added(*(quota.least for quota in self.use.quotas.values()))
-        used = added(self.use.everywhere(), everyone)
-        return over | self._beyond(used, self._by_node(gone), counted_limits(used, least, 0))
+        if quota.max_amounts is not None:
+            used = self.use.sum_namespace(quota.namespace)
+            over |= self._find_nodes_over_limits(
+                add_requests(used, same_quota),
+                self._sum_requests_by_node(removed_of_quota),
+                find_applicable_limits(same_quota, quota.max_amounts, INT64_MAX),
+            )
+        total_min = add_requests(*(quota.min_amounts for quota in self.use.quotas.values()))
+        used = add_requests(self.use.sum_all_namespaces(), all_quotas)
+        return over | self._find_nodes_over_limits(
+            used, self._sum_requests_by_node(removed), find_applicable_limits(used, total_min, 0)
+        )
 
-    def _by_node(self, pods: Positions) -> dict[str, Amounts]:
-        """Resource -> (N,): what these pods use on each node."""
+    def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
+        """Return, by resource, (N,): the requests of some pods on each node."""
         view, sums = self.view, {}
         for name, amounts in self.use.requests.items():
             sums[name] = np.zeros(len(view.nodes), np.int64)
             np.add.at(sums[name], view.node[pods], amounts[view.pods.info[pods]])
         return sums
 
-    def _beyond(self, used: Requests, gone: Mapping[str, Amounts], limits: Mapping[str, int]) -> Bools:
+    def _find_nodes_over_limits(
+        self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
+    ) -> Bools:
+        """Return (N,): whether some usage exceeds its limit after the victims on the node are removed."""
         over = np.zeros(len(self.view.nodes), np.bool_)
         for name, limit in limits.items():
-            over |= used.get(name, 0) - gone.get(name, 0) > limit
+            over |= used.get(name, 0) - removed.get(name, 0) > limit
         return over
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
+        """Yield upstream's message for each node without victims, with its count."""
         names, pod = self.view.nodes.names, self.info.pod.metadata.name
         return ((NO_VICTIMS.format(names[row], pod), 1) for row in rows.tolist())
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
+        """Return whether this release sorts the victims again by importance."""
         return QUOTA_VICTIMS_SORTED_AGAIN.at(release)

@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
-from kschedctl.scheduler.framework.pod_traits import PodTrait
+from kschedctl.scheduler.framework.declaration import PodTrait
 from kschedctl.scheduler.simulation.local_scores import filter_nodes
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork

@@ -16,9 +16,9 @@ from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.api.workloads import made_again
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption, get_tied_candidates
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release, reserve
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
@@ -119,7 +119,7 @@ class StepwiseScheduler:
         """Nominate the pod for the first, by name, of the cheapest candidates, and evict the victims."""
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
-        tied = next(filter(len, map(tied_candidates, outcome.results.values())), NO_CANDIDATES)
+        tied = next(filter(len, map(get_tied_candidates, outcome.results.values())), NO_CANDIDATES)
         if not tied:
             if any(_tried_in_vain(result) for result in outcome.results.values()):
                 self.view.nominate(tried.position, NO_ROW)

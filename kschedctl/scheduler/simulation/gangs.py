@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.gangs import GangKey
+from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.cycle import NO_FIT, GroupResult, MemberResult, PodGroupCycle
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
@@ -32,10 +33,9 @@ from kschedctl.scheduler.engine.pod_groups.state import (
     schedules_groups_together,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
-from kschedctl.scheduler.engine.rejectors import Rejectors
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements

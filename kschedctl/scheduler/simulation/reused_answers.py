@@ -15,16 +15,24 @@ import numpy as np
 
 from kschedctl.api.arrays import Position
 from kschedctl.api.gangs import GangKey
-from kschedctl.scheduler.engine.messages import fit_error
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import (
+    NO_REJECTORS,
+    PostFilterOutcome,
+    Rejectors,
+    build_fit_error,
+    find_rejectors,
+    run_post_filter,
+)
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, find_preemption_plugins, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import (
+    clears_nomination,
+    find_preemption_plugins,
+    get_tied_candidates,
+)
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
-from kschedctl.scheduler.queueing.nominations import Nominations
-from kschedctl.scheduler.queueing.pods_on_nodes import Choice
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice, Nominations
 from kschedctl.scheduler.queueing.scheduling_loop import Failed, PostFilterEffect
 from kschedctl.scheduler.queueing.waiting_pods import PREEMPTION_LOOP
 from kschedctl.scheduler.scheduler import Framework
@@ -96,7 +104,7 @@ def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | 
     if outcome.status.code is not Code.SUCCESS:
         return None
     for result in outcome.results.values():
-        if tied := tied_candidates(result):
+        if tied := get_tied_candidates(result):
             return tied[random.randrange(len(tied))] if len(tied) > 1 else tied[0]
     return None
 
@@ -136,7 +144,7 @@ class KnownFailures:
         """Return kube-scheduler's message for a pod that fits nowhere now."""
         cycle = self._placements.run_cycle(self._framework(position), position)
         self.add(position, find_rejectors(cycle))
-        return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
+        return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""

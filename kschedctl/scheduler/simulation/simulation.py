@@ -1,19 +1,49 @@
-"""Simulation: pods go through the scheduling queue one after another, on a copy of the cluster."""
+"""Simulation: pods go through the scheduling queue on a copy of the cluster until no pod is worth another attempt.
+
+Upstream: ScheduleOne in pkg/scheduler/schedule_one.go (v1.36). A pod is bound as soon as it is placed, and has started
+when the next pod is tried. A victim is gone as soon as it is preempted. The preemptor waits with its nomination and is
+tried again when the queue says so, like a pod that fits nowhere. Other pods yield to it, but may be tried before it.
+Controllers recreate victims while the loop runs if the simulation has a rule for that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
-from kschedctl.api.arrays import Position
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.gangs import GangKey
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.engine.diagnosis import Rejectors
+from kschedctl.scheduler.engine.pod_groups.gangs import GangPlugin
+from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.sampling import SampledFrom
+from kschedctl.scheduler.event_handling.event_handlers import Occurrence
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.queueing.pods_on_nodes import Choice
+from kschedctl.scheduler.queueing.scheduling_loop import Failed, SchedulingLoop
+from kschedctl.scheduler.queueing.waiting_pods import PREEMPTED, PREEMPTION_LOOP, PermitWait
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.attempts import Attempts
-from kschedctl.scheduler.simulation.outcome import NOT_TRIED, UNSCHEDULABLE, Outcome, Progress, RecreationRule
-from kschedctl.scheduler.simulation.settling_loop import SettlingLoop
+from kschedctl.scheduler.simulation.gangs import UNFIT_MEMBER
+from kschedctl.scheduler.simulation.outcome import (
+    ERROR,
+    NOT_TRIED,
+    SCHEDULED,
+    UNSCHEDULABLE,
+    Outcome,
+    Progress,
+    Recreation,
+    RecreationRule,
+)
+from kschedctl.scheduler.simulation.queued_pods import QueuedPods
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.gang_history import GangHistory
+from kschedctl.snapshot.pods import AnyGroupKey
 
 
 class Simulation(Attempts):
@@ -78,3 +108,257 @@ class Simulation(Attempts):
     def run_cycle(self, position: Position) -> Cycle:
         """Return the full scheduling cycle of a pod in the current state."""
         return self.placements.run_cycle(self.require_framework(position), position)
+
+
+MAX_EVICTIONS_PER_PAIR = 3
+"""A pod that evicted the same pod this often preempts no more. kube-scheduler would go on forever."""
+
+
+class SettlingLoop(SchedulingLoop):
+    """One run of the scheduling loop over the pods in `waiting`.
+
+    While it runs, the view records which pods were evicted and how gangs whose pods wait for each other fared.
+    """
+
+    def __init__(
+        self,
+        attempts: Attempts,
+        waiting: Sequence[Position],
+        outcomes: list[Outcome],
+        recreation: RecreationRule | None = None,
+    ) -> None:
+        self.attempts = attempts
+        self.outcomes = outcomes
+        """The outcomes so far. A pod that was evicted and recreated has one for each time it was placed."""
+        self.recreation = recreation
+        """When controllers recreate victims. With None they do not while the loop runs."""
+        self.recreated: dict[Position, None] = {}
+        """The victims that wait or waited for another node."""
+        self._recreated_later: dict[Position, list[Position]] = {}
+        """Preemptor -> the victims whose replacements are created after its next attempt."""
+        self._evicted_by: Counter[tuple[Position, Position]] = Counter()
+        self.queued_pods = QueuedPods(attempts, waiting)
+        super().__init__(attempts, self.queued_pods.scheduling_queue, attempts.search, self.queued_pods.waits)
+        attempts.search.gang_pods, attempts.nominations.before_loss = (
+            self.queued_pods.gangs,
+            self.queued_pods.judge_before_nomination_loss,
+        )
+        self._nominated_before: set[Position] = set()
+        if self.queued_pods.gangs:
+            view = self.view
+            view.gang_history = GangHistory(self.queue.clock)
+            view.absent = np.zeros(len(view.pods), np.bool_) if view.absent is None else view.absent
+            view.absent[waiting] = False
+
+    def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
+        """Try pods and groups until none is worth another try.
+
+        `retried` collects the label of the event before each retry of a pod.
+        """
+        queued_pods = self.queued_pods
+        while (
+            (position := queued_pods.pop()) is not None
+            or (queued_pods.gangs and self.time_out())
+            or self._create_remaining()
+        ):
+            if position is not None:
+                if queued_pods.tried and (label := queued_pods.find_retry_label(position)):
+                    retried.setdefault(position, []).append(label)
+                progress(self._process(position))
+            self._process_lost_nominations()
+            if queued_pods.gangs:
+                self._stop_gang_rounds()
+
+    def _process_lost_nominations(self) -> None:
+        """Move waiting pods that lost nominations concern."""
+        nominations = self.pods.nominations
+        if nominations.lost:
+            self.attempts.failures.forget()
+            self.queued_pods.move_after_nomination_losses(nominations.lost)
+            nominations.lost = []
+
+    def close(self) -> None:
+        """Take pods that wait at Permit off their nodes, and detach from the attempts."""
+        if self.queued_pods.gangs:
+            for waiting in self.waiting.park_gangs():
+                self.pods.take_back(waiting.pod.position)
+            self.view.gang_history = None
+        self.attempts.search.gang_pods, self.pods.nominations.before_loss = frozenset(), None
+
+    def _stop_gang_rounds(self) -> None:
+        """Fail gangs whose pods preempt each other forever, until another event happens."""
+        failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
+        for position in self.waiting.stop_looping_gangs(self.queue, self.settle):
+            self.attempts.failures.permit_failures[position] = failure
+
+    def _process(self, position: Position) -> int:
+        """Try a popped pod, alone or with its group, wake the pods that its placement concerns, and return the
+        number of new outcomes.
+        """
+        outcome_count, replacements = len(self.outcomes), self._recreated_later.pop(position, ())
+        self._try_popped(position)
+        self._create(replacements)
+        new_outcomes = self.outcomes[outcome_count:]
+        for outcome in new_outcomes if self.queued_pods.tried else ():
+            if outcome.row >= 0:
+                self.queued_pods.move_after_placement(outcome.position)
+        return len(new_outcomes)
+
+    def _try_popped(self, position: Position) -> None:
+        """Try a popped pod, alone or with its group, and record outcomes."""
+        gangs, outcome_count = self.attempts.gangs, len(self.outcomes)
+        gang = gangs.find_group_key(position) if gangs.has_groups else None
+        if gang is not None and not isinstance(gang, GangKey):
+            self._try_group(gang)
+            return
+        framework = self.pods.framework(position)
+        settled = self.attempts.find_outcome_without_cycle(position, framework)
+        if settled is not None or framework is None:
+            self.queued_pods.done(position)
+            self.outcomes += [settled] if settled else []
+            return
+        self.attempt(position, framework)
+        if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
+            self.settle_waiting(gang)
+            objects = self.view.pods.objects
+            self.outcomes[outcome_count:] = sorted(
+                self.outcomes[outcome_count:], key=lambda outcome: objects[outcome.position].key
+            )
+
+    def _try_group(self, key: AnyGroupKey) -> None:
+        """Try the waiting pods of a group together. Those that keep waiting come back when something moves."""
+        members = self.queued_pods.take_group(key)
+        self.queued_pods.judge_before_moves(members, ())
+        outcomes, attempt = self.attempts.try_group(members, queued=True)
+        victims: Sequence[Position] = tuple(chain(*attempt.victims.values()))
+        if victims:
+            self.queued_pods.judge_before_moves((), victims)
+            victims = self._evict_victims(victims, members[0])
+        nominated = {position: failure.nominated for position, failure in attempt.failed.items()}
+        self.pods.nominations.nominate_group(nominated, attempt.nominated_rows)
+        for member, member_victims in attempt.victims.items():
+            self._record_evictions(member, [victim for victim in member_victims if victim in victims])
+        finished = {outcome.position for outcome in outcomes}
+        still_waiting = {
+            member: attempt.failed.get(member, UNFIT_MEMBER).rejectors for member in members if member not in finished
+        }
+        self.queued_pods.record_group_rejection(key, still_waiting, victims, attempt.retried_at_once)
+        self._recreate(victims, members[0])
+        self.outcomes += outcomes
+
+    # -- what a cycle does ----------------------------------------------------------------------------------------
+
+    def queued(self, position: Position) -> QueuedPod:
+        return self.queued_pods.get_queued_pod(position)
+
+    def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        if self.queued_pods.gangs:
+            self._nominated_before.update(
+                position for position in coming if self.view.nominated_row(position) != NO_ROW
+            )
+        self.queued_pods.judge_before_moves(coming, leaving)
+
+    def record_bound(self, position: Position, choice: Choice) -> None:
+        if self.queued_pods.gangs:
+            self.queued_pods.done(position)
+            self._nominated_before.discard(position)
+        victims = self.attempts.pop_victims(position)
+        self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
+
+    def put_back(self, position: Position, failure: Failed) -> None:
+        permit_failures = self.attempts.failures.permit_failures
+        if failure.message:
+            permit_failures[position] = failure
+        else:
+            permit_failures.pop(position, None)
+        if failure.nominated is None or failure.nominated == NO_ROW or failure.rejectors is None:
+            self.queued_pods.record_rejection(position, failure.rejectors)
+        else:
+            self.pods.nominations.nominate(position, failure.nominated)
+            self.queued_pods.put_back(position, failure.rejectors)
+
+    def record_error(self, position: Position, message: str) -> None:
+        self.queued_pods.done(position)
+        self.outcomes.append(Outcome(position, ERROR, message=message))
+
+    def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        position = waiting.pod.position
+        event = self.queued_pods.build_departure(position)
+        if position in self._nominated_before:
+            self._nominated_before.discard(position)
+            self.pods.nominations.record_loss(position)
+        return [event]
+
+    def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        self._process_lost_nominations()
+        evicted = self._evict_victims(victims, position)
+        self._record_evictions(position, evicted)
+        self.queued_pods.move_after_evictions(evicted)
+        self._recreate(evicted, position)
+
+    def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
+        return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
+
+    def _recreate(self, victims: Sequence[Position], preemptor: Position) -> None:
+        """Let controllers recreate the victims, all but members of gangs.
+
+        A pod that is recreated only once its predecessor is gone comes after the preemptor if there is no other victim
+        and no other pod waits: then the deletion wakes the preemptor first. Else the pod can be back before the last
+        victim is gone, or while others that the deletion woke are tried.
+        """
+        if self.recreation is None:
+            return
+        for victim in victims:
+            when = (
+                Recreation.NEVER if self.attempts.gangs.find_group_key(victim) is not None else self.recreation(victim)
+            )
+            sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
+            if sole_victim and not self._others_wait(preemptor, victims):
+                self._recreated_later.setdefault(preemptor, []).append(victim)
+            elif when is not Recreation.NEVER:
+                self._create((victim,))
+
+    def _others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
+        """Return whether pods besides the preemptor and its victims have no node and are not gone."""
+        waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
+        return bool(waiting - self.attempts.gone - {preemptor, *victims})
+
+    def _create(self, positions: Iterable[Position]) -> None:
+        """Add recreated pods to the queue."""
+        for position in positions:
+            self.attempts.gone.discard(position)
+            self.attempts.failures.permit_failures.pop(position, None)
+            if self.queued_pods.gangs and self.view.absent is not None:
+                self.view.absent[position] = False
+            self.recreated[position] = None
+            self.queued_pods.add(position)
+
+    def _create_remaining(self) -> bool:
+        """Add the recreated pods whose preemptors are not tried again; return whether there were any."""
+        remaining = [victim for victims in self._recreated_later.values() for victim in victims]
+        self._recreated_later = {}
+        self._create(remaining)
+        return bool(remaining)
+
+    def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
+        """Record who was evicted for a pod, which gives up if the same pods return again and again."""
+        self.attempts.log_evictions(position, victims)
+        self._evicted_by.update((position, victim) for victim in victims)
+        if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
+            self.attempts.search.preemptors.futile.add(position)
+        self.attempts.victims[position] = (*self.attempts.victims.get(position, ()), *victims)
+
+    def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
+        """Evict the victims and return them, except those that wait at Permit.
+
+        Those leave their nodes in the order of their names and are tried again. Pods that have left already with others
+        of their gang are ignored.
+        """
+        if self.queued_pods.gangs:
+            placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
+            waiting, objects = self.waiting.remove_preempted(placed, preemptor), self.view.pods.objects
+            for position in sorted(waiting, key=lambda position: objects[position].key):
+                self.settle(waiting[position], PREEMPTED)
+            victims = [victim for victim in placed if victim not in waiting]
+        return self.attempts.evict_victims(victims)

@@ -20,21 +20,19 @@ from msgspec.structs import replace
 
 from kschedctl.api.api_versions import group_of, version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
+from kschedctl.api.events import is_irrelevant
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
-from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
+from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
-from kschedctl.api.observed.events import is_irrelevant
-from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
 from kschedctl.cluster import OBSERVED, drop_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.item_decoders import build_item_type
-from kschedctl.sources.list_items import PodItems
+from kschedctl.sources.decoding import validate_stored_names
+from kschedctl.sources.list_items import PodItems, build_item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
-from kschedctl.sources.object_checks import validate_stored_names
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

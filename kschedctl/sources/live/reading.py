@@ -18,10 +18,9 @@ from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
-from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import describe_accepted, is_newer_version
 from kschedctl.cluster import (
     ADMISSION_HOOK_KINDS,
     CLUSTER_SCOPED,
@@ -37,18 +36,16 @@ from kschedctl.cluster import (
     build_gaps,
 )
 from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.scheduler.framework.declaration import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
-from kschedctl.scheduler.framework.kinds_read import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.live.api_server import read_api_server
-from kschedctl.sources.live.autoscaler import read_autoscaler
 from kschedctl.sources.live.cache import ReadingCache
+from kschedctl.sources.live.components import SchedulerSetup, read_api_server, read_autoscaler, read_setup
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
-from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from written_manifests import Json, refused
 
 from kschedctl.api.validation.manifests import KINDS
 from kschedctl.cluster import flatten_lists
-from kschedctl.scheduler.configuration.validation_options import build_validation_options
+from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 CHARTS = sorted((Path(__file__).parents[2] / "lint" / "charts").glob("*.yaml"))

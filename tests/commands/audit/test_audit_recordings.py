@@ -6,10 +6,10 @@ import pytest
 from test_recordings import NEVER_TRIED, PENDING, TRIED
 
 import kschedctl
+from kschedctl.commands.audit import run_sections
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.section import build_pending_section
-from kschedctl.commands.audit.queue.section import build_queue_section
-from kschedctl.commands.audit.sections import run_sections
+from kschedctl.commands.audit.pending import build_pending_section
+from kschedctl.commands.audit.queue import build_queue_section
 from kschedctl.scheduler.scheduler import Scheduler
 
 NOW = "2026-11-20T22:00:00Z"

@@ -10,8 +10,8 @@ from test_recordings import PENDING
 from kschedctl.api.quantity import parse_milli_value
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.packing.section import build_packing_section
-from kschedctl.commands.audit.races.section import build_races_section
+from kschedctl.commands.audit.packing import build_packing_section
+from kschedctl.commands.audit.races import build_races_section
 from kschedctl.commands.drain.runs import drain
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -6,8 +6,8 @@ from failed_creations import LATER, case, cases, objects
 
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.creation.report import CreationSection
-from kschedctl.commands.audit.creation.section import build_creation_section
+from kschedctl.commands.audit.creation import build_creation_section
+from kschedctl.commands.audit.report import CreationSection
 from kschedctl.scheduler.scheduler import Scheduler
 
 GROUNDS = {"ReplicaSet", "ReplicationController", "StatefulSet", "Deployment", "DaemonSet", "Job", "Event"}

@@ -8,8 +8,8 @@ import pytest
 
 from kschedctl.cluster import Cluster, Provenance, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.leader import build_leader_section
 from kschedctl.commands.audit.leader.report import LeaderSection
-from kschedctl.commands.audit.leader.section import build_leader_section
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 

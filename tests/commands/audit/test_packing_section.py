@@ -8,9 +8,9 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.packing import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.audit.packing.section import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.drain.runs import drain
 from kschedctl.scheduler.scheduler import Scheduler
 

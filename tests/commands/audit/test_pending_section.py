@@ -10,9 +10,9 @@ from small import Json, node, pod, replica
 
 import kschedctl
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.report import PendingSection
-from kschedctl.commands.audit.pending.section import build_pending_section
-from kschedctl.commands.audit.queue.section import build_queue_section
+from kschedctl.commands.audit.pending import build_pending_section
+from kschedctl.commands.audit.queue import build_queue_section
+from kschedctl.commands.audit.report import PendingSection
 from kschedctl.reports.plugin_answers import FirstFailReport
 from kschedctl.scheduler.scheduler import Scheduler
 

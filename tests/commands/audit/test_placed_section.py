@@ -9,9 +9,9 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.placed import build_placed_section
 from kschedctl.commands.audit.placed.replayed import INTER_POD_AFFINITY, NODE_AFFINITY, PORTS, SPREAD, replay_bound_pods
 from kschedctl.commands.audit.placed.report import PlacedSection
-from kschedctl.commands.audit.placed.section import build_placed_section
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

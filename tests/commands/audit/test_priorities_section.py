@@ -13,10 +13,9 @@ import pytest
 from small import Json, node, pod
 
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.commands.audit.audited_cluster import AuditedCluster, Thresholds
-from kschedctl.commands.audit.priorities.growth import PriorityLimits
+from kschedctl.commands.audit.audited_cluster import AuditedCluster, PriorityLimits, Thresholds
+from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
-from kschedctl.commands.audit.priorities.section import build_priorities_section
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler

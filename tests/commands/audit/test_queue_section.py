@@ -9,8 +9,8 @@ from small import Json, node, pod
 import kschedctl
 from kschedctl.cluster import Provenance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.queue.report import QueueSection
-from kschedctl.commands.audit.queue.section import build_queue_section
+from kschedctl.commands.audit.queue import build_queue_section
+from kschedctl.commands.audit.report import QueueSection
 from kschedctl.scheduler.scheduler import Scheduler
 
 BEFORE, NOW, MUCH_LATER = "2026-05-06T09:00:00Z", "2026-05-06T09:02:00Z", "2026-05-06T09:30:00Z"

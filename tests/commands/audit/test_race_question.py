@@ -11,8 +11,15 @@ import pytest
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.races.compare import compare_expiries, format_percent
 from kschedctl.commands.audit.races.latency import ConstantLatency, ExponentialLatency, MeasuredLatency
-from kschedctl.commands.audit.races.measured import Measures, measure_cluster, measure_kubelet_lags, measure_peak_rate
-from kschedctl.commands.audit.races.question import RaceQuestion, build_question, parse_expiry
+from kschedctl.commands.audit.races.question import (
+    Measures,
+    RaceQuestion,
+    build_question,
+    measure_cluster,
+    measure_kubelet_lags,
+    measure_peak_rate,
+    parse_expiry,
+)
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -8,8 +8,8 @@ import pytest
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.races import build_races_section, find_rivals
 from kschedctl.commands.audit.races.report import RacesSection
-from kschedctl.commands.audit.races.section import build_races_section, find_rivals
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

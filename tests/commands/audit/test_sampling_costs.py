@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
+from kschedctl.commands.audit import run_sections
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.sampling.report import SamplingCosts, SamplingPoint
 from kschedctl.commands.audit.sampling.sampled_searches import (
@@ -16,7 +17,6 @@ from kschedctl.commands.audit.sampling.sampled_searches import (
     compute_sampling_costs,
     iter_default_kinds,
 )
-from kschedctl.commands.audit.sections import run_sections
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -13,8 +13,8 @@ import kschedctl
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Gap
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.topology import EVERYTHING, TopologyScope, build_topology_section
 from kschedctl.commands.audit.topology.report import SpreadPromise, TopologySection
-from kschedctl.commands.audit.topology.section import EVERYTHING, TopologyScope, build_topology_section
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 

@@ -26,7 +26,7 @@ from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.parallel import Workers
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 

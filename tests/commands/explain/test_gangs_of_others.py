@@ -12,9 +12,9 @@ from jsonschema import validate
 import kschedctl
 from kschedctl.cli.main import main
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
-from kschedctl.commands.audit.pending.section import build_pending_section
+from kschedctl.commands.audit.pending import build_pending_section
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.commands.schema.schemas import build_schema
+from kschedctl.commands.schema import build_schema
 from kschedctl.commands.simulate import simulate
 from kschedctl.scheduler.scheduler import Scheduler
 

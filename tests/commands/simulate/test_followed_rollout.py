@@ -8,8 +8,8 @@ import pytest
 from small import Json, node, pod, workload
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate.following.rollout import RealPlacement, follow_rollout
 from kschedctl.commands.simulate.following_report import FollowedPlacement, FollowedRollout, OverlappingBinding
+from kschedctl.commands.simulate.rollout_replay import RealPlacement, replay_rollout
 from kschedctl.scheduler.engine.sampling import SampledFrom
 
 SECOND = 10**9
@@ -20,7 +20,7 @@ def placed(name: str, node_name: str, second: float = 0, scheduler: str = "defau
 
 
 def followed(objects: list[Json], *placements: RealPlacement, **options: Any) -> FollowedRollout:
-    return follow_rollout(Cluster.from_objects(objects), placements, **options)
+    return replay_rollout(Cluster.from_objects(objects), placements, **options)
 
 
 def one(report: FollowedRollout) -> FollowedPlacement:
@@ -98,7 +98,7 @@ def test_several_may_be_needed_together() -> None:
 
 def test_where_nothing_explains_it_the_search_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     """All go to the fuller node, as if scores were turned round; after two nobody looks for the order any more."""
-    monkeypatch.setattr("kschedctl.commands.simulate.following.rollout.MAX_UNEXPLAINED", 2)
+    monkeypatch.setattr("kschedctl.commands.simulate.rollout_replay.MAX_UNEXPLAINED", 2)
     names = [f"p{number}" for number in range(5)]
     objects = [node("n1", cpu="16"), node("n2", cpu="64"), *(pod(name, "n1") for name in names)]
     report = followed(objects, *(placed(name, "n1", 1 + number / 5) for number, name in enumerate(names)))

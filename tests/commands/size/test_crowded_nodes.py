@@ -13,8 +13,8 @@ from kschedctl.commands.size import search
 from kschedctl.commands.size.filling import fillings, find_crowded_shapes
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
+from kschedctl.commands.size.shapes import find_places, find_takers
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.size.takers import find_places, find_takers
 from kschedctl.commands.size.type_shapes import build_type_shapes
 from kschedctl.scheduler.scheduler import Scheduler
 

@@ -12,9 +12,8 @@ import pytest
 
 from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets
 from kschedctl.commands.size.highs import suppress_stdout
-from kschedctl.commands.size.patterns import find_cuts
 from kschedctl.commands.size.program import Counts, PackingProgram
-from kschedctl.commands.size.solved import SolvedPacking
+from kschedctl.commands.size.solved import SolvedPacking, find_cuts
 
 
 def program(seed: int) -> PackingProgram:

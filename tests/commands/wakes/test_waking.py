@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.commands.wakes.between import wakes_between
+from kschedctl.commands.wakes.between import find_wakes_between
 from kschedctl.commands.wakes.changes import parse_changes
-from kschedctl.commands.wakes.changes_that_wake import wake_ups
+from kschedctl.commands.wakes.changes_that_wake import WakeQuery, find_wake_ups, iter_wake_triggers
 from kschedctl.commands.wakes.many import replay_changes_for_pods
-from kschedctl.commands.wakes.ways import WakeQuery, iter_wake_triggers
 from kschedctl.scheduler.framework.events import ActionType
 from kschedctl.scheduler.framework.waking import WakingPlugin
 from kschedctl.scheduler.scheduler import Scheduler
@@ -39,7 +38,7 @@ def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | No
 def words(found: Scheduler, key: str) -> dict[str, list[str]]:
     """Of each rejector of a pod."""
     namespace, name = key.split("/")
-    report = wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
+    report = find_wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
     return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}
 
 
@@ -187,7 +186,7 @@ def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
     before = scheduler(node("n1"), db, waits, large, {"kind": "Namespace", "metadata": {"name": "other"}})
     labelled = {"kind": "Namespace", "metadata": {"name": "other", "labels": {"team": "x"}}}
     after = scheduler(node("n1"), db, waits, large, labelled)
-    report = wakes_between(before, after, None, ("a", "b"))
+    report = find_wakes_between(before, after, None, ("a", "b"))
     assert (report.changes, report.unheard) == (0, 1)
     assert [(each.pod, each.missed, each.fits) for each in report.pods] == [
         ("d/waits", True, ("n1",)),
@@ -197,7 +196,7 @@ def test_a_pod_that_should_have_been_tried_again_is_found() -> None:
 
 def test_a_pod_that_is_held_back_is_not_said_to_fit_nowhere() -> None:
     found = scheduler(node("n1"), pod("p", cpu="1", schedulingGates=[{"name": "wait"}]))
-    (told,) = wakes_between(found, found, None, ("a", "b")).pods
+    (told,) = find_wakes_between(found, found, None, ("a", "b")).pods
     assert told.headline == "nothing woke it, rightly: it is held back by SchedulingGates"
 
 
@@ -205,7 +204,7 @@ def test_what_woke_a_pod_between_two_moments() -> None:
     old, other = node("n1"), node("n2", "500m")
     before = scheduler(old, other, pod("p"), pod("bound"))
     after = scheduler(node("n1", "4"), other, pod("p"), pod("bound", nodeName="n1"))
-    (found,) = wakes_between(before, after, None, ("a", "b")).pods
+    (found,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert [(each.change, each.by) for each in found.woken_by] == [("Node n1 changed", ("NodeResourcesFit",))]
     assert (found.pod, found.fits, found.missed, found.not_woken_by) == ("d/p", ("n1",), False, 1)
 
@@ -234,8 +233,8 @@ def test_what_became_of_pods_that_no_longer_wait() -> None:
     done = {**pod("done"), "status": {"phase": "Failed"}}
     after = scheduler(node("n1", "4"), pod("bound", nodeName="n1"), leaving, done, pod("waits"))
     keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
-    assert [each.pod for each in wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
-    found = wakes_between(before, after, keys, ("a", "b"), ended=True)
+    assert [each.pod for each in find_wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
+    found = find_wakes_between(before, after, keys, ("a", "b"), ended=True)
     assert {each.pod: each.ended for each in found.pods} == {
         "d/bound": "is on n1",
         "d/gone": "is gone",
@@ -255,9 +254,9 @@ def test_what_one_moment_does_not_know_of_is_no_change() -> None:
     objects = [node("n1"), pod("p", volumes=volumes)]
     after = scheduler(*objects, claim)
     unread = Scheduler(kschedctl.Cluster.from_objects(objects, assume_complete=False))
-    assert wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
+    assert find_wakes_between(scheduler(*objects), after, None, ("a", "b")).changes == 1
     for moments in ((unread, after), (after, unread)):
-        report = wakes_between(*moments, None, ("a", "b"))
+        report = find_wakes_between(*moments, None, ("a", "b"))
         assert (report.changes, report.undecided) == (0, True)
 
 
@@ -284,10 +283,10 @@ def test_what_cannot_be_read_is_told_with_its_place() -> None:
 def test_of_many_changes_most_are_counted_only() -> None:
     names = [f"n{number}" for number in range(150)]
     before, after = (scheduler(*(node(name, cpu) for name in names), pod("p", "4")) for cpu in ("2", "3"))
-    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, told.not_woken_by, told.woken_by) == (0, 150, ())
     after = scheduler(*(node(name, "4") for name in names), pod("p", "4"))
-    (told,) = wakes_between(before, after, None, ("a", "b")).pods
+    (told,) = find_wakes_between(before, after, None, ("a", "b")).pods
     assert (told.waking_changes, len(told.woken_by), told.missed) == (150, 100, False)
     assert told.headline.startswith("150 of 150 changes woke it; ")
 
@@ -360,7 +359,7 @@ def test_members_of_pod_groups_come_back_by_themselves() -> None:
             assert (answer.before, answer.after, answer.moved) == (place, place, False)
         found = Scheduler(cluster)
         for name in ("a", "b"):
-            report = wake_ups(found, found.view.stored(cluster.pod("d", name)))
+            report = find_wake_ups(found, found.view.stored(cluster.pod("d", name)))
             assert said in report.headline
             assert (report.queue, report.rejectors) == (place, ())
             assert report.pod_group is not None

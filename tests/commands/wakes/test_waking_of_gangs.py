@@ -15,10 +15,10 @@ from test_gangs_of_others import CONFIG, COSCHEDULING, NODES, group, of_coschedu
 
 import kschedctl
 from kschedctl.cluster import Cluster
-from kschedctl.commands.schema.schemas import build_schema
-from kschedctl.commands.wakes.between import wakes_between
-from kschedctl.commands.wakes.changes_that_wake import wake_ups
-from kschedctl.commands.wakes.many import wake_ups_of_pods
+from kschedctl.commands.schema import build_schema
+from kschedctl.commands.wakes.between import find_wakes_between
+from kschedctl.commands.wakes.changes_that_wake import find_wake_ups
+from kschedctl.commands.wakes.many import find_wake_ups_of_pods
 from kschedctl.commands.wakes.report import WakeUps
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -33,7 +33,7 @@ def cluster_of(*objects: Json) -> Cluster:
 def asked(name: str, *objects: Json) -> WakeUps:
     scheduler = Scheduler(cluster_of(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
-    report = wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
+    report = find_wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
     validate(json.loads(json.dumps(report.to_dict())), build_schema(WakeUps))
     return report
 
@@ -114,7 +114,7 @@ def test_what_events_do_to_a_member_that_fits_by_itself(event: Json, moved: bool
 
 def test_of_many_each_is_told_of_its_gang() -> None:
     cluster = cluster_of(*map(of_coscheduling, "abcd"), pod("alone"), group(COSCHEDULING, 4))
-    report = wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
+    report = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "in ml")
     refused = {each.pod: [found.plugin for found in each.rejectors] for each in report.pods}
     coscheduling = {f"ml/{name}": ["Coscheduling"] for name in "abc"}
     assert refused == {**coscheduling, "ml/d": ["NodeResourcesFit"], "ml/alone": []}
@@ -124,7 +124,7 @@ def test_a_member_whose_gang_does_not_fit_was_not_missed() -> None:
     """It fits by itself at both moments, but never with its gang: no event should have woken it."""
     objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
     before, after = (Scheduler(cluster_of(*objects)) for _ in range(2))
-    report = wakes_between(before, after, None, ("before", "after"))
+    report = find_wakes_between(before, after, None, ("before", "after"))
     assert not any(each.missed for each in report.pods)
     assert len(report.pods) == 4
 
@@ -135,7 +135,7 @@ def test_words_without_hints() -> None:
     huge = pod("huge")
     huge["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "9"}}
     cluster = Cluster.from_objects([NODES[0], huge], kube_version="1.30", feature_gates=gates)
-    (report,) = wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "").pods
+    (report,) = find_wake_ups_of_pods(Scheduler(cluster), cluster.unbound_pods(), "").pods
     assert words(report) == [
         "any delete of a Pod",
         "any update of a Pod that is being resized",

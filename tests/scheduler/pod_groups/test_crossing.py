@@ -14,7 +14,7 @@ from group_clusters import GATES, node
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.commands.wakes.changes_that_wake import wake_ups
+from kschedctl.commands.wakes.changes_that_wake import find_wake_ups
 from kschedctl.replay.run_queue import run_queue
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP
 from kschedctl.scheduler.scheduler import Scheduler
@@ -117,7 +117,7 @@ def test_two_groups_in_one_gang() -> None:
 
 def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
     scheduler = Scheduler(cluster(*CROSSED))
-    told = wake_ups(scheduler, scheduler.view.stored(scheduler.cluster.pod("a", "p1"))).headline
+    told = find_wake_ups(scheduler, scheduler.view.stored(scheduler.cluster.pod("a", "p1"))).headline
     assert told == "its gang x fits, but waits at Permit for gangs a/y and a/w"
 
 

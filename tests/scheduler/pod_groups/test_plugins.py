@@ -17,11 +17,9 @@ from kschedctl.cluster import convert
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
-from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
-from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit, NodeResourcesFitArgs
+from kschedctl.scheduler.plugins.topology_placement import PodGroupPodsCount, TopologyPlacementGenerator
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key

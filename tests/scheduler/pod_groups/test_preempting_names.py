@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
-from kschedctl.scheduler.engine.pod_groups.of_members import preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import preemptor_key
 
 
 @pytest.mark.parametrize(

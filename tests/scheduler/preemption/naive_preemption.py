@@ -16,7 +16,7 @@ from go_sort import insertion_sort
 
 from kschedctl.api.objects import Pod, PodDisruptionBudget
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]

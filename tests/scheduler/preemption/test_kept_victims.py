@@ -15,7 +15,7 @@ from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.preemption.candidates import choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
-from kschedctl.scheduler.engine.preemption.selection import LowerPriority
+from kschedctl.scheduler.engine.preemption.victims import LowerPriority
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 
@@ -63,7 +63,7 @@ def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] 
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
-        return dict(run.reason_counts())
+        return dict(run.count_unhelpful_nodes())
     return [(int(found.row), list(found.victims)) for found in choose_best(cycle.view, helpful).tied]
 
 

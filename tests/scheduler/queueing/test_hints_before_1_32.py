@@ -13,7 +13,7 @@ import small_changes
 from small_changes import Json, added, anti_affinity, deleted, node, pod, updated
 
 import kschedctl
-from kschedctl.scheduler.engine.rejectors import Rejectors
+from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import POD_DELETED, Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.requeueing import is_concerned

@@ -15,8 +15,8 @@ from kschedctl.api.objects import NodeResourceTopology
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.scheduler_plugins.least_numa import numa_nodes_required, score_of_containers, score_of_pod
-from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, numa_list
+from kschedctl.scheduler.scheduler_plugins.least_numa import choose_numa_nodes, score_containers, score_pod
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaList, build_numa_list
 
 Json = dict[str, Any]
 NAME, GPU = "NodeResourceTopologyMatch", "example.com/gpu"
@@ -41,7 +41,7 @@ def topology(name: str, cells: list[Cell], scope: str = "container", **attribute
 
 def read(*topologies: Json) -> NumaList:
     found = [msgspec.convert(each, NodeResourceTopology) for each in topologies]
-    return numa_list(found, {each.metadata.name: row for row, each in enumerate(found)})
+    return build_numa_list(found, {each.metadata.name: row for row, each in enumerate(found)})
 
 
 # -- upstream's tables -----------------------------------------------------------------------------------------------
@@ -108,9 +108,9 @@ def test_numa_nodes_required_table(
     cells: list[Cell], requests: dict[str, int], numbers: set[int], nearest: bool
 ) -> None:
     numa = read(topology("n", cells))
-    chosen = numa_nodes_required(requests, numa.available, numa, np.ones(1, np.bool_))
-    assert set(numa.number[chosen.places].tolist()) == numbers
-    assert chosen.nearest.tolist() == [nearest]
+    chosen = choose_numa_nodes(requests, numa.available, numa, np.ones(1, np.bool_))
+    assert set(numa.numbers[chosen.places].tolist()) == numbers
+    assert chosen.is_nearest.tolist() == [nearest]
 
 
 MI50 = "50Mi"
@@ -201,7 +201,7 @@ def test_normalize_score_table(count: int, nearest: int, expected: int) -> None:
     """So many of nine NUMA nodes are needed, of which the last, of no use, may be the nearest to others."""
     far = dict.fromkeys(range(9), 10 if nearest else 20)
     cells: list[Cell] = [(i, {"cpu": 1}, far) for i in range(8)] + [(8, {"cpu": 0}, dict.fromkeys(range(9), 10))]
-    assert score_of_pod({"cpu": 1000 * count}, read(topology("n", cells))).tolist() == [expected]
+    assert score_pod({"cpu": 1000 * count}, read(topology("n", cells))).tolist() == [expected]
 
 
 def test_the_kubelet_says_how_many_it_is_prepared_for() -> None:
@@ -209,18 +209,18 @@ def test_the_kubelet_says_how_many_it_is_prepared_for() -> None:
     cells: list[Cell] = [(0, {"cpu": 1}, {})]
     for said, expected in {"4": 87, "1": 94, "+4": 87, "four": 94, "5000": 100}.items():
         numa = read(topology("n", cells, topologyManagerMaxNUMANodes=said))
-        assert score_of_pod({"cpu": 1000}, numa).tolist() == [expected]
+        assert score_pod({"cpu": 1000}, numa).tolist() == [expected]
 
 
 def test_nodes_without_a_topology_score_nothing() -> None:
-    numa = numa_list([], {"n": 0})
+    numa = build_numa_list([], {"n": 0})
     assert not numa.known.any()
 
 
 def test_more_combinations_than_can_be_tried() -> None:
     cells: list[Cell] = [(i, {"cpu": 1}, {}) for i in range(40)]
     with pytest.raises(PluginError, match="too many NUMA nodes to try all combinations of 4"):
-        score_of_pod({"cpu": 9000}, read(topology("n", cells)))
+        score_pod({"cpu": 9000}, read(topology("n", cells)))
 
 
 # -- against a loop --------------------------------------------------------------------------------------------------
@@ -292,4 +292,4 @@ machines = st.lists(st.tuples(amounts, costs), min_size=1, max_size=4).flatmap(
 def test_it_agrees_with_a_loop(found: list[list[Cell]], containers: list[Json]) -> None:
     numa = read(*(topology(f"n{i}", cells) for i, cells in enumerate(found)))
     expected = [naive_score(cells, containers) for cells in found]
-    assert score_of_containers(containers, numa).tolist() == expected
+    assert score_containers(containers, numa).tolist() == expected

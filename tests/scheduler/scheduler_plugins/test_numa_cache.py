@@ -13,9 +13,9 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import DISCARDED
-from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, is_exclusive
-from kschedctl.scheduler.scheduler_plugins.numa_nodes import numa_list
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint
+from kschedctl.scheduler.scheduler_plugins.numa_cache import FREED, OverReserve, has_exclusive_resources
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import build_numa_list
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_fingerprint
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import NumaCacheArgs
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -39,7 +39,7 @@ def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **m
 def published(*names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)) -> Json:
     """Of node a, about pods of these names."""
     found = topology("a", *numa, scope=scope)
-    sign = fingerprint(("default", name) for name in names)
+    sign = compute_fingerprint(("default", name) for name in names)
     found["attributes"].append({"name": "nodeTopologyPodsFingerprint", "value": sign})
     if method:
         found["attributes"].append({"name": "nodeTopologyPodsFingerprintMethod", "value": method})
@@ -121,9 +121,9 @@ def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json,
     found = cluster(topology("b", *numa), {**machine, "spec": {}}, reserved)
     view = Scheduler(found).view.fork()
     view.assume(view.pods.index["default/web"], view.nodes.index["b"])
-    columns = numa_list(found.node_resource_topologies, view.nodes.index)
-    taken = columns.less(OverReserve(NAME, NumaCacheArgs()).reserved(view))
-    assert {name: taken.of(name)[view.nodes.index["b"]].tolist() for name in left} == left
+    columns = build_numa_list(found.node_resource_topologies, view.nodes.index)
+    taken = columns.subtract(OverReserve(NAME, NumaCacheArgs()).reserved(view))
+    assert {name: taken.find_available(name)[view.nodes.index["b"]].tolist() for name in left} == left
 
 
 # -- what was published ----------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_exclusive_table(kind: str, resources: Json, published_devices: set[str]
         spec["containers" if kind == "container" else "initContainers"] = only
     if kind == "sidecar":
         only[0]["restartPolicy"] = "Always"
-    assert is_exclusive(msgspec.convert(found, Pod), frozenset(published_devices)) == exclusive
+    assert has_exclusive_resources(msgspec.convert(found, Pod), frozenset(published_devices)) == exclusive
 
 
 def test_pods_of_other_schedulers_leave_a_node_out_until_it_is_published() -> None:

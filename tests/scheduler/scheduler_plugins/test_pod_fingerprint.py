@@ -7,7 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import fingerprint, fingerprints, in_words, xxh64_of
+from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import (
+    compute_digests,
+    compute_fingerprint,
+    format_fingerprint,
+    hash_texts,
+)
 
 FIRST, SECOND, THIRD, FOURTH, FIFTH = (
     0x9E3779B185EBCA87,
@@ -56,13 +61,13 @@ def naive(data: bytes, seed: int = 0) -> int:
 @pytest.mark.parametrize(("text", "wanted"), [("", 0xEF46DB3751D8E999), ("a", 0xD24EC4F1A98C6E5B)])
 def test_known_hashes(text: str, wanted: int) -> None:
     """Of the reference implementation."""
-    assert naive(text.encode()) == int(xxh64_of([text])[0]) == wanted
+    assert naive(text.encode()) == int(hash_texts([text])[0]) == wanted
 
 
 @given(st.lists(st.tuples(TEXTS, st.integers(0, MASK)), max_size=20))
 def test_texts_of_all_lengths_at_once(texts: list[tuple[str, int]]) -> None:
     seeds = np.array([seed for _, seed in texts], np.uint64)
-    found = xxh64_of([text for text, _ in texts], seeds)
+    found = hash_texts([text for text, _ in texts], seeds)
     assert found.tolist() == [naive(text.encode(), seed) for text, seed in texts]
 
 
@@ -70,10 +75,10 @@ def test_texts_of_all_lengths_at_once(texts: list[tuple[str, int]]) -> None:
 def test_pods_of_several_nodes(pods: list[tuple[int, str, str]]) -> None:
     """Sorted hashes of the pods, hashed one after the other; a node without pods has one too."""
     rows = np.array([row for row, _, _ in pods], np.int64)
-    hashes = xxh64_of([name for *_, name in pods], xxh64_of([namespace for _, namespace, _ in pods]))
-    found = fingerprints(hashes, rows, 5)
+    hashes = hash_texts([name for *_, name in pods], hash_texts([namespace for _, namespace, _ in pods]))
+    found = compute_digests(hashes, rows, 5)
     for node in range(5):
         there = [(namespace, name) for row, namespace, name in pods if row == node]
         sums = sorted(naive(name.encode(), naive(namespace.encode())) for namespace, name in there)
         wanted = f"pfp0v001{naive(b''.join(each.to_bytes(8, 'little') for each in sums)):016x}"
-        assert in_words(found[node]) == fingerprint(there) == wanted
+        assert format_fingerprint(found[node]) == compute_fingerprint(there) == wanted

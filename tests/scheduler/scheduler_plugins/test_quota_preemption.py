@@ -33,7 +33,7 @@ from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Preemption
 from kschedctl.scheduler.framework import Code, PostFilterResult
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_ASKED, CapacityScheduling
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import NOT_PRE_FILTERED, CapacityScheduling
 from kschedctl.scheduler.simulation.reused_answers import MAX_RETURNS, Preemptors
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -355,7 +355,7 @@ def test_who_asks_without_a_pre_filter_may_not_preempt() -> None:
     plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
     objects = [node("n1", cpu=1), pod("a/less", {"cpu": 1}, 1, "n1"), pod("a/web", {"cpu": 1}, 5)]
     cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
-    assert asked(cycle).status.reasons == (NOT_ASKED,)
+    assert asked(cycle).status.reasons == (NOT_PRE_FILTERED,)
 
 
 def test_sorted_again_since_1_31() -> None:

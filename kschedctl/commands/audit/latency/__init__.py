@@ -1,0 +1,153 @@
+"""Section "latency": what kube-scheduler's own metrics say about its speed and its queues."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from kschedctl.commands.audit.audited_cluster import AuditedCluster, LatencyLimits
+from kschedctl.commands.audit.latency.figures import build_curves, build_numbers, build_timings, get_only_number
+from kschedctl.commands.audit.latency.report import LatencySection, LatencyVerdict
+from kschedctl.commands.audit.latency.rules import RULES, STALE
+from kschedctl.commands.audit.latency.verdicts import Verdict, judge_metrics
+from kschedctl.replay.audit_rules import NOTE, build_verdict
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.sources.metrics.catalogue import (
+    ALGORITHM,
+    API_CALLS,
+    ATTEMPTS,
+    CACHE,
+    FLUSHED,
+    HINTS,
+    IN_FLIGHT,
+    PERMIT,
+    PLUGINS,
+    POINTS,
+    PREEMPTIONS,
+    QUEUES,
+    REQUESTS,
+    RESULTS,
+    SLI,
+    THROTTLING,
+    VICTIMS,
+    MetricsReading,
+)
+from kschedctl.text.counts import agreeing, counted
+
+TITLE = "Latency"
+OBJECT = "Scheduler kube-scheduler"
+STANDBY = UnknownKind("Metric", "are of a scheduler that does not lead: it schedules nothing", VERDICT)
+NOT_GIVEN = UnknownKind("Metric", "of kube-scheduler were not given: --metrics or --prometheus", VERDICT)
+NO_ATTEMPTS = UnknownKind("Metric", "say of no attempt to schedule a pod", VERDICT)
+
+
+def build_latency_section(audited: AuditedCluster) -> LatencySection:
+    """Build the section from the metrics that were given. Without any, its state is unknown."""
+    if audited.measured is None:
+        return LatencySection(
+            title=TITLE, headline="Not asked: no metrics were given", **build_verdict(RULES, (), (NOT_GIVEN,))
+        )
+    nodes = None if audited.cluster.gap("Node") else len(audited.cluster.nodes)
+    return build_measured_section(audited.measured, audited.thresholds.latency, nodes)
+
+
+def build_measured_section(measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
+    """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown."""
+    verdicts = (*judge_metrics(measured, limits), *_check_node_count(measured, nodes))
+    timings = partial(build_timings, measured)
+    return LatencySection(
+        title=TITLE,
+        headline=_build_headline(measured, verdicts),
+        source=measured.source,
+        scheduler_version=measured.version,
+        period=str(measured.period),
+        seconds=measured.seconds,
+        restarted=measured.restarted,
+        target=limits.target,
+        verdicts=tuple(map(_build_verdict_report, verdicts)),
+        missing=measured.explain_missing(),
+        attempts=timings(ATTEMPTS),
+        algorithm=timings(ALGORITHM),
+        extension_points=timings(POINTS),
+        plugins=timings(PLUGINS),
+        permit_waits=timings(PERMIT),
+        api_calls=timings(API_CALLS),
+        client_waits=timings(THROTTLING),
+        client_requests=timings(REQUESTS),
+        pod_scheduling_sli=timings(SLI),
+        hints=timings(HINTS),
+        attempt_curves=build_curves(measured, ATTEMPTS),
+        results=build_numbers(measured, RESULTS),
+        queues=build_numbers(measured, QUEUES),
+        in_flight_events=build_numbers(measured, IN_FLIGHT),
+        cache=build_numbers(measured, CACHE),
+        preemption_attempts=get_only_number(build_numbers(measured, PREEMPTIONS)),
+        preemption_victims=next(iter(timings(VICTIMS)), None),
+        scheduled_after_flush=get_only_number(build_numbers(measured, FLUSHED)),
+        **build_verdict(
+            RULES,
+            _iter_findings(verdicts) if measured.is_leader is not False else (),
+            _find_unknowns(measured, verdicts),
+        ),
+    )
+
+
+def _find_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
+    """Yield what the metrics do not tell."""
+    if measured.is_leader is False:
+        yield STANDBY
+    elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
+        yield NO_ATTEMPTS
+    if undecided := [verdict.about for verdict in verdicts if verdict.is_undecided]:
+        why = f"do not tell enough of {', '.join(undecided)}: buckets end below the limit, or are not there"
+        yield UnknownKind("Metric", why, VERDICT)
+    if measured.unusable:
+        why = (
+            f"have {counted(measured.unusable, 'value')} that "
+            f"{agreeing(measured.unusable, 'is no count and was', 'are no counts and were')} left out: NaN, "
+            "infinite or negative"
+        )
+        yield UnknownKind("Metric", why, VERDICT)
+
+
+def _check_node_count(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
+    """Yield a verdict if the scheduler's cache holds another number of nodes than the cluster."""
+    cached = measured.get_number(CACHE, ("nodes",))
+    if nodes is not None and cached is not None and cached != nodes:
+        yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
+
+
+def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
+    """Yield a finding for each verdict that breaks a rule."""
+    for verdict in verdicts:
+        if verdict.rule is not None:
+            severity = verdict.severity or verdict.rule.severity
+            yield verdict.rule.build_finding(
+                OBJECT, f"{verdict.about}: {verdict.figures}", verdict.lever, path=verdict.about, severity=severity
+            )
+
+
+def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
+    """Build the report about a verdict."""
+    if verdict.rule is None:
+        return LatencyVerdict(about=verdict.about, state=SOUND if verdict.has_data else UNKNOWN, told=verdict.figures)
+    state = FINDINGS if (verdict.severity or verdict.rule.severity) != NOTE else SOUND
+    return LatencyVerdict(about=verdict.about, state=state, told=verdict.figures, lever=verdict.lever)
+
+
+def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
+    """Return the figures of attempts and the aspects that are not well, as text."""
+    if measured.is_leader is False:
+        return "This scheduler does not lead and schedules nothing: ask the leader"
+    attempts = [verdict for verdict in verdicts if verdict.about.startswith("attempts")]
+    wrong = [
+        verdict
+        for verdict in verdicts
+        if verdict.rule is not None and (verdict.severity or verdict.rule.severity) != NOTE
+    ]
+    attempts_text = f"{attempts[0].about}: {attempts[0].figures.partition(';')[0]}"
+    other_aspects = [verdict.about for verdict in wrong if verdict not in attempts[:1]]
+    others_text = f"; not well: {', '.join(dict.fromkeys(other_aspects))}" if other_aspects else ""
+    return attempts_text[:1].upper() + attempts_text[1:] + others_text

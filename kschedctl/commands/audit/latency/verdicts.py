@@ -6,10 +6,15 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kschedctl.api.digits import format_significant
+from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import rules
-from kschedctl.commands.audit.latency.figures import count_observations, sum_seconds
-from kschedctl.commands.audit.latency.time_parts import BINDING, PERMIT_WAIT, split_attempt_time
+from kschedctl.commands.audit.latency.figures import (
+    BINDING,
+    PERMIT_WAIT,
+    count_observations,
+    split_attempt_time,
+    sum_seconds,
+)
 from kschedctl.replay.audit_rules import AuditRule
 from kschedctl.sources.metrics.catalogue import (
     API_CALLS,
@@ -29,9 +34,10 @@ from kschedctl.sources.metrics.catalogue import (
     SLI,
     THROTTLING,
     VICTIMS,
+    MetricsReading,
 )
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.text.counts import format_significant
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 
@@ -71,26 +77,6 @@ def _choose_form(count: float, singular: str, plural: str) -> str:
 
 
 SCHEDULED = "scheduled"
-
-
-@dataclass(frozen=True)
-class LatencyLimits:
-    """Limits above which a figure is a finding, times in seconds."""
-
-    target: float = 0.1
-    """The target for the 99th percentile of attempts and of binding."""
-    sli: float = 5.0
-    """The service level objective for pods' start is 5 s, not counting the time that they wait for capacity."""
-    backlog: float = 30.0
-    """The time that attempts for all ready pods may take."""
-    waiting: int = 100
-    """Queues with fewer pods are never a finding."""
-    unschedulable_share: float = 0.1
-    """The share of all pods that may be unschedulable."""
-    assumed_share: float = 0.01
-    """The share of all pods that may be assumed and not bound yet."""
-    in_flight: int = 10_000
-    """The number of events that may be kept for pods in flight."""
 
 
 @dataclass(frozen=True)

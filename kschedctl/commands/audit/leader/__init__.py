@@ -1,0 +1,253 @@
+"""Section "leader": stale leases, frequent elections, instances that serve one name at once, and differing settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.api.kinds import LEASE
+from kschedctl.api.times import DAY
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.leader.instances import (
+    compare_with_newest_renewal,
+    find_differing_settings,
+    find_own_lease,
+    find_scheduler_leases,
+    find_served_names,
+)
+from kschedctl.commands.audit.leader.report import DifferentSetting, LeaderSection, SchedulerLease, ServedName
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.text.counts import counted
+
+ELECTION = "staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go"
+STALE = AuditRule(
+    "audit-leader-stale",
+    ERROR,
+    "No leader: the scheduler's lease is not renewed",
+    "The leader renews it every few seconds. Until an instance takes it, no pod of this scheduler is placed.",
+    "Look at kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
+    ELECTION,
+)
+LEFT_BEHIND = AuditRule(
+    "audit-leader-left-behind",
+    NOTE,
+    "The lease of another scheduler is not renewed",
+    "That scheduler is gone, or does not run: pods that name it wait.",
+    "Start it, or delete its lease",
+    ELECTION,
+)
+NO_LEASE = AuditRule(
+    "audit-leader-no-lease",
+    NOTE,
+    "No lease says who leads",
+    "Without leader election every instance of kube-scheduler schedules: a second one means double booking.",
+    "Where several instances run, set leaderElection.leaderElect to true",
+)
+FREQUENT = AuditRule(
+    "audit-leader-frequent",
+    WARNING,
+    "The leader changes often",
+    "Each change costs up to one lease duration, and a new leader knows nothing of pods assumed before. Leaders lose "
+    "their lease when they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
+    "Look at the restarts of kube-scheduler's pods, and at the latency of the API server and etcd",
+    ELECTION,
+)
+TWO_SERVE = AuditRule(
+    "audit-leader-two-serve",
+    ERROR,
+    "Two instances schedule under one name at once",
+    "Neither knows what the other assumes: both give away the same room. The result is overcommitted nodes and pods "
+    "that kubelets refuse.",
+    "Make all instances take part in the same election: leaderElect, resourceName and resourceNamespace",
+)
+NO_ELECTION = AuditRule(
+    "audit-leader-no-election",
+    ERROR,
+    "Several instances run without leader election",
+    "All of them schedule the same pods at once, and give away the same room.",
+    "Start them with --leader-elect=true, or run one",
+)
+DIFFERENT = AuditRule(
+    "audit-leader-instances-differ",
+    WARNING,
+    "Instances of kube-scheduler are configured differently",
+    "Which rules apply depends on which one leads.",
+    "Give them all the same manifest; during a control plane upgrade this passes by itself",
+)
+RULES = (STALE, TWO_SERVE, NO_ELECTION, FREQUENT, DIFFERENT, LEFT_BEHIND, NO_LEASE)
+
+
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+MANY_ELECTIONS = 3
+"""The number of elections that are too many for the hour for which events are kept."""
+LEADER_ELECT_FLAG = "leader-elect"
+
+
+def build_leader_section(audited: AuditedCluster) -> LeaderSection:
+    """Build the section about the leases of schedulers and the scheduler names that pods use."""
+    leases, names = find_scheduler_leases(audited), find_served_names(audited)
+    provenance = audited.cluster.provenance
+    instances = provenance.instances if provenance else ()
+    differing_settings = find_differing_settings(instances)
+    findings = [
+        *_check_leases(leases, audited),
+        *_check_turns(names, leases),
+        *(_build_difference_finding(setting) for setting in differing_settings),
+        *_check_election_disabled(
+            [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"],
+            len(instances),
+        ),
+    ]
+    return LeaderSection(
+        title="Leader",
+        headline=_build_headline(leases, names, audited),
+        leases=tuple(leases),
+        names=tuple(names),
+        instances=tuple(instance.name for instance in instances),
+        differences=tuple(differing_settings),
+        **build_verdict(RULES, findings, _find_unknowns(leases, audited)),
+    )
+
+
+def _find_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread data without which the leader cannot be called healthy."""
+    own_lease = find_own_lease(audited.cluster)
+    for kind, gap in (
+        (LEASE, audited.cluster.gap(LEASE, own_lease.namespace if own_lease else "")),
+        *((kind, audited.cluster.gap(kind)) for kind in ("Event", "Pod")),
+    ):
+        if gap:
+            yield UnknownKind(kind, gap.why, VERDICT)
+    if any(lease.holder and not lease.renewed for lease in leases):
+        yield UnknownKind(LEASE, "that are held say nothing of when they were renewed", VERDICT)
+    if leases and not audited.now and not any(_is_expired_by_other_leases(lease, audited) for lease in leases):
+        yield NO_TIMES
+
+
+def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) -> bool:
+    """Return whether another lease was renewed so much later that this one has expired, whatever this machine's
+    clock says.
+    """
+    seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
+    return seconds_behind is not None and seconds_behind > lease.seconds
+
+
+def _check_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield findings about stale leases, frequent elections and a missing lease."""
+    own_lease = find_own_lease(audited.cluster)
+    for lease in leases:
+        if lease.lease == str(own_lease):
+            yield from _check_own_lease(lease, audited)
+        elif lease.stale or not lease.holder:
+            yield _build_left_behind_finding(lease, audited)
+        yield from _check_elections(lease, audited)
+    lease_names = {lease.lease for lease in leases}
+    if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
+        yield NO_LEASE.build_finding(
+            f"{LEASE} {own_lease}", "there is none of that name", namespace=own_lease.namespace
+        )
+
+
+def _check_own_lease(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the replayed scheduler's lease was released or is stale."""
+    namespace = lease.lease.partition("/")[0]
+    if not lease.holder:
+        message = f"given up{_format_age_suffix(lease)}, and nobody took it"
+        yield STALE.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+    elif lease.stale:
+        is_certain = _is_expired_by_other_leases(lease, audited)
+        renewed = f"renewed last at {lease.renewed}{_format_age_suffix(lease)}"
+        message = f"held by {lease.holder}, {renewed}; it lasts {lease.seconds} s"
+        doubt = "" if is_certain else ", and no other lease was renewed since: the time of the reading may be another"
+        yield STALE.build_finding(
+            f"{LEASE} {lease.lease}", message + doubt, namespace=namespace, severity=ERROR if is_certain else WARNING
+        )
+
+
+def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
+    """Build the finding about another scheduler's stale lease: a warning for a day, after that a note."""
+    seconds_silent = audited.seconds_since(lease.renewed)
+    is_recent = seconds_silent is None or seconds_silent < DAY
+    renewed = f"renewed last at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
+    message = f"held by {lease.holder or 'nobody'}, {renewed}"
+    namespace = lease.lease.partition("/")[0]
+    return LEFT_BEHIND.build_finding(
+        f"{LEASE} {lease.lease}", message, namespace=namespace, severity=WARNING if is_recent else NOTE
+    )
+
+
+def _format_age_suffix(lease: SchedulerLease) -> str:
+    """Return how long ago the lease was renewed, as a suffix that is empty if unknown."""
+    return f", {lease.silent_for} ago" if lease.silent_for else ""
+
+
+def _check_elections(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the leader changes often, by the events left or since the earlier snapshot."""
+    namespace = lease.lease.partition("/")[0]
+    if lease.elections >= MANY_ELECTIONS:
+        message = (
+            f"{counted(lease.elections, 'time')} somebody began to lead, within the hour for which events are kept"
+        )
+        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+        return
+    before = _find_earlier_transitions(lease, audited)
+    if before is not None and lease.transitions - before >= MANY_ELECTIONS:
+        message = f"it changed hands {counted(lease.transitions - before, 'time')} since the earlier snapshot"
+        yield FREQUENT.build_finding(f"{LEASE} {lease.lease}", message, namespace=namespace)
+
+
+def _find_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) -> int | None:
+    """Return how often the lease had changed hands in the earlier snapshot, or None if unknown."""
+    if audited.earlier is None:
+        return None
+    leases_by_name = {
+        f"{lease.metadata.namespace}/{lease.metadata.name}": lease for lease in audited.earlier.cluster.leases
+    }
+    return (leases_by_name[lease.lease].spec.lease_transitions or 0) if lease.lease in leases_by_name else None
+
+
+def _check_turns(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
+    """Yield findings about scheduler names under which instances alternate more often than elections explain."""
+    elections = max((lease.elections for lease in leases), default=0)
+    for name in names:
+        if name.turns > max(1, elections):
+            placements = "; ".join(
+                f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in name.instances
+            )
+            message = (
+                f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
+                f"{counted(elections, 'election')}: {placements}"
+            )
+            yield TWO_SERVE.build_finding(f"Scheduler {name.name}", message)
+
+
+def _build_difference_finding(setting: DifferentSetting) -> Finding:
+    """Build the finding that instances differ in a setting."""
+    values = "; ".join(f"{value or '(not set)'}: {', '.join(names)}" for value, names in setting.values.items())
+    return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
+
+
+def _check_election_disabled(not_electing: Sequence[str], instance_count: int) -> Iterator[Finding]:
+    """Yield the finding that several instances run although some take part in no leader election."""
+    if not_electing and instance_count > 1:
+        yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(not_electing)}")
+
+
+def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
+    """Return who leads the replayed scheduler and how many pods name an unknown scheduler, as text."""
+    own_lease = find_own_lease(audited.cluster)
+    lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
+    unserved = sum(served_name.waiting for served_name in names if not served_name.served)
+    name = "pods name" if unserved > 1 else "pod names"
+    waiting = f"; {unserved:,} {name} a scheduler that is not known" if unserved else ""
+    if own_lease is None:
+        return f"leader election is off in the configuration{waiting}"
+    if lease is None:
+        return f"no lease says who leads{waiting}"
+    since = f" for {lease.leads_for}" if lease.leads_for else f" since {lease.since}" if lease.since else ""
+    if lease.stale or not lease.holder:
+        silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
+        return f"no leader: {lease.lease} was not renewed{silent_text}{waiting}"
+    changes = f"{counted(lease.transitions, 'change')} of leader in all"
+    return f"{lease.holder} leads{since}, {changes}{waiting}"

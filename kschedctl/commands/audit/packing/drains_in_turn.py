@@ -20,7 +20,7 @@ from kschedctl.replay.node_drain import report_moved_pods
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.placements import MovedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.messages import format_pre_filter_rejection
+from kschedctl.scheduler.engine.diagnosis import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
@@ -30,7 +30,7 @@ from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot.closed_nodes import ClosedNodes
+from kschedctl.snapshot.changed_nodes import ClosedNodes
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import AnyObject
 

@@ -1,0 +1,310 @@
+"""Section "placed": running pods that would be rejected where they are, and the traces of double booking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import Rows
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.resource_names import format_in_one_unit
+from kschedctl.api.times import format_age
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.placed.placement_errors import (
+    MAX_EXAMPLES,
+    iter_orphaned_pods,
+    iter_overcommitted_nodes,
+    iter_rejected_pods,
+    iter_shared_devices,
+)
+from kschedctl.commands.audit.placed.replayed import (
+    INTER_POD_AFFINITY,
+    NO_EXECUTE,
+    NO_SCHEDULE,
+    NODE_AFFINITY,
+    PORTS,
+    SPREAD,
+    VOLUMES,
+    Misplaced,
+    replay_bound_pods,
+)
+from kschedctl.commands.audit.placed.report import (
+    MisplacedPods,
+    OrphanedPods,
+    OvercommittedNode,
+    PlacedSection,
+    RefusedPods,
+    SharedDevice,
+)
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import agreeing, counted
+
+OVERCOMMITTED = AuditRule(
+    "audit-placed-overcommitted",
+    ERROR,
+    "Pods request more than their node has",
+    "A scheduler that sees all pods does not do this: it was double booking (two schedulers, or one that forgot what "
+    "it had assumed), a pod that bypassed the scheduler, or the node offers less than before. A restarted kubelet "
+    "refuses the excess, and under load the pods are throttled or killed.",
+    "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
+    "pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
+)
+SHARED = AuditRule(
+    "audit-placed-shared-device",
+    ERROR,
+    "A device is allocated to several claims",
+    "Each assumes that it has the device to itself: it was given out twice.",
+    "Delete the pods of all but one of the claims, so that the claims are reallocated",
+)
+CLASH = AuditRule(
+    "audit-placed-ports",
+    ERROR,
+    "Pods of one node want the same host port",
+    "Only one of them can have it; the other fails, at the latest when its kubelet restarts.",
+    "Delete one of the pods, so that it is rescheduled",
+)
+APART = AuditRule(
+    "audit-placed-anti-affinity",
+    WARNING,
+    "Pods violate required anti-affinity",
+    "They share a domain that their required anti-affinity should keep them from sharing: its loss takes both.",
+    "Delete one of the pods, so that it is rescheduled; a descheduler does so "
+    "(RemovePodsViolatingInterPodAntiAffinity)",
+)
+STRANDED = AuditRule(
+    "audit-placed-volumes",
+    WARNING,
+    "A pod's volumes cannot be used where it runs",
+    "It may still be running, but would not start there again.",
+    "Run explain to see where each volume is bound",
+)
+NOT_EVICTED = AuditRule(
+    "audit-placed-not-evicted",
+    WARNING,
+    "Pods run on nodes whose taint should have evicted them",
+    "They do not tolerate a NoExecute taint: the taint eviction controller is not working, or has only just started.",
+    "Look at kube-controller-manager's log, taint-eviction-controller",
+    "pkg/controller/tainteviction/taint_eviction.go",
+)
+REFUSED = AuditRule(
+    "audit-placed-refused",
+    WARNING,
+    "Kubelets refused pods that a scheduler had given them",
+    "Scheduler and kubelet saw the node differently: double booking, a pod that bypassed the scheduler, or a node that "
+    "had just changed. Such a pod stays Failed; its controller creates another.",
+    "Look at what was bound to the node at the same time; delete the failed pods",
+    "pkg/kubelet/lifecycle/predicate.go",
+)
+ORPHANED = AuditRule(
+    "audit-placed-node-gone",
+    WARNING,
+    "Pods are bound to a node that does not exist",
+    "The pod garbage collector deletes them within a minute; while they stay, their controllers create no "
+    "replacements.",
+    "Look at kube-controller-manager's log, pod-garbage-collector-controller, and at the pods' metadata.finalizers",
+    "pkg/controller/podgc/gc_controller.go",
+)
+DRIFTED_AFFINITY = AuditRule(
+    "audit-placed-node-affinity",
+    NOTE,
+    "Pods run on nodes that their required node affinity no longer matches",
+    "It is ignored during execution: labels changed later. A restarted kubelet refuses them, with reason NodeAffinity.",
+    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeAffinity)",
+)
+DRIFTED_TAINT = AuditRule(
+    "audit-placed-taint",
+    NOTE,
+    "Pods run on nodes with a taint that keeps others like them away",
+    "NoSchedule does not affect pods that were there before it.",
+    "Delete them to have them rescheduled; a descheduler does so (RemovePodsViolatingNodeTaints)",
+)
+DRIFTED_AWAY = AuditRule(
+    "audit-placed-affinity",
+    NOTE,
+    "Pods run apart from the pods that their required affinity names",
+    "It is ignored during execution: those pods have gone, or moved.",
+    "Delete them to have them rescheduled",
+)
+DRIFTED_SPREAD = AuditRule(
+    "audit-placed-spread",
+    NOTE,
+    "Pods are spread less evenly than their constraint allows for new ones",
+    "Scale-downs and lost nodes leave it so: nothing respreads running pods.",
+    "kubectl rollout restart respreads them; a descheduler does so, too (RemovePodsViolatingTopologySpreadConstraint)",
+)
+RULES = (
+    *(OVERCOMMITTED, SHARED, CLASH, APART, STRANDED, NOT_EVICTED, REFUSED, ORPHANED),
+    *(DRIFTED_AFFINITY, DRIFTED_TAINT, DRIFTED_AWAY, DRIFTED_SPREAD),
+)
+_RULE_BY_REJECTION = {
+    NODE_AFFINITY: DRIFTED_AFFINITY,
+    PORTS: CLASH,
+    SPREAD: DRIFTED_SPREAD,
+    NO_EXECUTE: NOT_EVICTED,
+    NO_SCHEDULE: DRIFTED_TAINT,
+    **dict.fromkeys(VOLUMES, STRANDED),
+}
+ADVICE_BY_KUBELET_REASON = {
+    "NodeShutdown": ("The node was shutting down: just delete the failed pods", NOTE),
+    NODE_AFFINITY: (
+        "Labels of the node changed, or were not there yet when its kubelet started: set them by the kubelet's "
+        "--node-labels",
+        WARNING,
+    ),
+}
+"""Advice and severity for some of the reasons for which kubelets reject pods."""
+
+
+def find_rule(rejected_by: str, reason: str) -> AuditRule:
+    """Return the rule that a running pod breaks, by the plugin or taint effect that rejects it and the reason."""
+    if rejected_by == INTER_POD_AFFINITY:
+        return APART if "anti-affinity" in reason else DRIFTED_AWAY
+    return _RULE_BY_REJECTION[rejected_by]
+
+
+REQUIRED_KINDS = ("Node", "Pod")
+
+
+def build_placed_section(audited: AuditedCluster) -> PlacedSection:
+    """Build the section about all bound pods."""
+    view, cluster = audited.scheduler.view, audited.cluster
+    replay = replay_bound_pods(audited.scheduler, audited.progress)
+    misplaced = tuple(misplaced_pods for one in replay.misplaced for misplaced_pods in _split_by_workload(one, view))
+    overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
+    orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
+    findings = [
+        *(_build_overcommitted_finding(node) for node in overcommitted),
+        *(_build_shared_device_finding(device) for device in shared_devices),
+        *(_build_orphaned_finding(orphan) for orphan in orphans),
+        *(_build_rejected_finding(refused_pods, audited) for refused_pods in rejected),
+        *(_build_misplaced_finding(misplaced_pods) for misplaced_pods in misplaced),
+    ]
+    section = PlacedSection(
+        title="Placed against the rules",
+        headline="",
+        judged=replay.judged,
+        others=replay.not_served,
+        overcommitted=overcommitted,
+        misplaced=misplaced,
+        refused=rejected,
+        orphaned=orphans,
+        shared_devices=shared_devices,
+        **build_verdict(RULES, findings, [*_find_unread_kinds(audited), *replay.unknown]),
+    )
+    return replace(section, headline=_build_headline(section))
+
+
+def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds that all findings depend on, among them ResourceClaim if pods have claims."""
+    has_claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
+    yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
+
+
+def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+    """Yield misplaced pods by workload, the one with the most pods first."""
+    pods = view.pods.objects
+    templates = pods.table.template[pods.rows[misplaced.positions]]
+    workloads: dict[str, list[Rows]] = {}
+    for number in np.unique(templates).tolist():
+        positions = misplaced.positions[templates == number]
+        template = pods.table.templates[number]
+        has_no_controller = not any(owner.controller for owner in template.metadata.owner_references)
+        for pod_positions in (
+            [positions[i : i + 1] for i in range(len(positions))] if has_no_controller else [positions]
+        ):
+            workloads.setdefault(str(find_owner(pods[int(pod_positions[0])])), []).append(pod_positions)
+    for workload, parts in sorted(workloads.items(), key=lambda item: -sum(map(len, item[1]))):
+        workload_positions = np.concatenate(parts)
+        example_pods = [pods[position] for position in workload_positions[:MAX_EXAMPLES].tolist()]
+        yield MisplacedPods(
+            refuses=misplaced.rejected_by,
+            reason=misplaced.reason,
+            workload=workload,
+            pods=len(workload_positions),
+            examples=tuple(f"{pod.metadata.name} on {pod.spec.node_name}" for pod in example_pods),
+        )
+
+
+def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
+    """Build the finding about misplaced pods of a workload."""
+    rule = find_rule(misplaced.refuses, misplaced.reason)
+    more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
+    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
+    namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
+    return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
+
+
+def _build_overcommitted_finding(node: OvercommittedNode) -> Finding:
+    """Build the finding about an overcommitted node."""
+    requested, allocatable = format_in_one_unit(node.resource, node.requested, node.allocatable)
+    message = (
+        f"{counted(node.pods, 'pod')} {agreeing(node.pods, 'requests', 'request')} {requested} {node.resource} of "
+        f"{allocatable}"
+    )
+    beyond = [arrival for arrival in node.arrivals if arrival.beyond]
+    if beyond and beyond[0].at:
+        gap = f", {node.gap:,.3g} s after the pod before it" if node.gap is not None else ""
+        message += f"; {beyond[0].pod} was too much, started at {beyond[0].at}{gap}"
+    fix = OVERCOMMITTED.fix
+    if not node.allocatable:
+        fix = f"See why the node offers no {node.resource} any more: its device plugin may have gone"
+    static = bool(beyond) and all(arrival.static for arrival in beyond)
+    severity = WARNING if static else OVERCOMMITTED.severity
+    return OVERCOMMITTED.build_finding(f"Node {node.node}", message, fix, path=node.resource, severity=severity)
+
+
+def _build_shared_device_finding(shared_device: SharedDevice) -> Finding:
+    """Build the finding about a device that is allocated to several claims."""
+    message = f"allocated to {len(shared_device.claims):,} claims: {', '.join(shared_device.claims)}"
+    return SHARED.build_finding(f"Device {shared_device.device}", message)
+
+
+def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
+    """Build the finding about pods on a node that does not exist."""
+    leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
+    examples = ", ".join(orphaned.examples)
+    more = " and others" if orphaned.pods > len(orphaned.examples) else ""
+    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{more}"
+    severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
+    return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
+
+
+def _build_rejected_finding(refused_pods: RefusedPods, audited: AuditedCluster) -> Finding:
+    """Build the finding about pods that kubelets rejected for one reason."""
+    parts = []
+    if refused_pods.pods:
+        ago = format_age(refused_pods.last, audited.now)
+        last_text = f", the last {ago} ago" if ago else ""
+        parts.append(f"{counted(refused_pods.pods, 'pod')} failed{last_text}, on {', '.join(refused_pods.nodes)}")
+    if refused_pods.gone:
+        parts.append(f"{counted(refused_pods.gone, 'pod')}{' more' * bool(parts)} of which only events are left")
+    if refused_pods.message:
+        parts.append(refused_pods.message)
+    fix, severity = ADVICE_BY_KUBELET_REASON.get(refused_pods.reason, ("", REFUSED.severity))
+    return REFUSED.build_finding(f"Reason {refused_pods.reason}", "; ".join(parts), fix, severity=severity)
+
+
+def _build_headline(section: PlacedSection) -> str:
+    """Return the numbers of pods that break rules as text, the gravest first."""
+    drifted_pods = [
+        misplaced for misplaced in section.misplaced if find_rule(misplaced.refuses, misplaced.reason).severity == NOTE
+    ]
+    drifted = sum(note.pods for note in drifted_pods)
+    nodes = len({node.node for node in section.overcommitted})
+    counts = (
+        (nodes, f"node{'s' * (nodes != 1)} overcommitted"),
+        (len(section.shared_devices), "devices given out twice"),
+        (sum(misplaced.pods for misplaced in section.misplaced) - drifted, "placed against a rule"),
+        (sum(refused_pods.pods + refused_pods.gone for refused_pods in section.refused), "refused by kubelets"),
+        (sum(orphaned_pods.pods for orphaned_pods in section.orphaned), "on nodes that are gone"),
+        (drifted, "where they would not be placed now"),
+    )
+    message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
+    if message or section.judged:
+        return message or f"all {counted(section.judged, 'pod')} judged are where the rules would place them"
+    return "no pods of this scheduler are on nodes" if section.others else "no pods are on nodes"

@@ -32,8 +32,8 @@ from kschedctl.replay.unknown import (
 )
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
-from kschedctl.scheduler.engine.start_indexes.searches import EveryStart, Searches
+from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, compute_adaptive_percentage
+from kschedctl.scheduler.engine.start_indexes import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
@@ -81,9 +81,7 @@ def _measure_percentage(
 ) -> SamplingPoint:
     """Return the costs of a percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = (
-        SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
-    )
+    enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
     return build_point(percentage, enough, starts.search_for(enough))
 
 
@@ -314,7 +312,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
     configured = common if own is None else own
     origin = ("configuration" if common else "default") if own is None else "profile"
     nodes = len(scheduler.view.nodes)
-    adapted = configured or adaptive_percentage(nodes)
+    adapted = configured or compute_adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
     searches = SampledFrom(0).start_sampling(scheduler.configuration, nodes)
     terms = SearchTerms.from_profile(framework.profile, framework.release)
@@ -323,7 +321,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.feasible_needed(nodes, terms),
+        enough=searches.count_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 

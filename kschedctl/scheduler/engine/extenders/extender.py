@@ -1,6 +1,6 @@
-"""One HTTP extender: the pods that it is interested in, the payloads that it is sent, and the checks of its answers.
+"""One HTTP extender: its settings, the pods that it is interested in, its payloads, and the checks of its answers.
 
-Upstream: HTTPExtender in pkg/scheduler/extender.go (v1.36).
+Upstream: HTTPExtender in pkg/scheduler/extender.go and staging/src/k8s.io/kube-scheduler/config/v1/types.go (v1.36).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import NO_ROW, Rows
 from kschedctl.api.json_values import Json, JsonObject, field_at
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Pod, Struct
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.extenders.answers import (
     ExtenderError,
@@ -23,10 +23,50 @@ from kschedctl.scheduler.engine.extenders.answers import (
     parse_node,
     parse_preemption_result,
 )
-from kschedctl.scheduler.engine.extenders.settings import Extender
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
+from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int64
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
+
+
+class ExtenderManagedResource(Struct, frozen=True):
+    """An extended resource that an extender manages."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+    """Whether NodeResourcesFit ignores the resource."""
+
+
+class ExtenderTLSConfig(Struct, frozen=True):
+    """TLS settings for calls of an extender."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: bytes = b""
+    key_data: bytes = b""
+    ca_data: bytes = b""
+
+
+class Extender(Struct, frozen=True):
+    """An HTTP extender."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: Int64 = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: GoDuration = msgspec.field(default=GoDuration(0), name="httpTimeout")
+    """In seconds; 0 means 5."""
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False
+
 
 CallExtender = Callable[[JsonObject, str, JsonObject], tuple[int, Json]]
 """(extender as in the configuration, verb, payload) -> (HTTP status, decoded body or None unless the status is 200).

@@ -18,7 +18,15 @@ from kschedctl.api.copying import replace
 from kschedctl.api.gangs import GangKey
 from kschedctl.api.objects import PodGroup
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.messages import fit_error, format_histogram
+from kschedctl.scheduler.engine.diagnosis import (
+    NO_REJECTORS,
+    PostFilterOutcome,
+    Rejectors,
+    build_fit_error,
+    find_rejectors,
+    format_histogram,
+    run_post_filter,
+)
 from kschedctl.scheduler.engine.permit import PermitOutcome, run_permit
 from kschedctl.scheduler.engine.pod_groups.placement import (
     GroupPlacement,
@@ -29,10 +37,8 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
 from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, is_unread
-from kschedctl.scheduler.engine.post_filter import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors, find_rejectors
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
 from kschedctl.scheduler.engine.sampling import Sampling
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
@@ -337,9 +343,9 @@ def _build_failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome |
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
-        return MemberResult(position, Status(Code.UNRESOLVABLE, (fit_error(cycle),)), nominated="")
+        return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
     outcome = outcome or PostFilterOutcome()
-    status = Status(Code.UNSCHEDULABLE, (fit_error(cycle, outcome.message),))
+    status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
     rejectors = find_rejectors(cycle)
     for result in outcome.results.values():
         if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):

@@ -25,7 +25,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
 )
 from kschedctl.scheduler.engine.pod_groups.state import find_group_priority, is_unread
 from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, find_victims
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
@@ -150,7 +150,7 @@ def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption
     if not placed.placed:
         return GroupPreemption(placed.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
-    violating = find_budgets(cycle.view).find_violating_units(
+    violating = get_budgets(cycle.view).find_violating_units(
         (victim.pods for victim in ordered), whole=AS_GROUPS.at(cycle.framework.release)
     )
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]

@@ -11,9 +11,9 @@ from typing import NamedTuple
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.api.objects import PodGroup
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.engine.pod_groups.cycle import UNSCHEDULABLE_GROUP, GroupResult, MemberResult
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import CONDITION
-from kschedctl.scheduler.engine.rejectors import NO_REJECTORS, Rejectors
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
 

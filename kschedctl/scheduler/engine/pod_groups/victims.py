@@ -1,6 +1,7 @@
-"""Possible victims of a group: pods of lower priority, and groups that are disrupted as a whole.
+"""Pods of groups in preemption: which of them preempt by themselves, and which are evicted together.
 
-Upstream: pkg/scheduler/framework/preemption/types.go and util.go (v1.36; in v1.37 pods have the priority of their
+Upstream: pkg/scheduler/framework/preemption/types.go and util.go, PostFilter and PreEnqueue in
+pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go (v1.36; in v1.37 pods have the priority of their
 group).
 """
 
@@ -13,8 +14,9 @@ import numpy as np
 
 from kschedctl.api.arrays import Counts, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, iter_ancestors
-from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_group_priority
+from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_group_priority, find_pod_group
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, group_key
 
@@ -105,3 +107,24 @@ def _sort_by_node(view: Fork, own: Counts, priority: int) -> list[Position]:
     placed = np.flatnonzero((own < priority) & (view.node >= 0))
     positions: list[Position] = placed[np.lexsort((view.arrivals.place[placed], view.node[placed]))].tolist()
     return positions
+
+
+NO_GROUP = "pod group for pod not found"
+CONSTRAINED = "not eligible due to placement-based pod group scheduling limitation"
+WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
+
+
+def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
+    """Return why this pod does not preempt by itself, or an empty string."""
+    key = group_key(pod)
+    if key is not None and topology_aware:
+        group = find_pod_group(view, key)
+        if group is None or group.spec.scheduling_constraints is not None:
+            return NO_GROUP if group is None else CONSTRAINED
+    return WORKLOAD_AWARE if key is not None and workload_aware else ""
+
+
+def preemptor_key(pod: Pod, workload_aware: bool) -> str:
+    """Return the name under which a pod's victims are being evicted; with the gate, that of its group."""
+    key = group_key(pod) if workload_aware else None
+    return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

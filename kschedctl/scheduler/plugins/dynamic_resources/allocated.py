@@ -89,14 +89,14 @@ class ClaimIndex:
 
     def copy(self) -> ClaimIndex:
         """Return an independent copy."""
-        other = ClaimIndex((), self.shares)
-        other.by_name = dict(self.by_name)
-        other.state = AllocatedState(
+        copied = ClaimIndex((), self.shares)
+        copied.by_name = dict(self.by_name)
+        copied.state = AllocatedState(
             set(self.state.dedicated), set(self.state.shared), {d: dict(a) for d, a in self.state.consumed.items()}
         )
-        other._pools = {id: PoolUse(id, dict(use.holders), dict(use.state_numbers)) for id, use in self._pools.items()}
-        other._mark_numbers = dict(self._mark_numbers)
-        return other
+        copied._pools = {id: PoolUse(id, dict(use.holders), dict(use.state_numbers)) for id, use in self._pools.items()}
+        copied._mark_numbers = dict(self._mark_numbers)
+        return copied
 
     def get_pool_use(self, pool: PoolId) -> PoolUse:
         """Return the use of a pool."""
@@ -106,11 +106,11 @@ class ClaimIndex:
         return pool_use
 
     def put(self, claim: ResourceClaim) -> list[PoolUse]:
-        """Put a claim in the place of the earlier one of its name. Return the pool of each device that either holds."""
+        """Add a claim or replace the one with its name. Return the pool of each device that either of them holds."""
         name = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        before, self.by_name[name] = self.by_name.get(name), claim
+        replaced, self.by_name[name] = self.by_name.get(name), claim
         devices: dict[DeviceId, PoolUse] = {}
-        for holding in list_held_devices(before, self.shares) if before is not None else ():
+        for holding in list_held_devices(replaced, self.shares) if replaced is not None else ():
             use = devices[holding.device] = self.get_pool_use(holding.device[:2])
             use.holders[holding.device] = tuple([holder for holder in use.holders[holding.device] if holder[0] != name])
         for holding in list_held_devices(claim, self.shares):

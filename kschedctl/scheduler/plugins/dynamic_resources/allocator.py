@@ -22,12 +22,13 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import Allocatability, 
 from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     MAX_RESULTS,
     TOO_MANY_RESULTS,
+    AllocatedDevice,
+    Allocation,
     AllocationError,
     ClaimRequests,
     Request,
     TooManyResults,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.results import AllocatedDevice, Allocation
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))
@@ -239,72 +240,75 @@ class Search:
             raise InvalidPoolsError("invalid resource pools were encountered")
         return None
 
-    def _prepare_claim(self, index: int, claim: ClaimRequests) -> None:
+    def _prepare_claim(self, claim_index: int, claim: ClaimRequests) -> None:
         """Collect the devices of requests with mode All, check the claim's size, and build its constraints.
 
         Raises AllocationError.
         """
-        least = 0
-        for position, alternatives in enumerate(claim.requests):
-            ats = [SearchPosition(index, position, i) for i in range(len(alternatives))]
-            for at in ats:
-                if self._request_at(at).mode == ALL:
-                    self.every[at] = self._list_all_devices(at)
-            least += min(map(self._count_wanted_devices, ats), default=0)
-        if least > MAX_RESULTS:
+        min_devices = 0
+        for request_index, alternatives in enumerate(claim.requests):
+            positions = [SearchPosition(claim_index, request_index, i) for i in range(len(alternatives))]
+            for position in positions:
+                if self._get_request(position).mode == ALL:
+                    self.every[position] = self._list_all_devices(position)
+            min_devices += min(map(self._count_requested_devices, positions), default=0)
+        if min_devices > MAX_RESULTS:
             raise AllocationError(
-                f"claim {claim.key}: number of requested devices {least} exceeds the claim limit of {MAX_RESULTS}"
+                f"claim {claim.key}: number of requested devices {min_devices} exceeds the claim limit of {MAX_RESULTS}"
             )
         self.constraints.append([build_constraint(constraint, self.features) for constraint in claim.constraints])
 
-    def _request_at(self, at: SearchPosition) -> Request:
-        """Return the request at a position."""
-        return self.claims[at.claim].requests[at.request][at.alternative]
+    def _get_request(self, position: SearchPosition) -> Request:
+        """Return the request at a position of the search."""
+        return self.claims[position.claim].requests[position.request][position.alternative]
 
-    def _count_wanted_devices(self, at: SearchPosition) -> int:
-        """Return the number of devices that the request wants."""
-        return len(self.every[at]) if at in self.every else self._request_at(at).count
+    def _count_requested_devices(self, position: SearchPosition) -> int:
+        """Return the number of devices that the request at a position asks for."""
+        return len(self.every[position]) if position in self.every else self._get_request(position).count
 
-    def _list_all_devices(self, at: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
+    def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
         """Return the devices that a request with mode All has to get. Raises AllocationError for an unusable pool."""
-        request, devices = self._request_at(at), []
-        first = at._replace(alternative=0)
+        request, devices = self._get_request(position), []
+        first = position._replace(alternative=0)
         by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
-        chooser = first if by_first and at.alternative == 1 and first in self.every else at
+        selector_position = first if by_first and position.alternative == 1 and first in self.every else position
         for pool in self.pools:
             if not pool.usable:
                 raise AllocationError(
-                    f"claim {self.claims[at.claim].key}, request {request.name}: asks for all devices, but resource "
-                    f"pool {pool.label} is currently {'being updated' if pool.incomplete else 'invalid'}"
+                    f"claim {self.claims[position.claim].key}, request {request.name}: asks for all devices, but "
+                    f"resource pool {pool.label} is currently {'being updated' if pool.incomplete else 'invalid'}"
                 )
             for device in pool.devices:
-                if self.is_selectable(chooser, device) and self._is_large_enough(request, device):
+                if self.is_selectable(selector_position, device) and self._is_large_enough(request, device):
                     devices.append((pool, device))
         return devices
 
-    # -- the search: each step either finds all the rest and is true, or undoes what it did -------------------------
+    # -- the search: each step returns True if all later steps succeed, or undoes its changes --------------------------
 
-    def _search_claim(self, index: int) -> bool:
-        """Search devices for the claim at `index` and all later ones. A claim that is too large counts as not found."""
+    def _search_claim(self, claim_index: int) -> bool:
+        """Search for devices for a claim and all later claims. Return whether all were found.
+
+        A claim with too many devices counts as not found.
+        """
         try:
-            return index == len(self.claims) or self._search_request(index, 0)
+            return claim_index == len(self.claims) or self._search_request(claim_index, 0)
         except _TooManyResultsError:
             return False
 
-    def _search_request(self, index: int, position: int) -> bool:
-        """Search devices for the request and all later ones, and try its alternatives in order.
+    def _search_request(self, claim_index: int, request_index: int) -> bool:
+        """Search for devices for a request and all later ones, trying its alternatives in order.
 
-        Raises _TooManyResultsError if every alternative has too many devices.
+        Return whether all were found. Raises _TooManyResultsError if every alternative has too many devices.
         """
-        requests = self.claims[index].requests
-        if position == len(requests):
-            return self._search_claim(index + 1)
-        if not requests[position][0].parent:
-            return self._search_devices(SearchPosition(index, position))
+        requests = self.claims[claim_index].requests
+        if request_index == len(requests):
+            return self._search_claim(claim_index + 1)
+        if not requests[request_index][0].parent:
+            return self._search_devices(SearchPosition(claim_index, request_index))
         exceeded = True
-        for alternative in range(len(requests[position])):
+        for alternative in range(len(requests[request_index])):
             try:
-                if self._search_devices(SearchPosition(index, position, alternative)):
+                if self._search_devices(SearchPosition(claim_index, request_index, alternative)):
                     return True
                 exceeded = False
             except _TooManyResultsError:
@@ -313,26 +317,29 @@ class Search:
             raise _TooManyResultsError
         return False
 
-    def _search_devices(self, at: SearchPosition, have: int = 0, start: int = 0) -> bool:
-        """Search the request's remaining devices, of which it has `have`, from index `start` of `self.places` on."""
-        number, every = self._count_wanted_devices(at), self.every.get(at)
+    def _search_devices(self, position: SearchPosition, have: int = 0, start: int = 0) -> bool:
+        """Search for the devices a request still lacks and for all later requests. Return whether all were found.
+
+        The request has `have` devices already, and the search begins at index `start` of `self.places`.
+        """
+        number, every = self._count_requested_devices(position), self.every.get(position)
         if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
-            return self._search_request(at.claim, at.request + 1)
-        if self._exceeds_claim_limit(at, have, number):
+            return self._search_request(position.claim, position.request + 1)
+        if self._exceeds_claim_limit(position, have, number):
             return False
         if every is not None:
-            return self._try_device(at, have, 0, *every[have])
-        return self._search_any_device(at, have, start)
+            return self._try_device(position, have, 0, *every[have])
+        return self._search_any_device(position, have, start)
 
-    def _exceeds_claim_limit(self, at: SearchPosition, have: int, wanted: int) -> bool:
+    def _exceeds_claim_limit(self, position: SearchPosition, have: int, requested: int) -> bool:
         """Return whether the claim cannot hold all devices of the request.
 
         Raises _TooManyResultsError in versions that then go on with the next alternative.
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
-        total = len(self.results[at.claim]) + wanted - have
+        total = len(self.results[position.claim]) + requested - have
         if consequence is TooManyResults.REQUEST_FAILS_COUNTING_TWICE:
             total += have
         if total <= MAX_RESULTS:
@@ -341,9 +348,9 @@ class Search:
             raise _TooManyResultsError
         return True
 
-    def _search_any_device(self, at: SearchPosition, have: int, start: int) -> bool:
+    def _search_any_device(self, position: SearchPosition, have: int, start: int) -> bool:
         """Try candidates from index `start` on until one leads to a complete allocation. Return whether one did."""
-        if not have and self._has_too_few_devices(at):
+        if not have and self._has_too_few_devices(position):
             return False
         failed: set[object] = set()
         for place in range(start, len(self.places)):
@@ -353,66 +360,72 @@ class Search:
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
             if untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
                 continue
-            if self.is_candidate(at, device):
+            if self.is_candidate(position, device):
                 if pool.invalid:
                     raise AllocationError(pool.fault)
-                if self._try_device(at, have, self._find_next_place(at, place, device), pool, device):
+                if self._try_device(position, have, self._find_next_place(position, place, device), pool, device):
                     return True
                 if untouched:
                     failed.add((device.twin, self.state.build_device_state(device.id)))
         return False
 
-    def _try_device(self, at: SearchPosition, have: int, next_place: int, pool: Pool, device: PooledDevice) -> bool:
+    def _try_device(
+        self, position: SearchPosition, have: int, next_place: int, pool: Pool, device: PooledDevice
+    ) -> bool:
         """Allocate the device and search for everything that remains. Undo the allocation if the search fails."""
         self.limit.step()
-        one_of_all = at in self.every
-        if not self._allocate(at, pool, device):
+        one_of_all = position in self.every
+        if not self._allocate(position, pool, device):
             if one_of_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
                 raise _SearchEndedError
             skips = one_of_all and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE
-            return skips and self._search_rest_of_all(at, have)
+            return skips and self._search_rest_of_all(position, have)
         done = False
         stays_taken = one_of_all and self.unavailable_of_all is not UnavailableOfAll.RELEASE_TAKEN
         try:
-            done = self._search_rest_of_all(at, have) if one_of_all else self._search_devices(at, have + 1, next_place)
+            done = (
+                self._search_rest_of_all(position, have)
+                if one_of_all
+                else self._search_devices(position, have + 1, next_place)
+            )
         finally:
             if not done and not stays_taken:
-                self._release(at, pool, device)
+                self._release(position, pool, device)
         return done
 
-    def _search_rest_of_all(self, at: SearchPosition, have: int) -> bool:
-        """Search the remaining devices of a request with mode All.
+    def _search_rest_of_all(self, position: SearchPosition, have: int) -> bool:
+        """Search for the remaining devices of a request with mode All.
 
         Raises AllocationError in versions that mistake the end of this search for an error.
         """
-        same = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.SAME
-        done = self._search_devices(at if same else at._replace(alternative=0), have + 1, 0)
+        keeps_alternative = NEXT_ALTERNATIVE.at(self.features.release) is NextAlternative.SAME
+        done = self._search_devices(position if keeps_alternative else position._replace(alternative=0), have + 1, 0)
         if not done and self.unavailable_of_all is UnavailableOfAll.SKIP_DEVICE:
             raise AllocationError("stop allocation")
         return done
 
-    def _has_too_few_devices(self, at: SearchPosition) -> bool:
+    def _has_too_few_devices(self, position: SearchPosition) -> bool:
         """Return whether the node has fewer candidates than the request wants, so that the search can be skipped.
 
         The search is always made if devices consume counters, because upstream does not give all of them back. Raises
         AllocationError and SearchTimeoutError.
         """
-        number, free = self._count_wanted_devices(at), 0
+        number, free = self._count_requested_devices(position), 0
         if number < 2 or not self.interchangeable:
             return False
         for pool, device in self.places:
-            if pool.invalid or (self.limit.any_order and self._can_take_again(at, device)):
+            if pool.invalid or (self.limit.any_order and self._can_take_again(position, device)):
                 return False
             free += (
-                self.is_candidate(at, device)
+                self.is_candidate(position, device)
                 and self._can_consume_counters(device)
-                and not self._is_tainted(at, device)
+                and not self._is_tainted(position, device)
             )
             if free == number:
                 return False
-        return self.limit.can_skip_search(free, all_tried=not self.claims[at.claim].constraints)
+        return self.limit.can_skip_search(free, all_tried=not self.claims[position.claim].constraints)
 
-    def _find_next_place(self, at: SearchPosition, place: int, device: PooledDevice) -> int:
+    def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
         """Return the index from which to search the request's next device, after one at index `place`.
 
         Versions that try devices in any order go back to the start only if the order matters: for constraints, or for
@@ -420,38 +433,38 @@ class Search:
         """
         if not self.limit.any_order:
             return place + 1
-        distinct = any(c.distinct_attribute is not None for c in self.claims[at.claim].constraints)
+        distinct = any(c.distinct_attribute is not None for c in self.claims[position.claim].constraints)
         if not self.interchangeable or (distinct and self.features.newer_allocator):
             return 0
-        return place + (not self._can_take_again(at, device))
+        return place + (not self._can_take_again(position, device))
 
-    def _can_take_again(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the same request can take the device another time."""
-        twice = bool(self._request_at(at).admin_access) and ADMIN_TWICE.at(self.features.release)
+        twice = bool(self._get_request(position).admin_access) and ADMIN_TWICE.at(self.features.release)
         return twice or self.is_shareable(device)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
-    def is_candidate(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def is_candidate(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the device is free, selected and has enough capacity. Raises AllocationError."""
-        if self.is_in_use(at, device):
+        if self.is_in_use(position, device):
             return False
-        return self.is_selectable(at, device) and self.has_capacity(self._request_at(at), device)
+        return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)
 
-    def is_in_use(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def is_in_use(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the device is taken, by an allocated claim or in this search."""
         users = self.users.get(device.id, ())
-        if self._request_at(at).admin_access:
-            return at.claim in users and not ADMIN_TWICE.at(self.features.release)
+        if self._get_request(position).admin_access:
+            return position.claim in users and not ADMIN_TWICE.at(self.features.release)
         return device.id in self.state.dedicated or bool(users)
 
-    def is_selectable(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def is_selectable(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether all selectors match and the device is available on the node. Raises AllocationError."""
         if device.device.binding_conditions and not self.features.binding_conditions:
             return False
-        key = (at, device.id)
+        key = (position, device.id)
         if key not in self.selectable:
-            request = self._request_at(at)
+            request = self._get_request(position)
             selectors = request.selectors
             if request.mode == ALL and not ALL_OF_CLASS.at(self.features.release):
                 selectors = tuple(selector for selector in selectors if not selector.of_class)
@@ -481,33 +494,33 @@ class Search:
         """Return whether the device can be allocated several times."""
         return self.features.consumable_capacity and bool(device.device.allow_multiple_allocations)
 
-    def _allocate(self, at: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
+    def _allocate(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a selectable device. Return False if it is taken, tainted, too small or violates a constraint.
 
         Whatever upstream forgets to undo after a failure stays changed here, too.
         """
-        request, shareable = self._request_at(at), self.is_shareable(device)
-        if not self._is_available(at, device):
+        request, shareable = self._get_request(position), self.is_shareable(device)
+        if not self._is_available(position, device):
             return False
         charged = bool(device.consumes) and not self._is_charged(device)
         if charged and not self.counters.take(pool, device):
             return False
-        if self._is_tainted(at, device) or not self._add_to_constraints(at, device):
+        if self._is_tainted(position, device) or not self._add_to_constraints(position, device):
             return self._undo_charge(pool, device, charged)
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            users.update(() if shareable or self.undoes_all else (at.claim,))
-            for constraint in self.constraints[at.claim] if self.undoes_all else ():
+            users.update(() if shareable or self.undoes_all else (position.claim,))
+            for constraint in self.constraints[position.claim] if self.undoes_all else ():
                 constraint.remove(request)
             return self._undo_charge(pool, device, charged)
-        users.update(() if shareable else (at.claim,))
+        users.update(() if shareable else (position.claim,))
         taken = (
             capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
         )
         first = shareable and device.id not in self.taken
         if shareable:
             add_quantities(self.taken.setdefault(device.id, {}), taken)
-        self.results[at.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
+        self.results[position.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
         return True
 
     def _undo_charge(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:
@@ -516,10 +529,10 @@ class Search:
             self.counters.give_back(pool, device)
         return False
 
-    def _is_available(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def _is_available(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the request can have the device and its counters may be consumed."""
-        shared_by_admin = self.is_shareable(device) and self._request_at(at).admin_access
-        return (bool(shared_by_admin) or not self.is_in_use(at, device)) and self._can_consume_counters(device)
+        shared_by_admin = self.is_shareable(device) and self._get_request(position).admin_access
+        return (bool(shared_by_admin) or not self.is_in_use(position, device)) and self._can_consume_counters(device)
 
     def _is_charged(self, device: PooledDevice) -> bool:
         """Return whether another share of the device has already been charged to the pool's counters."""
@@ -533,34 +546,37 @@ class Search:
         """Return whether the device needs no counters or may consume them with the enabled feature gates."""
         return not device.device.consumes_counters or self.features.partitionable_devices or self.all_consumers
 
-    def _is_tainted(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def _is_tainted(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Return whether the device has a taint that the request does not tolerate."""
-        return self.features.device_taints and self._request_at(at).find_untolerated_taint(device.device) is not None
+        return (
+            self.features.device_taints
+            and self._get_request(position).find_untolerated_taint(device.device) is not None
+        )
 
-    def _add_to_constraints(self, at: SearchPosition, device: PooledDevice) -> bool:
+    def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
         """Add the device to the claim's constraints. Return False, and add it to none, if one is violated.
 
         Raises AllocationError for a request with mode All.
         """
-        request, constraints = self._request_at(at), self.constraints[at.claim]
+        request, constraints = self._get_request(position), self.constraints[position.claim]
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, device):
-                if at in self.every:
+                if position in self.every:
                     raise AllocationError(
-                        f"claim {self.claims[at.claim].key}, request {request.name}: cannot add device {device.label} "
-                        "because a claim constraint would not be satisfied"
+                        f"claim {self.claims[position.claim].key}, request {request.name}: cannot add device "
+                        f"{device.label} because a claim constraint would not be satisfied"
                     )
                 for earlier in constraints[:i]:
                     earlier.remove(request)
                 return False
         return True
 
-    def _release(self, at: SearchPosition, pool: Pool, device: PooledDevice) -> None:
+    def _release(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> None:
         """Undo the latest allocation of the claim, which is of this device."""
-        for constraint in self.constraints[at.claim]:
-            constraint.remove(self._request_at(at))
-        self.users[device.id].discard(at.claim)
-        result = self.results[at.claim].pop()
+        for constraint in self.constraints[position.claim]:
+            constraint.remove(self._get_request(position))
+        self.users[device.id].discard(position.claim)
+        result = self.results[position.claim].pop()
         if result.charged and (self.undoes_all or not result.shared):
             self.counters.give_back(pool, device)
         if result.shared and (self.undoes_all or result.consumed):

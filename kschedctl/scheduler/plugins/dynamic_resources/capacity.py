@@ -48,13 +48,13 @@ class RangeArithmetic(NamedTuple):
     @classmethod
     def from_features(cls, features: Features) -> RangeArithmetic:
         """Return the arithmetic of a version with its feature gates."""
-        refuses = UNREPRESENTABLE_REQUEST.at(features.release) is UnrepresentableRequest.ERROR
-        return cls(features.fractional_range and FRACTIONS.at(features.release), refuses)
+        rejects = UNREPRESENTABLE_REQUEST.at(features.release) is UnrepresentableRequest.ERROR
+        return cls(features.fractional_range and FRACTIONS.at(features.release), rejects)
 
     def find_unit(self, valid: CapacityRequestPolicyRange) -> int:
         """Return the power of ten in which the range is counted."""
         parts = [_parse_quantity(part) for part in (valid.min, valid.max, valid.step) if part is not None]
-        exact = self.thousandths and all(_in_thousandths(part) is not None for part in parts)
+        exact = self.thousandths and all(_convert_to_thousandths(part) is not None for part in parts)
         return MILLI if exact and valid.step is not None and _parse_quantity(valid.step).milli_value() >= 1 else 0
 
 
@@ -90,8 +90,8 @@ def fits_capacity(
         if violates_policy(amount, capacity[name].request_policy, arithmetic):
             return False
         total = amount
-        for other in taken:
-            total = total.add(other[name]) if name in other else total
+        for amounts in taken:
+            total = total.add(amounts[name]) if name in amounts else total
         if total > _parse_quantity(capacity[name].value):
             return False
     return True
@@ -141,7 +141,7 @@ def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic
 
 def _check_size(requested: Quantity, unit: int) -> None:
     """Raise _BeyondRangeError if the amount cannot be represented in the unit."""
-    if unit and _in_thousandths(requested) is None:
+    if unit and _convert_to_thousandths(requested) is None:
         raise _BeyondRangeError(NO_THOUSANDTHS.format(requested))
     if not unit and requested > Quantity(INT64_MAX):
         raise _BeyondRangeError(TOO_LARGE.format(requested))
@@ -152,7 +152,7 @@ def _count_units(amount: Quantity, unit: int) -> int:
     return amount.milli_value() if unit else amount.value()
 
 
-def _in_thousandths(amount: Quantity) -> int | None:
+def _convert_to_thousandths(amount: Quantity) -> int | None:
     """Return the amount in thousandths, or None if it has smaller parts or overflows int64."""
     count = amount.milli_value()
     return count if Quantity(count, MILLI) == amount else None
@@ -172,12 +172,12 @@ def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arit
 
 def _is_off_step(amount: Quantity, valid: CapacityRequestPolicyRange, step: str | int | float, unit: int) -> bool:
     """Return whether the amount is not a whole number of steps above the range's minimum."""
-    if unit and _in_thousandths(amount) is None:
+    if unit and _convert_to_thousandths(amount) is None:
         return True
     start, width = (_count_units(_parse_quantity(part), unit) for part in (valid.min or 0, step))
     return (_count_units(amount, unit) - start) % width != 0
 
 
-def _parse_quantity(text: str | int | float) -> Quantity:
+def _parse_quantity(amount: str | int | float) -> Quantity:
     """Parse a quantity, which may be written as a number."""
-    return parse(str(text))
+    return parse(str(amount))

@@ -50,8 +50,8 @@ def _iter_claim_dependencies(claim: ResourceClaim | None, inventory: Inventory) 
         return
     yield from _iter_device_dependencies(inventory)
     exact = [r.exactly.device_class_name for r in claim.spec.devices.requests if r.exactly is not None]
-    others = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
-    if not inventory.classes.keys() >= {*exact, *others}:
+    alternatives = [a.device_class_name for r in claim.spec.devices.requests for a in r.first_available]
+    if not inventory.classes.keys() >= {*exact, *alternatives}:
         yield from _build_dependencies("DeviceClass")
 
 
@@ -81,9 +81,9 @@ def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Featur
         claims = inventory.list_pod_claims(info)
     except ClaimError:
         return
-    own = [selector for claim in claims for selector in _iter_claim_selectors(claim)]
+    claim_selectors = [selector for claim in claims for selector in _iter_claim_selectors(claim)]
     classes = inventory.objects.of("DeviceClass") if claims or features.extended_resource else ()
-    for kind, selectors in (("ResourceClaim", own), ("DeviceClass", _list_class_selectors(classes))):
+    for kind, selectors in (("ResourceClaim", claim_selectors), ("DeviceClass", _list_class_selectors(classes))):
         if any(_needs_re2(selector, features.lists_in_cel) for selector in selectors):
             yield Unknown(Dependency(kind, Effect.EITHER), NOT_RUN, plugin)
 
@@ -92,8 +92,8 @@ def _iter_claim_selectors(claim: ResourceClaim) -> Iterator[DeviceSelector]:
     """Yield the selectors of an unallocated claim's requests."""
     if claim.status.allocation is None:
         for request in claim.spec.devices.requests:
-            for asked in (request.exactly, *request.first_available):
-                yield from asked.selectors if asked is not None else ()
+            for request_option in (request.exactly, *request.first_available):
+                yield from request_option.selectors if request_option is not None else ()
 
 
 def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector]:

@@ -56,7 +56,7 @@ class PodClaims:
         return tuple(claim for claim in self.all if claim.status.allocation is None)
 
 
-def claim_key(claim: ResourceClaim) -> str:
+def format_claim_key(claim: ResourceClaim) -> str:
     """Return the claim's ``namespace/name``, or its name alone if it has no namespace."""
     namespace, name = claim.metadata.namespace, claim.metadata.name
     return f"{namespace}/{name}" if namespace else name
@@ -110,8 +110,8 @@ def _check_owner(pod: Pod, claim: ResourceClaim, features: Features) -> None:
         if controller and (controller.kind, controller.name) == ("PodGroup", group):
             return
         whose = f"neither Pod nor PodGroup {group} is the owner"
-        raise ClaimError(f"ResourceClaim {claim_key(claim)} was not created for Pod {pod.key} ({whose})")
-    raise ClaimError(NOT_OWNER.at(features.release).format(claim_key(claim), pod.key))
+        raise ClaimError(f"ResourceClaim {format_claim_key(claim)} was not created for Pod {pod.key} ({whose})")
+    raise ClaimError(NOT_OWNER.at(features.release).format(format_claim_key(claim), pod.key))
 
 
 def find_pod_group_name(pod: Pod) -> str | None:
@@ -158,19 +158,19 @@ def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) ->
         if not all(_is_true(status.conditions, condition) for condition in result.binding_conditions):
             waiting = True
             break
-    if waiting and allocation.allocation_timestamp and _seconds_since_allocation(claim, now) > timeout:
+    if waiting and allocation.allocation_timestamp and _compute_seconds_since_allocation(claim, now) > timeout:
         return f"waited longer than {timeout:g} s for its devices to become ready"
     return ""
 
 
-def _seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
+def _compute_seconds_since_allocation(claim: ResourceClaim, now: datetime) -> float:
     """Return the seconds since the claim was allocated. Raises InputError."""
     allocation = claim.status.allocation
     try:
         return now.timestamp() - parse_microseconds((allocation and allocation.allocation_timestamp) or "") / 10**6
     except InputError as error:
-        where = f"ResourceClaim {claim_key(claim)}, status.allocation.allocationTimestamp"
-        raise InputError(error.what, where=where, hint=error.hint) from None
+        location = f"ResourceClaim {format_claim_key(claim)}, status.allocation.allocationTimestamp"
+        raise InputError(error.what, where=location, hint=error.hint) from None
 
 
 def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:

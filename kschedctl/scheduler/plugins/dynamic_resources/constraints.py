@@ -101,16 +101,16 @@ class DistinctAttribute:
             value = value[0], (value[1], device.id)
         if self.devices and (value in self.values.values() or (value == UNKNOWN and self.values)):
             return False
-        self.values[self._value_key(request)] = value
+        self.values[self._get_value_key(request)] = value
         self.devices += 1
         return True
 
     def remove(self, request: Request) -> None:
         if request.is_named_in(self.requests):
             self.devices -= 1
-            self.values.pop(self._value_key(request), None)
+            self.values.pop(self._get_value_key(request), None)
 
-    def _value_key(self, request: Request) -> object:
+    def _get_value_key(self, request: Request) -> object:
         """Return the key under which the value of the next device is remembered."""
         return request.parent or request.name
 
@@ -118,7 +118,7 @@ class DistinctAttribute:
 class DistinctForEachDevice(DistinctAttribute):
     """A constraint that all devices differ in an attribute. Devices are removed in reverse order."""
 
-    def _value_key(self, request: Request) -> object:
+    def _get_value_key(self, request: Request) -> object:
         """Return the number of devices as the key for the value of the next one."""
         return self.devices
 

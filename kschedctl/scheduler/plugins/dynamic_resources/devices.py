@@ -261,14 +261,14 @@ class Devices:
         """Number one device by what selectors and the search see of it. Raises QuantityError."""
         spec = piece.spec
         per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
-        own = piece.metadata.name if per_slice else ""
-        alike = _encode((spec.driver, spec.per_device_node_selection, own, replace(device, name="")))
-        twin = self._twins.get(alike)
+        slice_name = piece.metadata.name if per_slice else ""
+        equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
+        twin = self._twins.get(equality_key)
         if twin is None:
-            twin = self._twins[alike] = (
+            twin = self._twins[equality_key] = (
                 len(self._twins),
                 self._number_kind(spec.driver, device),
-                compute_consumption(device, own),
+                compute_consumption(device, slice_name),
             )
         number, kind, consumes = twin
         return PooledDevice(

@@ -65,15 +65,18 @@ def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequ
                     )
 
 
-def _find_free_devices(search: Search, at: SearchPosition, request: Request) -> frozenset[DeviceId]:
+def _find_free_devices(search: Search, position: SearchPosition, request: Request) -> frozenset[DeviceId]:
     """Return the devices that fit the request and are free."""
     fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
-    return frozenset(place[1].id for place in fitting if not _find_obstacle(search, at, request, *place))
+    return frozenset(place[1].id for place in fitting if not _find_obstacle(search, position, request, *place))
 
 
-def _count_fitting_devices(search: Search, at: SearchPosition) -> tuple[bool, RequestedDevices]:
+def _count_fitting_devices(search: Search, position: SearchPosition) -> tuple[bool, RequestedDevices]:
     """Return whether enough devices fit the request on its own, and how many do."""
-    claim, request = search.claims[at.claim], search.claims[at.claim].requests[at.request][at.alternative]
+    claim, request = (
+        search.claims[position.claim],
+        search.claims[position.claim].requests[position.request][position.alternative],
+    )
     devices = RequestedDevices(
         claim.key, request.full_name, None if request.mode == ALL else request.count, len(search.places), 0
     )
@@ -81,7 +84,7 @@ def _count_fitting_devices(search: Search, at: SearchPosition) -> tuple[bool, Re
         return False, devices
     misfits = Counter(filter(None, (_find_misfit(search, request, *place) for place in search.places)))
     fitting = [place for place in search.places if not _find_misfit(search, request, *place)]
-    obstacles = Counter(filter(None, (_find_obstacle(search, at, request, *place) for place in fitting)))
+    obstacles = Counter(filter(None, (_find_obstacle(search, position, request, *place) for place in fitting)))
     free = len(fitting) - obstacles.total()
     faults = tuple(replace(fault, devices=count) for fault, count in (obstacles + misfits).most_common())
     enough = bool(free and not obstacles) if request.mode == ALL else free >= request.count
@@ -103,19 +106,19 @@ def _find_misfit(search: Search, request: Request, pool: Pool, device: PooledDev
 
 
 def _find_obstacle(
-    search: Search, at: SearchPosition, request: Request, pool: Pool, device: PooledDevice
+    search: Search, position: SearchPosition, request: Request, pool: Pool, device: PooledDevice
 ) -> DeviceFault | None:
     """Return the first reason why a selected device cannot be allocated, or None."""
     available = search.inventory.compute_available_counters(pool)
     obstacles = {
-        DeviceFault("Allocated"): search.is_in_use(at, device),
+        DeviceFault("Allocated"): search.is_in_use(position, device),
         DeviceFault("WithoutCapacity"): not search.has_capacity(request, device),
         DeviceFault("ShortOfCounters"): any(n > available.get(counter, 0) for counter, n in device.consumes.items()),
     }
     taint = request.find_untolerated_taint(device.device) if search.features.device_taints else None
     if taint:
         obstacles[DeviceFault("Tainted", str(taint))] = True
-    for constraint in search.claims[at.claim].constraints:
+    for constraint in search.claims[position.claim].constraints:
         attribute = constraint.match_attribute or constraint.distinct_attribute or ""
         missing = request.is_named_in(constraint.requests) and find_attribute(device, attribute) is None
         obstacles[DeviceFault("WithoutAttribute", attribute)] = missing

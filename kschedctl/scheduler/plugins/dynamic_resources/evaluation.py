@@ -30,12 +30,14 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     UnusableClaim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
-from kschedctl.scheduler.plugins.dynamic_resources.results import (
+from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     AllocatedDevice,
     Allocation,
+    AllocationError,
+    ClaimRequests,
     build_allocation_result,
     check_node_selectors,
+    read_claim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import drop_oldest_if_full
@@ -151,7 +153,7 @@ class Evaluation:
             if outcome.code is not Code.SUCCESS:
                 rows.setdefault((outcome.code, outcome.reason), []).append(row)
         numbers = np.arange(len(outcomes))
-        return [(np.isin(numbers, same), outcomes[same[0]]) for same in rows.values()]
+        return [(np.isin(numbers, rejected_rows), outcomes[rejected_rows[0]]) for rejected_rows in rows.values()]
 
     def build_allocations(self, row: int) -> list[AllocationResult]:
         """Build the allocation results that the pod's unallocated claims would get on a node.
@@ -234,7 +236,7 @@ class Evaluation:
         return outcome
 
     def _search_devices(self, row: int, resources: tuple[str, ...]) -> DeviceVerdict:
-        """Search devices for the unallocated claims on a node and return the verdict."""
+        """Search for devices for the unallocated claims on a node and return the verdict."""
         try:
             search = Search(self.inventory, row, self._read_claims(resources), self.seconds)
             allocation = search.run()
@@ -248,8 +250,8 @@ class Evaluation:
             return self._build_timeout_verdict(row, error)
         if allocation is None:
             return DeviceVerdict(Code.UNRESOLVABLE, CANNOT_ALLOCATE, searched=True)
-        there = self.inventory.visible.list_devices(row)
-        places = tuple([tuple([there.index(result.device) for result in results]) for results in allocation])
+        devices = self.inventory.visible.list_devices(row)
+        places = tuple([tuple([devices.index(result.device) for result in results]) for results in allocation])
         return DeviceVerdict(allocation=allocation, searched=True, places=places)
 
     def _build_timeout_verdict(self, row: int, error: SearchTimeoutError) -> DeviceVerdict:
@@ -349,16 +351,16 @@ class NodeAnswers:
 
     def _record_verdict(self, row: int, outcome: DeviceVerdict) -> None:
         """Record the verdict for a node and update the masks of rejected nodes."""
-        before, self.outcomes[row] = self.outcomes[row], outcome
-        if before.code is outcome.code is Code.SUCCESS:
+        previous, self.outcomes[row] = self.outcomes[row], outcome
+        if previous.code is outcome.code is Code.SUCCESS:
             return
         self._refusals = None
         self.failing |= outcome.code is Code.ERROR
-        if before.code is not Code.SUCCESS:
-            self._refused[before.code, before.reason][0][row] = False
+        if previous.code is not Code.SUCCESS:
+            self._refused[previous.code, previous.reason][0][row] = False
         if outcome.code is not Code.SUCCESS:
-            nobody = np.zeros(len(self.outcomes), np.bool_)
-            self._refused.setdefault((outcome.code, outcome.reason), (nobody, outcome))[0][row] = True
+            no_nodes = np.zeros(len(self.outcomes), np.bool_)
+            self._refused.setdefault((outcome.code, outcome.reason), (no_nodes, outcome))[0][row] = True
 
 
 def score_alternatives(claim: ResourceClaim, chosen: tuple[AllocatedDevice, ...] = ()) -> int:

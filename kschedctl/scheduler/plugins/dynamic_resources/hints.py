@@ -44,38 +44,42 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
     if HEARS_OF_ALLOCATABLE.at(gates.release):
         of_nodes |= ActionType.UPDATE_NODE_ALLOCATABLE
     yield ClusterEventWithHint(NODE, node_actions(of_nodes, gates))
-    yield ClusterEventWithHint("ResourceClaim", either, partial(after_claim_change, features=features))
+    yield ClusterEventWithHint("ResourceClaim", either, partial(is_schedulable_after_claim_change, features=features))
     of_pods = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     yield ClusterEventWithHint("DeviceClass", either)
     if HEARS_OF_SLICES.at(gates.release):
-        yield ClusterEventWithHint(POD, of_pods, partial(after_pod_change, features=features))
-        hint = partial(after_slice_change, features=features) if SLICES_NEED_CLAIMS.at(gates.release) else None
+        yield ClusterEventWithHint(POD, of_pods, partial(is_schedulable_after_pod_change, features=features))
+        hint = (
+            partial(is_schedulable_after_slice_change, features=features)
+            if SLICES_NEED_CLAIMS.at(gates.release)
+            else None
+        )
         yield ClusterEventWithHint("ResourceSlice", either, hint)
 
 
-def after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
+def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether the pod can be retried after a claim was released, or a claim of the pod was created or changed.
 
     It cannot while one of the pod's claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:
-        own = _list_claims(info, view, features)
+        pod_claims = _list_claims(info, view, features)
     except ClaimError:
         return False
     if old is not None and old.status.allocation is not None and new.status.allocation is None:
         return True
-    if not any(_is_same_claim(claim, new) for claim in own):
+    if not any(_is_same_claim(claim, new) for claim in pod_claims):
         return False
     return old is None or old.status != new.status or change.differs("status")  # an empty allocation is one
 
 
-def after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
+def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether all claims of the pod exist, so that a changed ResourceSlice can help."""
     return _are_claims_usable(info, view, features)
 
 
-def after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
+def is_schedulable_after_pod_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
     """Return whether the change is of the pod itself and all of its claims exist."""
     updated: Pod = change.new
     if not is_same_pod(updated, info.pod):
@@ -99,9 +103,9 @@ def _list_claims(info: PodInfo, view: Fork, features: Features) -> tuple[Resourc
     return list_pod_claims(info, view, features)
 
 
-def _is_same_claim(claim: ResourceClaim, other: ResourceClaim) -> bool:
+def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
     """Return whether both claims have the same UID, or the same name if one has no UID."""
-    a, b = claim.metadata, other.metadata
+    a, b = first.metadata, second.metadata
     return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)
 
 

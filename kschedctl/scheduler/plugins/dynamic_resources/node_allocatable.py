@@ -17,9 +17,9 @@ from kschedctl.api.objects import Device, NodeAllocatableResourceMapping, Pod
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.framework import Code
-from kschedctl.scheduler.plugins.dynamic_resources.claims import claim_key, iter_pod_claims
+from kschedctl.scheduler.plugins.dynamic_resources.claims import format_claim_key, iter_pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import DeviceVerdict, Evaluation
-from kschedctl.scheduler.plugins.dynamic_resources.results import AllocatedDevice, Allocation
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocatedDevice, Allocation
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -31,17 +31,19 @@ Rejections = list[tuple[Bools, DeviceVerdict]]
 
 def reject_shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Rejections:
     """Reject nodes on which another pod uses an allocated claim of this pod that provides node resources."""
-    refusals: Rejections = []
-    looked_at = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
+    rejections: Rejections = []
+    undecided = np.array([not outcome.settled for outcome in evaluation.outcomes], np.bool_)
     for position, held in evaluation.allocated_claims.items():
         claim = evaluation.claims.all[position]
         users, is_user = _count_users(view, delta, claim.metadata.namespace, claim.metadata.name, evaluation.pod)
-        available = looked_at & ~held.unselected
-        where = f"node allocatable resource claim {claim.metadata.name}"
-        refusals.append((available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{where} shared by multiple pods")))
-        another = DeviceVerdict(Code.UNRESOLVABLE, f"{where} is already used by another pod")
-        refusals.append((available & (users == 1) & ~is_user, another))
-    return refusals
+        available = undecided & ~held.unselected
+        claim_label = f"node allocatable resource claim {claim.metadata.name}"
+        rejections.append(
+            (available & (users > 1), DeviceVerdict(Code.UNRESOLVABLE, f"{claim_label} shared by multiple pods"))
+        )
+        another = DeviceVerdict(Code.UNRESOLVABLE, f"{claim_label} is already used by another pod")
+        rejections.append((available & (users == 1) & ~is_user, another))
+    return rejections
 
 
 def _count_users(view: Fork, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
@@ -66,29 +68,32 @@ def reject_insufficient_nodes(evaluation: Evaluation, info: PodInfo, view: Fork,
         if outcome.searched and outcome.allocation is not None:
             by_outcome.setdefault(id(outcome), []).append(row)
     usage = Usage(view, view.requested, view.requests, delta)
-    refusals: Rejections = []
+    rejections: Rejections = []
     for rows in by_outcome.values():
         mask = np.zeros(len(view.nodes), np.bool_)
         mask[rows] = True
         try:
             demand = _compute_demand(evaluation, info, evaluation.outcomes[rows[0]].allocation or ())
         except _PodRejectedError as refusal:
-            refusals.append((mask, refusal.outcome))
+            rejections.append((mask, refusal.outcome))
             continue
-        refusals += ((mask & short, outcome) for short, outcome in _find_insufficient_resources(demand, usage))
-    return refusals
+        rejections += ((mask & short, outcome) for short, outcome in _find_insufficient_resources(demand, usage))
+    return rejections
 
 
 def _find_insufficient_resources(demand: Quantities, usage: Usage) -> Rejections:
-    """Return the nodes that lack each resource, apart for nodes that could never provide it."""
-    refusals: Rejections = []
+    """Return rejections of the nodes that lack each resource.
+
+    A node that could never provide the amount is unresolvable.
+    """
+    rejections: Rejections = []
     for name, amount in to_amounts(demand).items():
         if name.startswith(names.HUGE_PAGES_PREFIX) or (amount > 0 and not names.is_scalar(name)):
             offered, used = usage.column(name)
             short, reason = amount > offered - used, f"Insufficient {name}"
-            refusals.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
-            refusals.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
-    return refusals
+            rejections.append((short & (amount > offered), DeviceVerdict(Code.UNRESOLVABLE, reason)))
+            rejections.append((short & (amount <= offered), DeviceVerdict(Code.UNSCHEDULABLE, reason)))
+    return rejections
 
 
 class _PodRejectedError(Exception):
@@ -119,7 +124,7 @@ def _iter_claim_resources(
         total: Quantities = {}
         for result in results:
             device = mapped.get(result.device.id[1:])
-            for name, more in _iter_device_resources(device, result, claim_key(claim)) if device else ():
+            for name, more in _iter_device_resources(device, result, format_claim_key(claim)) if device else ():
                 total[name] = total[name].add(more) if name in total else more
         if total:
             yield claim.metadata.name, total
@@ -156,23 +161,23 @@ def _compute_mapped_amount(
 
 
 def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
-    """Return the pod's requests with these devices, or nothing if none stands for node resources.
+    """Return the pod's requests including its devices, or nothing if no device stands for node resources.
 
-    As soon as one does, all requests are checked again. Raises _PodRejectedError.
+    If one does, all requests are checked again. Raises _PodRejectedError.
     """
     pod, mapped = evaluation.pod, _find_mapped_devices(evaluation)
     if not any(result.device.id[1:] in mapped for results in allocation for result in results):
         return {}
-    given = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
-    _check_referenced(evaluation, [name for name, _ in given])
-    options, from_devices = info.options._replace(use_status=False), [amounts for _, amounts in given]
+    claim_resources = sorted(_iter_claim_resources(evaluation, allocation, mapped), key=itemgetter(0))
+    _check_referenced(evaluation, [name for name, _ in claim_resources])
+    options, from_devices = info.options._replace(use_status=False), [amounts for _, amounts in claim_resources]
     demand = compute_pod_requests(pod, options, from_devices)
     parts = compute_pod_requests(pod, options._replace(pod_level=False), from_devices)
     if options.pod_level and pod.spec.resources is not None and pod.spec.resources.requests:
         for name in sorted(demand):
             if name in parts and parts[name] > demand[name]:
-                what = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
-                raise _PodRejectedError(Code.UNRESOLVABLE, f"pod level request for {name} {what}")
+                problem = "is insufficient to cover the aggregated container and node-allocatable DRA requests"
+                raise _PodRejectedError(Code.UNRESOLVABLE, f"pod level request for {name} {problem}")
     return demand
 
 
@@ -185,5 +190,5 @@ def _check_referenced(evaluation: Evaluation, claim_names: Iterable[str]) -> Non
     used = {claim.metadata.name for name, claim in claims if name in referenced}
     for name in claim_names:
         if name not in used:
-            what = "node-allocatable resource claim not referenced by any container within the pod"
-            raise _PodRejectedError(Code.UNRESOLVABLE, f"claim {name}: {what}")
+            problem = "node-allocatable resource claim not referenced by any container within the pod"
+            raise _PodRejectedError(Code.UNRESOLVABLE, f"claim {name}: {problem}")

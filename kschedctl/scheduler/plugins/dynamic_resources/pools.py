@@ -154,7 +154,7 @@ COUNTER_SCOPE = ByVersion(
 
 
 def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], features: Features) -> Pool | None:
-    """Build the pool from the slices that a node sees, out of all its published slices.
+    """Build the pool that a node sees from its visible slices and all published slices.
 
     Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
     """
@@ -169,7 +169,7 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
             pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
         return replace(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
-    others: list[IndexedSlice] = []
+    invisible_slices: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:
         if any(piece.slice.spec.pool.generation > first.generation for piece in published):
             return None
@@ -177,8 +177,8 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
         if len(current) != first.resource_slice_count:
             return Pool(seen[0].pool, incomplete=True)
         named = {piece.slice.metadata.name for piece in seen}
-        others = [piece for piece in current if piece.slice.metadata.name not in named]
-    return _build_complete_pool(_sort_by_name(seen), others, partitionable)
+        invisible_slices = [piece for piece in current if piece.slice.metadata.name not in named]
+    return _build_complete_pool(_sort_by_name(seen), invisible_slices, partitionable)
 
 
 def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
@@ -209,7 +209,7 @@ def qualify_counter_set(slice_name: str, counter_set: str) -> str:
 def _build_complete_pool(
     seen: Sequence[IndexedSlice], invisible_slices: Sequence[IndexedSlice], partitionable: bool
 ) -> Pool:
-    """Build a complete pool, and check device names and counters. The node does not see the slices in `others`."""
+    """Build a complete pool and check its device names and counters."""
     id = seen[0].pool
     with_devices = [piece for piece in seen if not (partitionable and piece.slice.spec.shared_counters)]
     devices = tuple(device for piece in with_devices for device in piece.devices)
@@ -234,13 +234,13 @@ COUNTS_SHARES = ByVersion(
 def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
     """Return the counters of the pool without those that allocated devices consume."""
     holds = state.is_allocated if COUNTS_SHARES.at(release) else state.dedicated.__contains__
-    left = dict(pool.counters or {})
-    for device in pool.consumers if left else ():
+    remaining = dict(pool.counters or {})
+    for device in pool.consumers if remaining else ():
         if holds(device.id):
             for counter, amount in device.consumes.items():
-                if counter in left:
-                    left[counter] -= amount
-    return left
+                if counter in remaining:
+                    remaining[counter] -= amount
+    return remaining
 
 
 def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:

@@ -1,33 +1,44 @@
-"""The requests of a claim in one form for exact requests and prioritised alternatives, with API defaults.
+"""Claims in the form that the allocator uses: requests read from specs, and allocation results for their status.
 
-Upstream: staging/src/k8s.io/api/resource/v1/types.go and pkg/apis/resource/v1/defaults.go (v1.36).
+Exact requests and prioritised alternatives have one form, with API defaults. Upstream:
+staging/src/k8s.io/api/resource/v1/types.go, pkg/apis/resource/v1/defaults.go, and Allocate and createNodeSelector in
+structured/internal/incubating/allocator_incubating.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import (
+    AllocationResult,
     CapacityRequirements,
     Device,
+    DeviceAllocationResult,
     DeviceClass,
     DeviceConstraint,
     DeviceRequest,
+    DeviceRequestAllocationResult,
     DeviceSubRequest,
     DeviceTaint,
     DeviceToleration,
     ExactDeviceRequest,
+    NodeSelector,
+    NodeSelectorTerm,
     ResourceClaim,
+    SelectorRequirement,
 )
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.tolerations import HARD_EFFECTS
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework.extended_resources import EXACT_COUNT
-from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, claim_key
+from kschedctl.scheduler.plugins.dynamic_resources.allocated import Quantities
+from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL, format_claim_key
+from kschedctl.scheduler.plugins.dynamic_resources.pools import PooledDevice
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 MAX_RESULTS = 32
@@ -61,7 +72,7 @@ With 1.33.0 a request for more than 16 devices is met on no node.
 class AllocationError(Exception):
     """A claim, class or pool is faulty, so that the allocation fails with upstream's code Error.
 
-    ``str()`` is upstream's wording, and ``text`` is the part about the CEL ``expression``, if there is one.
+    ``str()`` is upstream's message. ``text`` is its part about the CEL ``expression``, if there is one.
     """
 
     def __init__(self, message: str, text: str = "", expression: str = "") -> None:
@@ -100,7 +111,7 @@ class Request:
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     def is_named_in(self, requests: tuple[str, ...]) -> bool:
-        """Return whether a constraint on `requests` applies to this request. A constraint on none applies to all."""
+        """Return whether a constraint on `requests` applies to this request. An empty list applies to all."""
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
 
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
@@ -131,7 +142,7 @@ class ClaimRequests:
     @property
     def key(self) -> str:
         """The claim's namespace and name."""
-        return claim_key(self.claim)
+        return format_claim_key(self.claim)
 
 
 def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], features: Features) -> ClaimRequests:
@@ -144,7 +155,7 @@ def read_claim(claim: ResourceClaim, classes: Mapping[str, DeviceClass], feature
         distinct = constraint.distinct_attribute is not None and features.newer_allocator
         if constraint.match_attribute is None and not distinct:
             raise AllocationError(
-                f"claim {claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
+                f"claim {format_claim_key(claim)}, constraint #{i}: empty constraint (unsupported constraint type?)"
             )
     return ClaimRequests(claim, requests, claim.spec.devices.constraints)
 
@@ -153,17 +164,19 @@ def _read_alternatives(
     claim: ResourceClaim, request: DeviceRequest, classes: Mapping[str, DeviceClass], features: Features
 ) -> tuple[Request, ...]:
     """Read the alternatives of a request. Raises AllocationError."""
-    where = f"claim {claim_key(claim)}, request {request.name}"
+    location = f"claim {format_claim_key(claim)}, request {request.name}"
     if request.first_available and not features.prioritized_list:
-        raise AllocationError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        raise AllocationError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
     subrequests = request.first_available or ((request.exactly,) if request.exactly else ())
     parent = request.name if request.first_available else ""
     if features.newer_allocator and not features.consumable_capacity:
         for sub in subrequests:
             if sub.capacity is not None:
-                what = f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
-                why = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
-                raise AllocationError(f"claim {claim_key(claim)}, {what}: {why}")
+                request_label = (
+                    f"subrequest {sub.name}" if isinstance(sub, DeviceSubRequest) else f"request {request.name}"
+                )
+                reason = "has capacity requests, but the DRAConsumableCapacity feature is disabled"
+                raise AllocationError(f"claim {format_claim_key(claim)}, {request_label}: {reason}")
     return tuple(_read_request(claim, parent or request.name, sub, classes, features) for sub in subrequests)
 
 
@@ -181,21 +194,21 @@ def _read_request(
     name, parent, admin = (
         (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
     )
-    where = f"claim {claim_key(claim)}, request {name}"
+    location = f"claim {format_claim_key(claim)}, request {name}"
     for i, selector in enumerate(sub.selectors):
         if selector.cel is None:
-            raise AllocationError(f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)")
+            raise AllocationError(f"{location}, selector #{i}: CEL expression empty (unsupported selector type?)")
     if admin is not None and not features.admin_access:
-        raise AllocationError(f"{where}: admin access is requested, but the feature is disabled")
+        raise AllocationError(f"{location}: admin access is requested, but the feature is disabled")
     if not sub.device_class_name:
-        raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
+        raise AllocationError(f"{location}: missing device class name (unsupported request type?)")
     device_class = classes.get(sub.device_class_name)
     if device_class is None:
         absent = f'deviceclass.resource.k8s.io "{sub.device_class_name}" not found'
-        raise AllocationError(f"{where}: could not retrieve device class {sub.device_class_name}: {absent}")
+        raise AllocationError(f"{location}: could not retrieve device class {sub.device_class_name}: {absent}")
     mode = sub.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
-        raise AllocationError(f"{where}: unsupported count mode {mode}")
+        raise AllocationError(f"{location}: unsupported count mode {mode}")
     return Request(
         name,
         parent,
@@ -203,11 +216,11 @@ def _read_request(
         sub.count or 1,
         (
             *_list_expressions(f"class {sub.device_class_name}", device_class),
-            *_list_expressions(f"claim {claim_key(claim)}", sub),
+            *_list_expressions(f"claim {format_claim_key(claim)}", sub),
         ),
         sub.tolerations,
         admin,
-        _parse_capacity_requests(sub.capacity, where),
+        _parse_capacity_requests(sub.capacity, location),
     )
 
 
@@ -223,9 +236,112 @@ def _list_expressions(
     )
 
 
-def _parse_capacity_requests(capacity: CapacityRequirements | None, where: str) -> dict[str, Quantity]:
+def _parse_capacity_requests(capacity: CapacityRequirements | None, location: str) -> dict[str, Quantity]:
     """Parse the requested capacities. Raises InputError."""
     try:
         return {name: parse(str(text)) for name, text in capacity.requests.items()} if capacity else {}
     except QuantityError as error:
-        raise InputError(error.what, where=where, hint=error.hint) from None
+        raise InputError(error.what, where=location, hint=error.hint) from None
+
+
+class AllocatedDevice(NamedTuple):
+    """A device that the search allocated to a request."""
+
+    request: Request
+    device: PooledDevice
+    consumed: Quantities
+    """The capacity that is consumed of a shared device."""
+    shared: bool
+    """Whether the device can be allocated several times."""
+    charged: bool = False
+    """Whether this allocation was charged to the counters of the pool."""
+    first: bool = False
+    """Whether this is the first share of the device in the search."""
+
+
+Allocation = tuple[tuple[AllocatedDevice, ...], ...]
+"""The devices of each claim."""
+
+
+def build_allocation_result(
+    results: Sequence[AllocatedDevice], devices: Sequence[PooledDevice], node_selector: NodeSelector, features: Features
+) -> AllocationResult:
+    """Build one claim's allocation on a node. Shares have no ID yet.
+
+    ``devices`` are the node's devices for the results, and ``node_selector`` is a selector for the node alone.
+    """
+    allocated = [
+        _build_device_result(result, device, features) for result, device in zip(results, devices, strict=True)
+    ]
+    return AllocationResult(DeviceAllocationResult(tuple(allocated)), _build_node_selector(devices, node_selector))
+
+
+def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation) -> None:
+    """Raise AllocationError if a device's node selector has several terms, which upstream cannot combine."""
+    for claim, results in zip(claims, allocation, strict=True):
+        for result in results:
+            name, local, selector = _find_node_restriction(result.device)
+            if name is not None or local:
+                break
+            terms = len(selector.node_selector_terms) if selector else 0
+            if terms > 1:
+                problem = f"unsupported ResourceSlice.NodeSelector with {terms} terms"
+                raise AllocationError(f"create NodeSelector for claim {claim.metadata.name}: {problem}")
+
+
+def _find_node_restriction(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
+    """Return the device's node name, whether it binds to the allocated node, and its node selector."""
+    spec, device = pooled.slice.spec, pooled.device
+    holder = device if spec.per_device_node_selection else spec
+    return holder.node_name, bool(device.binds_to_node), holder.node_selector
+
+
+def _build_device_result(
+    result: AllocatedDevice, pooled: PooledDevice, features: Features
+) -> DeviceRequestAllocationResult:
+    """Build the result for one device."""
+    driver, pool, name = pooled.id
+    device, request = pooled.device, result.request
+    conditions = features.binding_conditions
+    return DeviceRequestAllocationResult(
+        request=request.full_name,
+        driver=driver,
+        pool=pool,
+        device=name,
+        admin_access=True if request.admin_access else None,
+        tolerations=request.tolerations,
+        consumed_capacity={name: str(quantity) for name, quantity in result.consumed.items()}
+        if result.consumed
+        else {},
+        binding_conditions=device.binding_conditions if conditions else (),
+        binding_failure_conditions=device.binding_failure_conditions if conditions else (),
+    )
+
+
+def _build_node_selector(devices: Iterable[PooledDevice], own_node: NodeSelector) -> NodeSelector | None:
+    """Build the selector for the nodes on which all devices can be used, or None for any node.
+
+    A device that is local to its node restricts the selector to this node.
+    """
+    fields: list[SelectorRequirement] = []
+    expressions: list[SelectorRequirement] = []
+    for pooled in devices:
+        name, local, selector = _find_node_restriction(pooled)
+        if name is not None or local:
+            return own_node
+        for term in selector.node_selector_terms if selector else ():
+            _extend_requirements(fields, term.match_fields)
+            _extend_requirements(expressions, term.match_expressions)
+    if not (fields or expressions):
+        return None
+    return NodeSelector((NodeSelectorTerm(tuple(expressions), tuple(fields)),))
+
+
+def _extend_requirements(requirements: list[SelectorRequirement], more: tuple[SelectorRequirement, ...]) -> None:
+    """Append the requirements that are not in the list yet."""
+    for new in more:
+        if not any(
+            (new.key, new.operator, set(new.values or ())) == (old.key, old.operator, set(old.values or ()))
+            for old in requirements
+        ):
+            requirements.append(new)

@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
     ResourceClaimConsumerReference,
 )
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
-from kschedctl.scheduler.plugins.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, claim_key
+from kschedctl.scheduler.plugins.dynamic_resources.claims import EXTENDED_RESOURCE_ANNOTATION, format_claim_key
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
@@ -66,7 +66,7 @@ def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory
     if not shared:
         return allocation
     results = tuple(
-        replace(r, share_id=f"{claim_key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
+        replace(r, share_id=f"{format_claim_key(claim)}/{i}") if (r.driver, r.pool, r.device) in shared else r
         for i, r in enumerate(allocation.devices.results)
     )
     return replace(allocation, devices=replace(allocation.devices, results=results))

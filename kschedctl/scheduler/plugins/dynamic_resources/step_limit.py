@@ -35,7 +35,7 @@ SEARCH_ORDER = ByVersion(
 
 
 class SearchTimeoutError(Exception):
-    """The search took too long. ``upstream`` tells whether kube-scheduler would time out as well."""
+    """The search took too long. ``upstream`` is True if kube-scheduler would time out as well."""
 
     def __init__(self, upstream: bool) -> None:
         self.upstream = upstream
@@ -49,7 +49,7 @@ class StepLimit:
     """
 
     def __init__(self, seconds: float, features: Features) -> None:
-        self.most = int(seconds * STEPS_PER_SECOND) if seconds else None
+        self.max_steps = int(seconds * STEPS_PER_SECOND) if seconds else None
         self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
         self.tried = self.in_vain = 0
 
@@ -61,22 +61,22 @@ class StepLimit:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether upstream's search for more devices than there are would end before the time limit.
+        """Return whether upstream would finish its search for more devices than exist within the time limit.
 
-        The search has no result, so that it need not be made here.
+        If so, the search has no result and is skipped here.
 
-        ``all_tried`` says that upstream tries all sequences of devices. Otherwise, its search may end sooner. Raises
+        ``all_tried`` means that upstream tries all sequences of devices. Otherwise, its search may end sooner. Raises
         SearchTimeoutError.
         """
         steps = self._count_sequences(devices)
         if all_tried:
             self.in_vain += steps
             self._check_limit()
-        return all_tried or self.most is None or self.tried + self.in_vain + steps <= self.most
+        return all_tried or self.max_steps is None or self.tried + self.in_vain + steps <= self.max_steps
 
     def _check_limit(self) -> None:
         """Raise SearchTimeoutError if upstream would have timed out by now."""
-        if self.most is not None and self.tried + self.in_vain > self.most:
+        if self.max_steps is not None and self.tried + self.in_vain > self.max_steps:
             raise SearchTimeoutError(upstream=True)
 
     def _count_sequences(self, devices: int) -> int:
@@ -84,8 +84,8 @@ class StepLimit:
         if not self.any_order:
             return 1 << devices
         total = sequences = 1
-        for left in range(devices, 0, -1):
-            sequences *= left
+        for choices in range(devices, 0, -1):
+            sequences *= choices
             total += sequences
         return total
 

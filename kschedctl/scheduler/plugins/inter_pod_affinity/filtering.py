@@ -15,12 +15,80 @@ from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.facts import Fact, TopologyLabelMissing
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import find_terms_matching_pod, infos_matching_term
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
+    RunningCounts,
+    TopologyCounts,
+    find_infos_matching_term,
+    find_terms_matching_pod,
+)
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
+
+
+class NoPodToJoin(Fact, frozen=True):
+    """A term of pod affinity that selects no pod in the node's domain."""
+
+    selector: str | None
+    """The labelSelector. An empty one selects all pods. None (no labelSelector) selects no pod."""
+    key: str
+    domain: str
+
+    def words(self) -> str:
+        """Return the fact as a sentence.
+
+        >>> NoPodToJoin("app=db", "zone", "a").words(), NoPodToJoin("", "zone", "a").words()
+        ('no pod matching app=db in zone=a', 'no pod matching anything in zone=a')
+        >>> NoPodToJoin(None, "zone", "a").words()
+        'a term without labelSelector matches no pod'
+        """
+        if self.selector is None:
+            return "a term without labelSelector matches no pod"
+        return f"no pod matching {self.selector or 'anything'} in {self.key}={self.domain}"
+
+
+class NoPodForAllTerms(Fact, frozen=True):
+    """A domain where each term of pod affinity selects some pod, but no pod is selected by all of them."""
+
+    def words(self) -> str:
+        return "no pod matches all affinity terms here"
+
+
+class PodInTheWay(Fact, frozen=True):
+    """A pod in the node's domain from which anti-affinity keeps the incoming pod away.
+
+    All fields are empty if only a nominated pod is in the way.
+    """
+
+    pod: str = ""
+    others: int = 0
+    """The number of further such pods in the domain."""
+    key: str = ""
+    domain: str = ""
+    selector: str = ""
+    """The labelSelector of the anti-affinity term, empty if the term selects all pods."""
+    of_existing_pod: bool = False
+    """Whether the term belongs to the existing pod, not to the incoming pod."""
+
+    def words(self) -> str:
+        """Return which pods are in the way, and whose anti-affinity with which selector rejects the node.
+
+        >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
+        shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db
+        >>> PodInTheWay("shop/web", 0, "zone", "a", "app=web").words()
+        "shop/web in zone=a matches the pod's own anti-affinity (app=web)"
+        >>> PodInTheWay().words()
+        'a nominated pod is in the same topology'
+        """
+        if not self.pod:
+            return "a nominated pod is in the same topology"
+        pods = f"{self.pod}{f' and {self.others} more' * bool(self.others)} in {self.key}={self.domain}"
+        if self.of_existing_pod:
+            kept_out = f"pods matching {self.selector}" if self.selector else "all pods"
+            return f"{pods}, whose anti-affinity keeps out {kept_out}"
+        verb = "match" if self.others else "matches"
+        return f"{pods} {verb} the pod's own anti-affinity ({self.selector or 'all pods'})"
+
 
 REASON_EXISTING = "node(s) didn't satisfy existing pods anti-affinity rules"
 REASON_AFFINITY = "node(s) didn't match pod affinity rules"
@@ -67,18 +135,16 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
 
 
 def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """Yield rejections by the pod's affinity, its anti-affinity, and existing pods' anti-affinity, in upstream's
-    order.
-    """
-    affinity_unmet = ~_mask_of_met_affinity(state, info, view, delta)
+    """Yield rejections in upstream's order: own affinity, own anti-affinity, existing pods' anti-affinity."""
+    affinity_unmet = ~_find_met_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
-    rejected_by_own_terms = _mask_of_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
+    rejected_by_own_terms = _find_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
     own_fact = _build_pod_fact_finder(
         state.anti_affinity, view, partial(_find_own_term, state.anti_affinity_terms, view)
     )
     yield Rejection(rejected_by_own_terms, Code.UNSCHEDULABLE, REASON_ANTI_AFFINITY, own_fact)
     rejected_by_existing_pods = (
-        _mask_of_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
+        _find_matched_domains(state.existing_anti_affinity, view, delta) & ~affinity_unmet & ~rejected_by_own_terms
     )
     existing_term = partial(_find_existing_term, info, view)
     existing_fact = _build_pod_fact_finder(state.existing_anti_affinity, view, existing_term, of_existing_pods=True)
@@ -87,7 +153,7 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
     """Return the first of the incoming pod's terms with the topology key that selects pods of PodInfo `number`."""
-    return next((t for t in terms if t.topology_key == key and infos_matching_term(t, view)[number]), None)
+    return next((t for t in terms if t.topology_key == key and find_infos_matching_term(t, view)[number]), None)
 
 
 def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
@@ -96,7 +162,7 @@ def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> Aff
     return next((term for term, owner in against if owner == number and term.topology_key == key), None)
 
 
-def _mask_of_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
+def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
     """Return (N,) a mask of the nodes in a topology domain where some term is matched."""
     positive = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
@@ -104,7 +170,7 @@ def _mask_of_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -
     return positive
 
 
-def _mask_of_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
+def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
     """Return (N,) a mask of the nodes whose domains have a pod for every term.
 
     A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
@@ -114,12 +180,12 @@ def _mask_of_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: 
     for key in state.affinity.counts:
         labelled &= view.nodes.label(key).present
         has_matching_pods &= state.affinity.at_nodes(key, view, delta) > 0
-    if not do_terms_select_pod_itself(state.affinity_terms, info):
+    if not terms_select_pod(state.affinity_terms, info):
         return labelled & has_matching_pods
     return labelled & (has_matching_pods | state.affinity.is_empty_after_change(view, delta))
 
 
-def do_terms_select_pod_itself(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
+def terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
     """Return whether there are terms and all of them select the pod itself."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
@@ -128,6 +194,7 @@ def _build_affinity_fact_finder(state: FilterState, view: Fork) -> Callable[[int
     """Return a function from a node's row to the fact about the first unmet affinity term."""
 
     def find_fact(row: int) -> Fact:
+        """Return the fact about the first unmet term on a node."""
         for term in state.affinity_terms:
             column = view.nodes.label(term.topology_key)
             if column.codes[row] < 0:
@@ -153,7 +220,7 @@ def _build_pod_fact_finder(
     """
 
     @cache
-    def first_pods(key: str) -> dict[int, tuple[int, int]]:
+    def find_first_pods(key: str) -> dict[int, tuple[int, int]]:
         """Return for each domain the first pod that counts there, and the number of such pods."""
         column = view.nodes.label(key)
         pods = np.flatnonzero((view.node >= 0) & (counts.weights[key][view.pods.info] > 0))
@@ -161,22 +228,24 @@ def _build_pod_fact_finder(
         return dict(zip(domains.tolist(), zip(pods[first].tolist(), number.tolist(), strict=True), strict=True))
 
     @cache
-    def selector(key: str, number: int) -> str:
+    def find_selector(key: str, number: int) -> str:
+        """Return the selector of the term behind a pod, or an empty string."""
         term = find_term(key, number)
         return "" if term is None else str(term.selector)
 
     def find_fact(row: int) -> PodInTheWay:
+        """Return the fact that names the first pod in the way on a node."""
         for key in counts.weights:
             column = view.nodes.label(key)
             domain = int(column.codes[row])
             if domain >= 0 and counts.counts[key][domain] > 0:
-                pod, number = first_pods(key)[domain]
+                pod, number = find_first_pods(key)[domain]
                 return PodInTheWay(
                     view.pods.objects[pod].key,
                     number - 1,
                     key,
                     column.values[domain],
-                    selector(key, int(view.pods.info[pod])),
+                    find_selector(key, int(view.pods.info[pod])),
                     of_existing_pods,
                 )
         return PodInTheWay()

@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
-from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
@@ -40,7 +39,7 @@ def is_schedulable_after_pod_change(
     `checks_both_ways` and `one_term_suffices` are the rules CHECKS_BOTH_WAYS and ONE_TERM_SUFFICES of the version.
     Raises PluginError for terms that cannot be parsed.
     """
-    matches_anti_affinity = does_any_match if one_term_suffices else do_all_match
+    matches_anti_affinity = any_term_matches if one_term_suffices else all_terms_match
     old, new = change.old, change.new
     if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
         return True
@@ -51,8 +50,8 @@ def is_schedulable_after_pod_change(
         old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))[1] if checks_both_ways else ()
         return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
     if old is None:
-        return do_all_match(affinity, new)
-    meets_affinity_now = not do_all_match(affinity, old) and do_all_match(affinity, new)
+        return all_terms_match(affinity, new)
+    meets_affinity_now = not all_terms_match(affinity, old) and all_terms_match(affinity, new)
     return meets_affinity_now or (
         matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
     )
@@ -94,12 +93,12 @@ def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequenc
     return info.required_affinity, info.required_anti_affinity
 
 
-def do_all_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+def all_terms_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Return whether there are terms and all of them match the pod."""
     return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
-def does_any_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+def any_term_matches(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Return whether any of the terms matches the pod."""
     return any(_matches(term, pod) for term in terms)
 
@@ -109,8 +108,8 @@ def _matches(term: AffinityTerm, pod: Pod) -> bool:
     return term.matches(pod.metadata.namespace, pod.metadata.labels, {})
 
 
-def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
-    """Yield the changes that move a rejected pod back to the queue, in words."""
+def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
+    """Yield the changes that move a rejected pod back to the queue."""
     try:
         affinity, anti_affinity = parse_required_terms(info)
     except PluginError as error:
@@ -131,13 +130,13 @@ def waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
         yield WakeTrigger(POD, DELETE, ", or ".join(departures))
     if anti_affinity:
         yield WakeTrigger(POD, labels, f"a pod on a node is no longer one {_describe_terms(anti_affinity)}")
-    yield from _waking_node_changes(affinity, anti_affinity, gates)
+    yield from _iter_waking_node_changes(affinity, anti_affinity, gates)
 
 
-def _waking_node_changes(
+def _iter_waking_node_changes(
     affinity: Sequence[AffinityTerm], anti_affinity: Sequence[AffinityTerm], gates: FeatureGates
 ) -> Iterator[WakeTrigger]:
-    """Yield the node changes that move a rejected pod back to the queue, in words."""
+    """Yield the node changes that move a rejected pod back to the queue."""
     keys = [term.topology_key for term in (*affinity, *anti_affinity)]
     if not keys:
         return

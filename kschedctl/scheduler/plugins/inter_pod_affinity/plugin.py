@@ -26,36 +26,31 @@ from kschedctl.scheduler.framework import (
     UpstreamFault,
     required_state,
 )
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     AffinityVerdicts,
     FilterState,
-    do_terms_select_pod_itself,
+    NoPodForAllTerms,
+    NoPodToJoin,
+    PodInTheWay,
     iter_rejections,
+    terms_select_pod,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     AffinityAmong,
+    compute_raw_scores,
     iter_own_terms,
     iter_terms_of_running_pods,
     normalize_scores,
-    raw_scores,
     sum_terms_per_key,
-)
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
-    count_each_match_per_key,
-    count_full_matches_per_key,
-    count_matches_per_key,
-    find_terms_matching_pod,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     NAME,
@@ -63,6 +58,10 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     SparseWeights,
     TopologyCounts,
     Weights,
+    count_each_match_per_key,
+    count_full_matches_per_key,
+    count_matches_per_key,
+    find_terms_matching_pod,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -155,17 +154,17 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield a dependency on namespaces if terms of the pod or of running pods select them by labels."""
 
-        def do_running_pods_select_namespaces(*of: str) -> bool:
+        def running_pods_select_namespaces(*of: str) -> bool:
             return any(view.pods.distinct.depend_on_namespace_labels(field, info.namespace) for field in of)
 
         required = (*info.required_affinity, *info.required_anti_affinity)
         preferred = (*info.preferred_affinity, *info.preferred_anti_affinity)
-        if any(term.by_namespace_labels for term in required) or do_running_pods_select_namespaces(
+        if any(term.by_namespace_labels for term in required) or running_pods_select_namespaces(
             "required_anti_affinity"
         ):
             yield Dependency("Namespace", Effect.EITHER)
         other_fields = ("required_affinity", "preferred_affinity", "preferred_anti_affinity")
-        if any(term.by_namespace_labels for term in preferred) or do_running_pods_select_namespaces(*other_fields):
+        if any(term.by_namespace_labels for term in preferred) or running_pods_select_namespaces(*other_fields):
             yield Dependency("Namespace", Effect.SCORES)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[FilterState]:
@@ -175,10 +174,10 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         affinity = self._resolve_namespaces(info.required_affinity, view)
         anti_affinity = self._resolve_namespaces(info.required_anti_affinity, view)
         existing_anti_affinity = TopologyCounts.for_pod(
-            EXISTING_TERMS, info, view, partial(_weights_of_existing_anti_affinity, info, view)
+            EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)
         )
         existing_anti_affinity = existing_anti_affinity.with_nodes_at_cycle_start(
-            partial(_infos_with_terms, view, "required_anti_affinity"), view
+            partial(_find_infos_with_terms, view, "required_anti_affinity"), view
         )
         if not affinity and not anti_affinity and existing_anti_affinity.is_empty:
             return PreFilterResult(SKIP, reads=Reads.PODS if existing_anti_affinity.counts else Reads.NODES)
@@ -200,9 +199,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         yield from iter_rejections(filtered, info, view, delta)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
-        """Return verdicts that stay valid as pods come and go, or None if the pod's cycle counts pods in another
-        way.
-        """
+        """Return verdicts that stay valid as pods come and go, or None if this cycle counts pods differently."""
         if info.affinity_errors or view.group_since is not None:  # then it counts other pods
             return None
         affinity = self._resolve_namespaces(info.required_affinity, view)
@@ -212,12 +209,12 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             RunningCounts(
                 self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
             ),
-            RunningCounts(EXISTING_TERMS, info, view, partial(_weights_of_existing_anti_affinity, info, view)),
-            do_terms_select_pod_itself(affinity, info),
+            RunningCounts(EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)),
+            terms_select_pod(affinity, info),
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        _, weights = self._cached_score_weights(info, view)
+        _, weights = self._find_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
@@ -227,24 +224,24 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
-        matches, weights = self._cached_score_weights(info, view)
+        matches, weights = self._find_score_weights(info, view)
         match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
         if (
             match_counts
             if preferred_terms
-            else match_counts.with_nodes_at_cycle_start(partial(_infos_with_terms, view), view)
+            else match_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         ).is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
         score_counts = TopologyCounts.for_pod(self._cache_key("score"), info, view, lambda: weights)
         return PreScoreResult(
             score_counts
             if preferred_terms
-            else score_counts.with_nodes_at_cycle_start(partial(_infos_with_terms, view), view)
+            else score_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
         )
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
         counts = required_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
-        return raw_scores(counts, view, rows)
+        return compute_raw_scores(counts, view, rows)
 
     def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:
         return normalize_scores(scores)
@@ -274,8 +271,8 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node),
         )
 
-    def _cached_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
-        """Return by topology key how many terms match each pod info and what they add to the score, cached."""
+    def _find_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
+        """Return the cached result of `_compute_score_weights`."""
 
         def compute() -> tuple[SparseWeights, SparseWeights]:
             matches, weights = self._compute_score_weights(info, view)
@@ -309,7 +306,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return f"{purpose} as documented" if self.as_documented else purpose
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        return hints.waking_changes(info, gates)
+        return hints.iter_waking_changes(info, gates)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         """Return the labels, or None for a pod with affinity terms, which is never batched."""
@@ -319,7 +316,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return {} if self.args.ignore_preferred_terms_of_existing_pods else {"labels": info.labels}
 
 
-def _weights_of_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
+def _count_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
     """Return topology key -> (T,) the number of anti-affinity terms of each pod info that match the pod."""
     return count_matches_per_key(find_terms_matching_pod(info, view, "required_anti_affinity"), view)
 
@@ -330,12 +327,12 @@ def _iter_all_terms(info: PodInfo) -> Iterator[AffinityTerm]:
 
 
 def _only_excludes(term: AffinityTerm) -> bool:
-    """Return whether the term's namespaceSelector only says which namespaces do not match."""
+    """Return whether the term's namespaceSelector only excludes namespaces."""
     return not term.namespace_selector.selects_everything and term.namespace_selector.matches({})
 
 
-def _infos_with_terms(view: Fork, *fields: str) -> Bools:
+def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
     """Return (T,) a mask of the pod infos that have terms in one of the fields, by default in any."""
     names = fields or TERM_FIELDS
-    key = _infos_with_terms, names
+    key = _find_infos_with_terms, names
     return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))

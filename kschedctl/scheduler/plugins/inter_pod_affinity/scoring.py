@@ -12,8 +12,14 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import Infos, find_terms_matching_pod, infos_matching_term
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
+    Infos,
+    RunningCounts,
+    TopologyCounts,
+    Weights,
+    find_infos_matching_term,
+    find_terms_matching_pod,
+)
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 
@@ -24,7 +30,7 @@ WeightedTerm = tuple[AffinityTerm, Infos, int]
 def iter_own_terms(terms: Iterable[AffinityTerm], sign: int, view: Fork) -> Iterator[WeightedTerm]:
     """Yield the incoming pod's terms with resolved namespaces; `sign` is 1 for affinity and -1 for anti-affinity."""
     for term in terms:
-        yield term, infos_matching_term(term, view), sign * term.weight
+        yield term, find_infos_matching_term(term, view), sign * term.weight
 
 
 def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> Iterator[WeightedTerm]:
@@ -48,7 +54,7 @@ def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[s
     return matches, weights
 
 
-def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
+def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
     """Return (F,) the sums of the weights in the domains of each row."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
@@ -57,8 +63,9 @@ def raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
 
 
 class AffinityAmong:
-    """Scores of identical pods among any subset of the nodes, as pods are now. Arrays are (F,) except `counted`
-    (N,).
+    """Current scores of identical pods among any subset of the nodes.
+
+    Arrays are (F,) except `counted` (N,).
     """
 
     domains: Sequence[Rows] = ()

@@ -1,11 +1,11 @@
-"""Counts of matched terms per topology domain, also under hypothetical pod changes.
+"""The pods that affinity terms match, counted per topology domain, also under hypothetical pod changes.
 
 Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.tallies import Tally
 
 NAME = "InterPodAffinity"
@@ -40,7 +40,7 @@ class SparseWeights(Mapping[str, Weights]):
         return weights if isinstance(weights, cls) else cls(weights)
 
     def __getitem__(self, key: str) -> Weights:
-        """(T,), made anew each time."""
+        """Return (T,) the weights of a key, as a new array."""
         numbers, amounts = self._kept[key]
         weights = np.zeros(self._infos, np.int64)
         weights[numbers] = amounts
@@ -66,19 +66,23 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
         """Count for an incoming pod. `purpose` distinguishes its several weights in the cache."""
-        sparse_weights = _cached_weights(purpose, info, view, weights)
+        sparse_weights = _find_cached_weights(purpose, info, view, weights)
         counts = {}
         for key in sparse_weights:
             counts[key] = np.concatenate(
-                (_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail), COUNT_WITHOUT_LABEL)
+                (
+                    _find_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail),
+                    COUNT_WITHOUT_LABEL,
+                )
             )
         return cls(sparse_weights, counts)
 
     def with_nodes_at_cycle_start(self, find_selected: Callable[[], Bools], view: Fork) -> TopologyCounts:
-        """Return the counts over the nodes that had selected pods (T,) when the cycle of the pod group began.
+        """Return the counts over nodes that had selected pods when the pod group's cycle began.
 
-        In the cycle of a pod group, upstream keeps its lists of nodes with such pods. Members that were assumed on
-        other nodes since then do not count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go (v1.36).
+        In the cycle of a pod group, upstream keeps its lists of nodes with selected pods (T,). Members that were
+        assumed on other nodes since then do not count. Upstream: AssumePod in pkg/scheduler/backend/cache/snapshot.go
+        (v1.36).
         """
         if view.group_since is None or not self.counts:
             return self
@@ -111,8 +115,8 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         """Return (N,) whether no pod counts anywhere after the hypothetical change on each node."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
-            before = view.nodes.label(key).at_nodes(self.counts[key]) != 0
-            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - before
+            had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0
+            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - had_match
         is_empty: Bools = nonzero == 0
         return is_empty
 
@@ -120,10 +124,12 @@ class TopologyCounts(msgspec.Struct, frozen=True):
 class RunningCounts:
     """Counts of matched terms for identical pods, kept up to date as pods come and go."""
 
-    def __init__(self, what: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
-        weights_of = _cached_weights(what, info, view, weights)
+    def __init__(self, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
+        weights_of = _find_cached_weights(purpose, info, view, weights)
         self._trail = view.trail
-        self._tallies = [(view.nodes.label(key), _tally(what, key, weights_of, info, view)) for key in weights_of]
+        self._tallies = [
+            (view.nodes.label(key), _find_tally(purpose, key, weights_of, info, view)) for key in weights_of
+        ]
 
     @property
     def distinctions(self) -> list[Distinction]:
@@ -154,13 +160,52 @@ class RunningCounts:
         return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 
-def _cached_weights(
+def _find_cached_weights(
     purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
 ) -> SparseWeights:
     """Return the weights in sparse form, computed once for identical pods."""
     return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 
-def _tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
+def _find_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of the domains of one topology key."""
     return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+
+
+Infos = Bools | int
+"""Pod infos, as a mask (T,) or as one number."""
+
+
+def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
+    """Return the terms of running pods that match the pod, each with the number of its pod info.
+
+    `field` names the field of PodInfo with the terms, such as required_anti_affinity.
+    """
+    return view.pods.distinct.find_terms_matching(field, info, view.namespace_labels.get(info.namespace, {}))
+
+
+def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
+    """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
+    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
+
+
+def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key for which a pod of each info counts."""
+    weights: dict[str, Weights] = {}
+    for term, infos in matches:
+        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
+    return weights
+
+
+def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key that match each pod info."""
+    return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
+
+
+def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key, for the pod infos that match all terms."""
+    if not terms:
+        return {}
+    selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])
+    return count_matches_per_key(((term, selected) for term in terms), view)

@@ -1,6 +1,8 @@
-"""Evaluation of a pod's claims on all nodes at once: where they allow the pod, and what would be bound or provisioned.
+"""Evaluate a pod's claims on all nodes at once, and update claims and volumes after the pod was placed.
 
-Upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
+Before PreBind only the plugin knows the decision: volumes are reserved for their claims, which do not name them yet. A
+claim that is to be provisioned is annotated with the selected node. The volume that the driver would create is not
+guessed. Upstream: pkg/scheduler/framework/plugins/volumebinding/binder.go (v1.36).
 """
 
 from __future__ import annotations
@@ -10,9 +12,17 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows
-from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim, StorageClass
+from kschedctl.api.objects import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PhaseStatus,
+    StorageClass,
+    Struct,
+    TypedObjectReference,
+)
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     TranslationError,
     find_in_tree_plugin,
@@ -83,8 +93,8 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
     """Return the hostnames that the affinities of all bound volumes allow, or None if they name none.
 
-    Upstream GetEligibleNodes (v1.31.2, removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go:
-    terms that name no host do not count, and hostnames are taken for node names.
+    Terms that name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2,
+    removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
     """
     volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
     if None in volumes:
@@ -133,16 +143,16 @@ class PodVolumes:
         """Return whether some volume would be bound on one of the rows."""
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
-    def failed_nodes(self) -> Bools:
+    def find_failed_nodes(self) -> Bools:
         """Return (N,) a mask of the nodes with an error."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
         return failed
 
-    def _add_error(self, mask: Bools, text: str) -> None:
+    def _add_error(self, mask: Bools, message: str) -> None:
         """Record an error for the nodes of the mask, which take no part in later steps."""
-        self.errors.append((mask, text))
+        self.errors.append((mask, message))
         self._active = self._active & ~mask
 
     # -- bound claims --------------------------------------------------------------------------------------------
@@ -155,11 +165,11 @@ class PodVolumes:
             if volume is None:
                 self.missing[undecided] = i
                 return
-            reachable = self._reachable_nodes(volume, undecided)
+            reachable = self._find_reachable_nodes(volume, undecided)
             self.node_conflict[undecided & self._active & ~reachable] = i
             undecided &= reachable & self._active
 
-    def _reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
+    def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
         """Return (N,) a mask of the nodes that can reach the volume.
 
         Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
@@ -181,7 +191,7 @@ class PodVolumes:
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """Reject all other nodes if a claim is already being provisioned for a node, and return these claims."""
+        """Reject the other nodes for claims that are being provisioned for a node, and return these claims."""
         selected = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in selected:
             row = self.listers.nodes.index.get(self.claims[i].metadata.annotations[SELECTED_NODE])
@@ -205,7 +215,7 @@ class PodVolumes:
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
-        """Record, per node, the first claim that has no volume and cannot be provisioned, and why."""
+        """Record, per node, the first claim without a volume that cannot be provisioned, and why."""
         unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
         all_nodes = np.ones(len(self._active), np.bool_)
         undecided = self._active.copy()
@@ -213,7 +223,7 @@ class PodVolumes:
             claim = self.claims[i]
             class_ = self.listers.classes[claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
-            rejected = needed & ~self._provisionable_nodes(class_)
+            rejected = needed & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & rejected] = i
             undecided &= ~rejected
             if pools is not None:
@@ -222,7 +232,7 @@ class PodVolumes:
                 undecided &= ~lacks_space
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
-    def _provisionable_nodes(self, class_: StorageClass) -> Bools:
+    def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
         """Return (N,) a mask of the nodes on which the class can provision volumes."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
@@ -257,3 +267,47 @@ class PodVolumes:
     def provisioned_claims(self, row: int) -> list[PersistentVolumeClaim]:
         """Return the claims that would be provisioned on the node."""
         return [provision.claim for provision in self.provisions if provision.mask[row]]
+
+
+def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
+    """Return by kind the claims and volumes after they are bound."""
+    claims: list[Struct] = []
+    bound: list[Struct] = []
+    for claim, volume in volumes.iter_bound(row):
+        claims.append(bind_claim(claim, volume.metadata.name))
+        bound.append(bind_volume(volume, claim))
+    claims += (_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.provisioned_claims(row))
+    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": bound}
+    return {kind: objects for kind, objects in by_kind.items() if objects}
+
+
+def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
+    """Return by kind the claims and volumes that the scheduler assumes before anything is bound."""
+    claims: list[Struct] = [_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.provisioned_claims(row)]
+    reserved: list[Struct] = [_reserve_volume(volume, claim) for claim, volume in volumes.iter_bound(row)]
+    by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": reserved}
+    return {kind: objects for kind, objects in by_kind.items() if objects}
+
+
+def bind_claim(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
+    """Return the claim bound to the volume of this name."""
+    marked = _annotate_claim(claim, BIND_COMPLETED, "yes")
+    return replace(marked, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
+
+
+def _annotate_claim(claim: PersistentVolumeClaim, annotation: str, value: str) -> PersistentVolumeClaim:
+    """Return the claim with an annotation."""
+    annotations = {**claim.metadata.annotations, annotation: value}
+    return replace(claim, metadata=replace(claim.metadata, annotations=annotations))
+
+
+def bind_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return the volume bound to the claim."""
+    return replace(_reserve_volume(volume, claim), status=PhaseStatus("Bound"))
+
+
+def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """Return the volume with a reference to the claim, so that no other claim can get it."""
+    meta = claim.metadata
+    reference = TypedObjectReference(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    return replace(volume, spec=replace(volume.spec, claim_ref=reference))

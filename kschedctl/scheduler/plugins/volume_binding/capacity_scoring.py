@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
 from kschedctl.scheduler.framework.scores import round_half_away
-from kschedctl.scheduler.plugins.helper.shape import broken_linear
+from kschedctl.scheduler.plugins.helper.scoring_strategy import broken_linear
 from kschedctl.scheduler.plugins.helper.volumes.listers import requested_storage, volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
@@ -48,19 +48,19 @@ class ClassResources(NamedTuple):
 def score_by_capacity(
     points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
 ) -> Scores:
-    """Return (F,) scores by the volumes that would be bound or, if none, by those that would be provisioned.
+    """Return (F,) scores by the volumes that would be bound or, if there are none, provisioned.
 
     Without `provisioning`, only volumes that would be bound are scored.
     """
-    static = _static_resources(volumes, rows)
+    static = _sum_bound_resources(volumes, rows)
     if not provisioning:
         return score_utilization(points, static)
-    dynamic = _dynamic_resources(volumes, rows)
+    dynamic = _sum_provisioned_resources(volumes, rows)
     return np.where(static.used.any(axis=1), score_utilization(points, static), score_utilization(points, dynamic))
 
 
 def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return (F,) the mean over the used classes of the function through the points at the utilization in percent."""
+    """Return (F,) the mean score of the used classes, interpolated between points by utilization in percent."""
     requested, capacity, used = resources
     full = (capacity == 0) | (requested > capacity)
     percent = np.where(full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
@@ -68,8 +68,8 @@ def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResourc
     return round_half_away(total / np.maximum(classes, 1))
 
 
-def _static_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the resources of the volumes that would be bound, of which the claims request a part."""
+def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
+    """Return the resources of volumes that would be bound and the part of each that claims request."""
     classes: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:
@@ -83,16 +83,16 @@ def _static_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
         columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[
             volume_of_position
         ]
-        class_resources.requested[positions, columns] += _bytes(requested_storage(binding.claim))
+        class_resources.requested[positions, columns] += _count_bytes(requested_storage(binding.claim))
         class_resources.capacity[positions, columns] += np.array(
-            [_bytes(volume_storage(v)) for v in volumes], np.int64
+            [_count_bytes(volume_storage(v)) for v in volumes], np.int64
         )[volume_of_position]
         class_resources.used[positions, columns] = True
     return class_resources
 
 
-def _dynamic_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the resources of the volumes that would be provisioned from pools with known capacity."""
+def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
+    """Return the resources of volumes that would be provisioned from pools with known capacity."""
     classes: dict[str, int] = {}
     for provision in volumes.provisions:
         classes.setdefault(provision.claim.spec.storage_class_name or "", len(classes))
@@ -102,12 +102,12 @@ def _dynamic_resources(volumes: PodVolumes, rows: Rows) -> ClassResources:
         positions = np.flatnonzero(provision.mask[rows] & (pool != NO_MATCH))
         column = classes[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
-        class_resources.requested[positions, column] += _bytes(requested_storage(provision.claim))
+        class_resources.requested[positions, column] += _count_bytes(requested_storage(provision.claim))
         class_resources.capacity[positions, column] = free[pool[positions]]
         class_resources.used[positions, column] = True
     return class_resources
 
 
-def _bytes(quantity: Quantity | None) -> int:
+def _count_bytes(quantity: Quantity | None) -> int:
     """Return the quantity in bytes, 0 for None."""
     return quantity.value() if quantity else 0

@@ -42,14 +42,14 @@ class UnboundClaim(Detail, frozen=True):
         """
         name = self.storage_class
         if self.volume:
-            why = f"it waits for PersistentVolume {self.volume}"
+            reason = f"it waits for PersistentVolume {self.volume}"
         elif not self.class_exists:
-            why = f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
+            reason = f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
         elif not self.provisioner:
-            why = f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
+            reason = f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
         else:
-            why = f"it waits for {self.provisioner} to provision a volume of class {name}"
-        return f"claim {self.claim} is not bound: {why}"
+            reason = f"it waits for {self.provisioner} to provision a volume of class {name}"
+        return f"claim {self.claim} is not bound: {reason}"
 
 
 class ClaimsUnbound(Fact, frozen=True):
@@ -184,12 +184,12 @@ class VolumeMissing(Fact, frozen=True):
 
 
 def _describe_allowed(requirement: Wanted) -> str:
-    """Return the allowed values of a label and the node's value in words."""
+    """Describe a label's allowed values and the node's value."""
     return f"{requirement.key} in [{', '.join(requirement.values)}] ({_describe_label_of_node(requirement)})"
 
 
 def _describe_label_of_node(requirement: Wanted) -> str:
-    """Return the node's value of the label in words."""
+    """Describe the node's value of the label."""
     return "the node has no such label" if requirement.found is None else f"the node has {requirement.found}"
 
 
@@ -239,7 +239,7 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
         for term in class_.allowed_topologies
     )
     return NoVolume(
-        claim_key(claim), claim_class(claim), *_requested_size(claim), provisions, topologies if provisions else ()
+        claim_key(claim), claim_class(claim), *_find_requested_size(claim), provisions, topologies if provisions else ()
     )
 
 
@@ -251,7 +251,7 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
     reachable_pools = [pool for pool in sized_pools if row in pool.rows]
     driver = volumes.listers.classes[claim_class(claim)].provisioner
     fact = NotEnoughStorage(
-        claim_key(claim), claim_class(claim), *_requested_size(claim), driver=driver, pools=len(sized_pools)
+        claim_key(claim), claim_class(claim), *_find_requested_size(claim), driver=driver, pools=len(sized_pools)
     )
     if not reachable_pools:
         return fact
@@ -262,14 +262,14 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
     return replace(fact, largest_size=str(max_size), largest=best.limit, capacity=best.capacity.metadata.name)
 
 
-def missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
+def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
     """Return (N,) the share of the claim's size that the node's largest pool lacks, 0 for other nodes."""
     culprits, shares = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
     for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
         claim, largest = volumes.claims[index], np.zeros(len(culprits))
         for pool in volumes.listers.pools_of_class.get(claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
-        of_claim, (_, size) = culprits == index, _requested_size(claim)
+        of_claim, (_, size) = culprits == index, _find_requested_size(claim)
         shares[of_claim] = 1 - np.minimum(largest[of_claim] / max(size, 1), 1)
     return shares
 
@@ -280,7 +280,7 @@ def build_missing_fact(volumes: PodVolumes, row: int) -> VolumeMissing:
     return VolumeMissing(claim_key(claim), claim.spec.volume_name)
 
 
-def _requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
+def _find_requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
     """Return the size that the claim requests, as a quantity and in bytes."""
     size = requested_storage(claim)
     return (str(size), size.value()) if size else ("", 0)

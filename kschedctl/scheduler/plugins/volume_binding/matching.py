@@ -86,7 +86,10 @@ class _VolumeSearch:
         self._earlier_choices = [binding.chosen for binding in earlier if binding.volumes is volumes]
 
     def reserve(self, i: int) -> None:
-        """Choose a volume that is reserved for the claim. No other is considered, even if it cannot be reached."""
+        """Choose a volume that is reserved for the claim on all open nodes that can reach it.
+
+        No other volume is considered, not even on nodes that cannot reach this one.
+        """
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:
             available &= earlier_choice != i

@@ -1,0 +1,60 @@
+"""Section "creation": pods that workloads want and that the API server refuses to create."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.report import CreationSection
+from kschedctl.replay.audit_rules import ERROR, AuditRule, build_verdict
+from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.not_created import NotCreated
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.text.counts import counted
+
+REFUSED = AuditRule(
+    "audit-creation-refused",
+    ERROR,
+    "A workload lacks pods that the API server refuses to create",
+    "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
+    "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
+    "Change what the message names: the pod template, or the limits of the namespace",
+    "pkg/controller/replicaset/replica_set.go, manageReplicas",
+)
+RULES = (REFUSED,)
+
+
+def build_creation_section(audited: AuditedCluster) -> CreationSection:
+    """Build the section about pods that could not be created, from workloads' conditions and events."""
+    not_created = CreationFailures(audited.cluster, audited.now).report_current()
+    return CreationSection(
+        title="Pods that could not be created",
+        headline=_build_headline(not_created),
+        workloads=not_created,
+        **build_verdict(RULES, map(_build_finding, not_created), _find_unread_kinds(audited)),
+    )
+
+
+def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds without which it cannot be claimed that all pods were created."""
+    for unknown in find_unread_kinds(audited.cluster):
+        yield replace(unknown, affects=VERDICT)
+
+
+def _build_finding(not_created: NotCreated) -> Finding:
+    """Build the finding about a workload whose pods are not created."""
+    namespace = not_created.workload.partition(" ")[2].partition("/")[0]
+    return REFUSED.build_finding(not_created.workload, not_created.headline, namespace=namespace)
+
+
+def _build_headline(workloads: Sequence[NotCreated]) -> str:
+    """Return how many pods of how many workloads could not be created, as text."""
+    if not workloads:
+        return "nothing that says that a pod could not be created"
+    pods = sum(workload.missing or 0 for workload in workloads)
+    unsized = sum(workload.missing is None for workload in workloads)
+    how_many = counted(pods, "pod") + (" and more" if unsized else "") if pods else "pods"
+    return f"{how_many} of {counted(len(workloads), 'workload')} could not be created"

@@ -1,0 +1,225 @@
+"""Scheduler instances: their leases, the scheduler names that they serve, and the settings in which they differ.
+
+Upstream: staging/src/k8s.io/client-go/tools/leaderelection/leaderelection.go (v1.36). The leader renews its lease every
+few seconds; another instance takes a lease that was not renewed for its duration.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
+from kschedctl.api.events import LEADER_ELECTION, first_seen, get_reporter, parse_assignment
+from kschedctl.api.objects import Event, Lease
+from kschedctl.api.times import format_age, parse_nanoseconds
+from kschedctl.cluster import Cluster, SchedulerInstance
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance
+from kschedctl.commands.explain.waiting import find_gang_schedulers
+from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.document import parse_document
+
+DEFAULT_LEASE_SECONDS = 15
+"""The duration of a lease that does not give one."""
+BECAME_LEADER = "became leader"
+SCHEDULER_NAME_PART = "scheduler"
+"""A part of the names of all known schedulers' leases."""
+
+
+class LeaseName(NamedTuple):
+    """The namespace and name of a lease."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+def find_own_lease(cluster: Cluster) -> LeaseName | None:
+    """Return the lease of the replayed scheduler, or None if leader election is off in its configuration.
+
+    In an anonymized snapshot namespaces are replaced, but lease names stay: the only lease of the name is then taken.
+    """
+    election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
+    if not election.leader_elect:
+        return None
+    configured = LeaseName(election.resource_namespace, election.resource_name)
+    same_name = [get_lease_name(lease) for lease in cluster.leases if lease.metadata.name == configured.name]
+    return same_name[0] if len(same_name) == 1 else configured
+
+
+_DEFAULT_CONFIGURATION = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def find_scheduler_leases(audited: AuditedCluster) -> list[SchedulerLease]:
+    """Return the leases of all schedulers, the replayed scheduler's first."""
+    own_lease = find_own_lease(audited.cluster)
+    newest = _find_newest_renewal(audited.cluster.leases)
+    leases = [
+        (get_lease_name(lease), lease) for lease in audited.cluster.leases if _is_scheduler_lease(lease, own_lease)
+    ]
+    leases.sort(key=lambda item: (item[0] != own_lease, item[0]))
+    return [_build_scheduler_lease(name, lease, newest, audited) for name, lease in leases]
+
+
+def get_lease_name(lease: Lease) -> LeaseName:
+    """Return the namespace and name of a lease."""
+    return LeaseName(lease.metadata.namespace, lease.metadata.name)
+
+
+def _is_scheduler_lease(lease: Lease, own_lease: LeaseName | None) -> bool:
+    """Return whether a lease belongs to a scheduler, judging by its name."""
+    return get_lease_name(lease) == own_lease or SCHEDULER_NAME_PART in lease.metadata.name
+
+
+def _build_scheduler_lease(
+    name: LeaseName, lease: Lease, newest: int | None, audited: AuditedCluster
+) -> SchedulerLease:
+    """Build the report about a lease. `newest` is the latest renewal of any lease, in nanoseconds."""
+    spec = lease.spec
+    duration = spec.lease_duration_seconds or DEFAULT_LEASE_SECONDS
+    seconds_behind_newest = _subtract_time(spec.renew_time, newest)
+    seconds_silent = audited.seconds_since(spec.renew_time)
+    return SchedulerLease(
+        lease=str(name),
+        holder=spec.holder_identity,
+        since=spec.acquire_time or "",
+        renewed=spec.renew_time or "",
+        leads_for=format_age(spec.acquire_time, audited.now),
+        silent_for=format_age(spec.renew_time, audited.now),
+        seconds=duration,
+        transitions=spec.lease_transitions or 0,
+        elections=sum(1 for _ in _iter_elected_instances(audited.cluster, name)),
+        stale=(seconds_behind_newest is not None and seconds_behind_newest > duration)
+        or (seconds_silent is not None and seconds_silent > duration),
+    )
+
+
+def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
+    """Yield the instance that was elected, for each election for this lease that still has an event."""
+    for event in cluster.events:
+        reference = event.involved_object
+        if event.reason == LEADER_ELECTION and (reference.namespace, reference.name) == name:
+            leader, separator, _ = event.message.partition(f" {BECAME_LEADER}")
+            if separator:
+                yield leader
+
+
+def compare_with_newest_renewal(cluster: Cluster, renewed: str) -> float | None:
+    """Return by how many seconds the newest renewal of any lease is later than `renewed`, or None if unknown.
+
+    All these times come from lease holders, so this machine's clock does not matter.
+    """
+    return _subtract_time(renewed, _find_newest_renewal(cluster.leases))
+
+
+def _find_newest_renewal(leases: Iterable[Lease]) -> int | None:
+    """Return the time of the newest renewal in nanoseconds, or None if there is none."""
+    moments = [moment for lease in leases if (moment := _parse_time(lease.spec.renew_time)) is not None]
+    return max(moments, default=None)
+
+
+def _subtract_time(time: str | None, newest: int | None) -> float | None:
+    """Return the seconds from `time` to `newest`, or None if either is unknown."""
+    moment = _parse_time(time)
+    return None if moment is None or newest is None else (newest - moment) / 10**9
+
+
+def _parse_time(time: str | None) -> int | None:
+    """Return a time in nanoseconds, or None if it is missing or malformed."""
+    try:
+        return parse_nanoseconds(time) if time else None
+    except InputError:
+        return None
+
+
+PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
+
+
+def find_served_names(audited: AuditedCluster) -> list[ServedName]:
+    """Return the names that pods use or profiles have, those with the most waiting pods first."""
+    waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
+    bound = _count_bound_pods(audited)
+    placed = _group_placements(audited.cluster.events)
+    profiles = audited.scheduler.configuration.profiles
+    leases = {lease.metadata.name for lease in audited.cluster.leases if lease.spec.holder_identity}
+    names = {**waiting, **bound, **dict.fromkeys(profiles, 0), **dict.fromkeys(placed, 0)}
+    evidence = {PROFILE: profiles, EVENTS: placed, LEASE: leases, POD_GROUPS: find_gang_schedulers(audited.cluster)}
+    served = [
+        ServedName(
+            name=name,
+            served=next((by for by, served in evidence.items() if name in served), ""),
+            waiting=waiting[name],
+            bound=bound[name],
+            turns=_count_turns(placed.get(name, ())),
+            instances=_summarize_instances(placed.get(name, ())),
+        )
+        for name in names
+    ]
+    return sorted(served, key=lambda served_name: (-served_name.waiting, -served_name.bound, served_name.name))
+
+
+def _count_bound_pods(audited: AuditedCluster) -> Counter[str]:
+    """Return the number of pods on nodes by scheduler name."""
+    table = audited.cluster.pods.drop_terminated()
+    with_node = np.array([bool(name) for name in table.node.values], np.bool_)[table.node.codes]
+    counts = np.bincount(table.template[with_node], minlength=len(table.templates)).tolist()
+    pods: Counter[str] = Counter()
+    for template, number in zip(table.templates, counts, strict=True):
+        if number:
+            pods[template.spec.scheduler_name or DEFAULT_SCHEDULER_NAME] += number
+    return pods
+
+
+def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
+    """Return the placement events by scheduler name, in order of time."""
+    by_name: dict[str, list[Event]] = {}
+    for event in events:
+        if parse_assignment(event) is not None and get_reporter(event):
+            by_name.setdefault(get_reporter(event), []).append(event)
+    for placements in by_name.values():
+        placements.sort(key=first_seen)
+    return by_name
+
+
+def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, ...]:
+    """Return the instances that placed pods, with the number and times of their placements."""
+    by_instance: dict[str, list[Event]] = {}
+    for event in placements:
+        if event.reporting_instance:
+            by_instance.setdefault(event.reporting_instance, []).append(event)
+    return tuple(
+        WorkingInstance(
+            instance=name,
+            placed=len(instance_events),
+            first=first_seen(instance_events[0]),
+            last=first_seen(instance_events[-1]),
+        )
+        for name, instance_events in by_instance.items()
+    )
+
+
+def _count_turns(placements: Sequence[Event]) -> int:
+    """Return how often a pod was placed by another instance than the pod before."""
+    instances = [event.reporting_instance for event in placements if event.reporting_instance]
+    return sum(before != after for before, after in pairwise(instances))
+
+
+def find_differing_settings(instances: Sequence[SchedulerInstance]) -> list[DifferentSetting]:
+    """Return the version and flags in which instances differ. A flag that is not set has the value ""."""
+    settings = dict.fromkeys(("version", *(flag for instance in instances for flag in instance.flags)))
+    differing = []
+    for setting in settings:
+        values: dict[str, tuple[str, ...]] = {}
+        for instance in instances:
+            value = instance.version if setting == "version" else instance.flags.get(setting, "")
+            values[value] = (*values.get(value, ()), instance.name)
+        if len(values) > 1:
+            differing.append(DifferentSetting(setting=setting, values=values))
+    return differing

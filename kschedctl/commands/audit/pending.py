@@ -1,0 +1,398 @@
+"""Section "pending": every pending pod replayed and grouped by the cause for which it waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.gangs import find_gangs
+from kschedctl.api.kinds import LEASE
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import format_age
+from kschedctl.commands.audit.audited_cluster import AuditedCluster
+from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
+from kschedctl.commands.explain.headline import suggest_deadlock_end
+from kschedctl.commands.explain.pending_report import LastWords
+from kschedctl.commands.explain.waiting import (
+    CONDITION,
+    LOOK_AT_SCHEDULER,
+    ReplayedCluster,
+    WaitingPod,
+    find_terminating_victims,
+    find_unread_pods_doubt,
+    find_waiting_pods,
+    is_overlooked,
+)
+from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
+from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
+from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace
+from kschedctl.reports.findings import Finding
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState, count_by_state
+from kschedctl.text.counts import counted, first_few
+
+
+class Holder(NamedTuple):
+    """The controller behind a scheduling gate."""
+
+    name: str
+    fix: str
+    """How to see what the gate waits for; NAMESPACE stands for the pod's namespace."""
+
+
+KUEUE = Holder(
+    "Kueue",
+    "kubectl get workloads.kueue.x-k8s.io -n NAMESPACE shows what its workload waits for: quota, or admission checks",
+)
+HOLDERS: Mapping[str, Holder] = {
+    "kueue.x-k8s.io/topology": Holder(
+        "Kueue's topology-aware scheduling", "Its workload is admitted; look at the log of kueue-controller-manager"
+    ),
+    "kueue.x-k8s.io": KUEUE,
+    "scheduling.volcano.sh": Holder(
+        "Volcano's queue admission", "kubectl get podgroups.scheduling.volcano.sh,queues.scheduling.volcano.sh -A"
+    ),
+    "multiarch.openshift.io": Holder(
+        "OpenShift's Multiarch Tuning Operator",
+        "It reads the image's architectures: check deployment pod-placement-controller, and that the image exists",
+    ),
+    "grove.io": Holder("the operator of Grove", "kubectl get podgangs.scheduler.grove.io -n NAMESPACE"),
+    "gke.io": Holder("GKE's topology-aware scheduler", "Look at the topology scheduler's pod in kube-system"),
+    "gke-gcsfuse": Holder("GKE's Cloud Storage FUSE driver", "It scans the bucket of a volume: see the pod's events"),
+    "experimental.s3.csi.aws.com": Holder("the Mountpoint for Amazon S3 CSI driver", "Look at s3-csi-controller's log"),
+    "agents.kruise.io": Holder("OpenKruise Agents", "Look at the log of its manager"),
+}
+"""Holders by gate name or by the domain of the gate, from the holders' documentation and sources."""
+
+
+def find_gate_holders(pod: Pod) -> tuple[GateHolder, ...]:
+    """Return the scheduling gates of a pod with their holders.
+
+    >>> from kschedctl.api.objects import PodMeta, PodSchedulingGate, PodSpec
+    >>> spec = PodSpec(scheduling_gates=(PodSchedulingGate("kueue.x-k8s.io/admission"), PodSchedulingGate("mine")))
+    >>> [(each.gate, each.holder) for each in find_gate_holders(Pod(PodMeta("p", "shop"), spec))]
+    [('kueue.x-k8s.io/admission', 'Kueue'), ('mine', '')]
+    """
+    return tuple(_find_gate_holder(gate.name, pod.metadata.namespace) for gate in pod.spec.scheduling_gates)
+
+
+def _find_gate_holder(gate: str, namespace: str) -> GateHolder:
+    """Return a gate with its holder, looked up by name, then by domain."""
+    domain, slash, _ = gate.partition("/")
+    holder = HOLDERS.get(gate) or (HOLDERS.get(domain) if slash else None)
+    if holder is not None:
+        return GateHolder(gate=gate, holder=holder.name, fix=holder.fix.replace("NAMESPACE", namespace))
+    domain_owner = f"a controller of {domain}" if slash else ""
+    return GateHolder(gate=gate, holder=domain_owner)
+
+
+CAUSES = {
+    "stuck": "stuck",
+    "error": "with an error",
+    "unserved": "that no scheduler serves",
+    "gang": "of gangs",
+    "unschedulable": "unschedulable",
+    "preemption": "waiting for preemption",
+    "permit": "waiting at Permit",
+    "gated": "gated",
+    "elsewhere": "of other schedulers",
+    "crowded": "behind others",
+    "backoff": "in back-off",
+    "turn": "whose turn is to come",
+}
+"""The causes, the gravest first, as they are worded after a number."""
+NO_TIMES = UnknownKind("Age", "are not known without the time of the reading: --now TIME", VERDICT)
+QUEUE = "pkg/scheduler/backend/queue/scheduling_queue.go"
+STUCK = AuditRule(
+    "audit-pending-stuck",
+    ERROR,
+    "A pod fits on a node now, but still waits",
+    "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
+    "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
+    LOOK_AT_SCHEDULER,
+    f"{QUEUE}, flushUnschedulableEntitiesLeftover",
+)
+FAILING = AuditRule(
+    "audit-pending-error",
+    ERROR,
+    "Scheduling a pod fails with an error",
+    "A plugin cannot answer: the pod is retried, and never placed, until what it asks for is there.",
+    "Run explain to see what fails",
+)
+UNSERVED = AuditRule(
+    "audit-pending-unserved",
+    WARNING,
+    "No known scheduler serves a pod",
+    "Its spec.schedulerName is that of no profile of this configuration: unless another scheduler runs under that "
+    "name, nothing ever tries it.",
+    "Correct spec.schedulerName and recreate the pod, or start the scheduler of that name",
+)
+GANG = AuditRule(
+    "audit-pending-gang",
+    WARNING,
+    "A gang does not fit, or is not complete",
+    "Its pods are placed together or not at all.",
+    "Run explain to see where its pods fit and which are missing",
+)
+UNSCHEDULABLE = AuditRule(
+    "audit-pending-unschedulable",
+    WARNING,
+    "Pods fit on no node",
+    "They wait until the cluster, or they themselves, change.",
+    "Run remedies for the smallest change that helps",
+)
+OVERDUE = AuditRule(
+    "audit-pending-victim-overdue",
+    WARNING,
+    "Preemption waits for a pod that should be gone",
+    "The victim's grace period is over and it is still there: its kubelet does not answer, or a finalizer holds it. "
+    "Until it is gone the pod that preempted it does not start.",
+    "Look at the node's kubelet, and at the victim's metadata.finalizers",
+)
+GATED = AuditRule(
+    "audit-pending-gated",
+    NOTE,
+    "Pods are held back before scheduling",
+    "Until they are released, no scheduler looks at them.",
+    "Run wakes to see what it waits for",
+)
+NOT_ADMITTED = AuditRule(
+    "audit-pending-not-admitted",
+    WARNING,
+    "A queue or a gang's scheduler has not let a workload start",
+    "Its pods do not exist, or are held back: kube-scheduler does not see them, and a new node changes nothing.",
+    "Run explain on it to see what it waits for, and who holds that",
+)
+SUSPENDED = AuditRule(
+    "audit-pending-suspended",
+    NOTE,
+    "A workload is suspended",
+    "It has no pods until somebody, or a queue, resumes it.",
+    "Set spec.suspend to false to start it",
+)
+BYPASSES = AuditRule(
+    "audit-pending-bypasses-scheduler",
+    WARNING,
+    "A pod with spec.nodeName has a claim that waits for the scheduler",
+    "The claim's class binds once kube-scheduler has chosen a node (WaitForFirstConsumer), and kube-scheduler never "
+    "sees a pod that names its node: the pod does not start.",
+    "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
+)
+RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
+RULES["unschedulable"] = UNSCHEDULABLE
+"""Cause -> what is found where pods wait for it."""
+
+
+def build_pending_section(audited: AuditedCluster) -> PendingSection:
+    """Build the section about pending pods and about workloads that are held back before scheduling."""
+    waiting = audited.compute_once(find_waiting_pods)
+    groups = _group_waiting_pods(waiting)
+    unknown = [
+        *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
+        *find_unread_pods_doubt(audited),
+    ]
+    unknown += _find_unknowns_of_stuck_pods(waiting, audited)
+    if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
+        unknown += _find_unread_scheduler_kinds(audited)
+    elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_find_unchecked_resources(elsewhere)]
+    findings = [finding for group in groups for finding in _iter_findings(group, audited)]
+    pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
+    findings += filter(
+        None, (_build_elsewhere_finding(entry) for entry in elsewhere if entry.resource not in pending_pod_groups)
+    )
+    return PendingSection(
+        title="Pending, by cause",
+        headline=_build_headline(waiting, elsewhere),
+        pods=len(waiting),
+        waiting=tuple(_build_waiting_pods(group, audited) for group in groups),
+        waiting_elsewhere=elsewhere,
+        not_replayed=tuple(
+            dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
+        ),
+        **build_verdict((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
+    )
+
+
+def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
+    """Return the PodGroups of pending pods, which are in the section already, as `PodGroup namespace/name`."""
+    return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
+
+
+def _build_elsewhere_finding(entry: WaitingElsewhere) -> Finding | None:
+    """Build the finding that a workload is not admitted, is suspended or bypasses the scheduler, or return None."""
+    rules = {WaitingState.NOT_ADMITTED: NOT_ADMITTED, WaitingState.SUSPENDED: SUSPENDED}
+    rule = (rules | {WaitingState.BYPASSES_SCHEDULER: BYPASSES}).get(entry.state)
+    if rule is None:
+        return None
+    since = f"; waits for {entry.age}" if entry.age else ""
+    conditions = "".join(f"; {condition.words}" for condition in entry.conditions if condition.message)
+    return rule.build_finding(entry.resource, f"{entry.headline}{since}{conditions}", namespace=get_namespace(entry))
+
+
+def _find_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+    """Yield an unknown for custom resources that ask for pods which do not exist."""
+    headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
+    if headlines:
+        yield UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
+
+
+def _find_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield what must be known to tell since when pods that fit wait without being tried."""
+    if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
+        return
+    if not audited.now:
+        yield NO_TIMES
+    if gap := audited.cluster.gap("Event"):
+        yield UnknownKind("Event", gap.why, MESSAGE)
+
+
+def _find_unread_scheduler_kinds(audited: AuditedCluster) -> list[UnknownKind]:
+    """Return the unread kinds by which other schedulers would be recognized."""
+    gaps = {kind: audited.cluster.gap(kind) for kind in (LEASE, "Event")}
+    return [UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap]
+
+
+def _group_waiting_pods(waiting: Iterable[WaitingPod]) -> list[list[WaitingPod]]:
+    """Group pods by cause and reason, and stuck pods also by workload, oldest first.
+
+    The groups are ordered by the gravity of the cause, then by size.
+    """
+    groups: dict[tuple[str, str, str], list[WaitingPod]] = {}
+    for waiting_pod in waiting:
+        workload = str(find_owner(waiting_pod.pod)) if waiting_pod.cause == "stuck" else ""
+        groups.setdefault((waiting_pod.cause, waiting_pod.reason, workload), []).append(waiting_pod)
+    for group in groups.values():
+        group.sort(key=_age_sort_key)
+    order = tuple(CAUSES)
+    return sorted(groups.values(), key=lambda group: (order.index(group[0].cause), -len(group)))
+
+
+def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
+    """Return a sort key that orders pods by age, those of unknown age last."""
+    created = waiting_pod.pod.metadata.creation_timestamp or ""
+    return not created, created
+
+
+def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
+    """Build the report about a group of pods."""
+    first = group[0]
+    victims = {victim.pod: victim for one in group for victim in find_terminating_victims(one.explanation, audited)}
+    return WaitingPods(
+        cause=first.cause,
+        reason=first.reason,
+        pods=tuple(waiting.pod.key for waiting in group),
+        workloads=tuple(dict.fromkeys(str(find_owner(waiting.pod)) for waiting in group)),
+        age=format_age(first.pod.metadata.creation_timestamp, audited.now),
+        example=_describe_waiting_pod(first),
+        last_said=first.last_message,
+        gates=find_gate_holders(first.pod) if first.cause == "gated" else (),
+        victims=tuple(victims.values()),
+    )
+
+
+def _describe_waiting_pod(waiting: WaitingPod) -> str:
+    """Return one line about why a pod waits."""
+    if waiting.cause == "gated" and waiting.pod.spec.scheduling_gates:
+        gates = (f"{gate.gate} ({gate.holder or 'owner unknown'})" for gate in find_gate_holders(waiting.pod))
+        return f"held back by {', '.join(gates)}"
+    if waiting.cause == "elsewhere":
+        return waiting.reason
+    return f"fits on {waiting.node} now" if waiting.node else waiting.explanation.headline
+
+
+def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding about a group of waiting pods, and findings about overdue victims of preemption."""
+    first = group[0]
+    rule = RULES.get(first.cause)
+    if rule is not None:
+        yield rule.build_finding(
+            f"Pod {first.pod.key}",
+            "; ".join(
+                filter(
+                    None, (_format_others(group) + _describe_waiting_pod(first), *_iter_waiting_times(first, audited))
+                )
+            ),
+            _find_fix(first, rule),
+            namespace=first.pod.metadata.namespace,
+            severity=_find_severity(group, rule, audited),
+        )
+    for victim in (
+        preempted
+        for one in group
+        for preempted in find_terminating_victims(one.explanation, audited)
+        if preempted.overdue
+    ):
+        due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
+        message = f"preempted for {first.pod.key}: {due}, and is still there"
+        yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
+
+
+def _find_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
+    """Return the severity of the finding about a group.
+
+    A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,
+    something may just have made room. Without the time of the cluster, or if unread data could change the replay, it is
+    a note.
+    """
+    first = group[0].explanation
+    if rule is UNSERVED:
+        return NOTE if _find_unread_scheduler_kinds(audited) else rule.severity
+    if first.undecided and not (first.pod_group and first.pod_group.deadlocked_with):
+        return NOTE
+    if rule is not STUCK:
+        return rule.severity
+    if not audited.now:
+        return NOTE
+    return ERROR if any(is_overlooked(waiting, audited) for waiting in group) else WARNING
+
+
+def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
+    """Yield how long a pod waits, and for a stuck pod what the scheduler last said about it."""
+    waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
+    if waits:
+        yield f"waits for {waits}"
+    if first.cause == "stuck" and first.last_message:
+        yield f"{_format_rejection_time(first.last_message)}: {first.last_message.message}"
+
+
+def _format_rejection_time(last_words: LastWords) -> str:
+    """Return when the scheduler rejected a pod, as text to go before its message.
+
+    A condition has the time of the first rejection, as later ones change only its message.
+    """
+    if last_words.source == f"condition {CONDITION}":
+        return f"refused for {last_words.age}, the scheduler last said" if last_words.age else "the scheduler last said"
+    attempts_text = f"refused {last_words.attempts:,} times or more, " if last_words.attempts > 1 else ""
+    return f"{attempts_text}the scheduler last said{f' {last_words.age} ago' if last_words.age else ''}"
+
+
+def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
+    """Return the fix for a pod: ending a gang's deadlock, asking the holders of its gates, or the rule's fix."""
+    pod_group = first.explanation.pod_group
+    if pod_group and pod_group.deadlocked_with:
+        return suggest_deadlock_end(pod_group)
+    gates = find_gate_holders(first.pod) if rule is GATED else ()
+    fixes = [gate.fix for gate in gates if gate.fix]
+    if fixes:
+        return "; ".join(dict.fromkeys(fixes))
+    if gates:
+        return f"Ask whoever sets {', '.join(gate.gate for gate in gates)}: only its controller takes it away"
+    return rule.fix
+
+
+def _format_others(group: Sequence[WaitingPod]) -> str:
+    """Return how many more pods the group has, as a prefix that is empty if there are none."""
+    others = len(group) - 1
+    return f"with {counted(others, 'other')}: " if others else ""
+
+
+def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:
+    """Return the number of pending pods by cause, and of workloads held back elsewhere, as text."""
+    elsewhere_text = count_by_state(elsewhere)
+    if not waiting:
+        return f"no pod is pending; {elsewhere_text}" if elsewhere_text else "nothing is pending"
+    counts = ((words, sum(waiting_pod.cause == cause for waiting_pod in waiting)) for cause, words in CAUSES.items())
+    message = ", ".join(f"{number:,} {words}" for words, number in counts if number)
+    return f"{counted(len(waiting), 'pod')} pending: {message}" + (f"; {elsewhere_text}" if elsewhere_text else "")

@@ -1,0 +1,257 @@
+"""Pods that were preempted, that higher tiers may preempt, and that would be preempted if a tier grew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.events import PREEMPTED, count_occurrences, last_seen
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import Owner, find_controller, find_owner
+from kschedctl.cluster import Cluster
+from kschedctl.commands.audit.audited_cluster import PriorityLimits
+from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedWorkload, GrownTier, PreemptedWorkload
+from kschedctl.commands.audit.priorities.tiers import Tiers
+from kschedctl.errors import UsageError
+from kschedctl.replay.placements import report_evictions
+from kschedctl.replay.settling import list_victims, recreate_gone
+from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.placements import EvictedPod
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+from kschedctl.snapshot.pod_info import PodInfo
+
+
+def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
+    """Return the workloads behind Services that a higher non-system tier may preempt, most pods first."""
+    pods = tiers.pods
+    is_user_tier = ~tiers.is_system[tiers.tier_by_pod]
+    can_preempt = is_user_tier & tiers.can_preempt[pods.info]
+    pods_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt)]).tolist()
+    jobs_above = np.cumsum([0, *tiers.count_pods_by_tier(can_preempt & tiers.owned_by_job[pods.info])]).tolist()
+    tier_preempts = [count > 0 for count in tiers.count_pods_by_tier(can_preempt)]
+    counts = np.bincount(pods.info[tiers.running], minlength=len(pods.infos))
+    groups: dict[tuple[str, int], list[int]] = {}
+    for number in np.flatnonzero(tiers.behind_service & (counts > 0)).tolist():
+        tier = int(tiers.tier_by_info[number])
+        if pods_above[tier]:
+            groups.setdefault((str(find_owner(pods.infos[number].pod)), tier), []).append(number)
+    workloads = (
+        ExposedWorkload(
+            workload=workload,
+            tier=tiers.names[tier],
+            priority=int(tiers.priorities[tier]),
+            pods=int(counts[numbers].sum()),
+            services=tiers.services[numbers[0]],
+            tiers_above=tuple(tiers.names[k] for k in range(tier) if tier_preempts[k]),
+            pods_above=pods_above[tier],
+            jobs_above=jobs_above[tier],
+            budgets=_find_protecting_budgets(tiers, numbers),
+        )
+        for (workload, tier), numbers in groups.items()
+    )
+    return tuple(sorted(workloads, key=lambda workload: (-workload.pods, workload.workload)))
+
+
+def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
+    """Return the PDBs that protect the pods of these PodInfos."""
+    budgets = get_budgets(tiers.view)
+    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
+    return tuple(dict.fromkeys(names))
+
+
+PREEMPTION_REASON = "PreemptionByScheduler"
+RANDOM_SUFFIX_LENGTH = 5
+"""The length of the random suffix of names of pods that a controller creates."""
+
+
+class PreemptedPod(NamedTuple):
+    """A pod that was preempted."""
+
+    namespace: str
+    name: str
+    times: int
+    """How often it was preempted under this name."""
+    last: str
+    """The time of the last preemption, empty if unknown."""
+
+
+def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
+    """Return the workloads that lost pods to preemption, those with the most preemptions first."""
+    cluster = tiers.view.cluster
+    workload_index = PodWorkloadIndex(cluster)
+    groups: dict[str, list[PreemptedPod]] = {}
+    for victim in _iter_preempted_pods(cluster):
+        groups.setdefault(str(workload_index.find_workload(victim.namespace, victim.name)), []).append(victim)
+    counts = (np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos)) * ~tiers.pods.terminating).tolist()
+    pods = dict.fromkeys(groups, 0)
+    for info, number in zip(tiers.pods.infos, counts, strict=True):
+        if (workload := str(find_owner(info.pod))) in pods:
+            pods[workload] += number
+    workloads = (
+        PreemptedWorkload(
+            workload=workload,
+            times=sum(victim.times for victim in victims),
+            pods=pods[workload],
+            last=max(victim.last for victim in victims),
+            victims=tuple(dict.fromkeys(f"{victim.namespace}/{victim.name}" for victim in victims)),
+        )
+        for workload, victims in groups.items()
+    )
+    return tuple(sorted(workloads, key=lambda workload: (-workload.times, workload.workload)))
+
+
+def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
+    """Yield each preempted pod once, from events and from terminating pods without an event."""
+    reported = set()
+    for event in cluster.events:
+        reference = event.involved_object
+        if event.reason == PREEMPTED and reference.kind in ("", "Pod"):
+            reported.add((reference.namespace, reference.name))
+            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), last_seen(event))
+    for row in cluster.pods.find_rows(_is_preempted).tolist():
+        pod = cluster.pods[row]
+        if (pod.metadata.namespace, pod.metadata.name) not in reported:
+            yield PreemptedPod(
+                pod.metadata.namespace, pod.metadata.name, 1, cluster.pods.columns.disrupted.text_of(row)
+            )
+
+
+def _is_preempted(template: Pod) -> bool:
+    """Return whether pods of a template are being preempted."""
+    return any(c.type == "DisruptionTarget" and c.reason == PREEMPTION_REASON for c in template.status.conditions)
+
+
+class PodWorkloadIndex:
+    """An index of the workloads of pods, including deleted ones, by the prefixes of pod names."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._by_prefix: dict[tuple[str, str], Owner] = {}
+        for kind, workloads in (("ReplicaSet", cluster.replica_sets), ("StatefulSet", cluster.stateful_sets)):
+            for workload in workloads:
+                meta = workload.metadata
+                controller = find_controller(meta)
+                owner = (
+                    (controller.kind, meta.namespace, controller.name)
+                    if controller
+                    else (kind, meta.namespace, meta.name)
+                )
+                self._by_prefix[meta.namespace, meta.name] = Owner(*owner)
+        for template in cluster.pods.templates:
+            if template.metadata.generate_name:
+                key = template.metadata.namespace, template.metadata.generate_name.removesuffix("-")
+                self._by_prefix.setdefault(key, find_owner(template))
+
+    def find_workload(self, namespace: str, name: str) -> Owner:
+        """Return the workload of the pod with this name, or the pod itself if its workload is unknown."""
+        pod = self._cluster.pod(namespace, name)
+        if pod is not None:
+            return find_owner(pod)
+        prefix, _, suffix = name.rpartition("-")
+        workload = self._by_prefix.get((namespace, prefix))
+        if workload is not None and (len(suffix) == RANDOM_SUFFIX_LENGTH or suffix.isdecimal()):
+            return workload
+        return Owner("Pod", namespace, name)
+
+
+NOT_GROWING_KINDS = ("DaemonSet", "Node")
+"""Owner kinds whose pods are bound to nodes one by one, so that there cannot be more of them."""
+
+
+class Growth(NamedTuple):
+    """What happens if a tier grows."""
+
+    tier: GrownTier | None = None
+    """The tier that grew, None if no tier can grow."""
+    victims: tuple[EvictedWorkload, ...] = ()
+    """The preempted pods, in order."""
+    unknown: tuple[UnknownKind, ...] = ()
+    """The unread data that the replay depends on."""
+
+
+def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
+    """Replay more pods of a tier and return the pods that they preempt. Raises UsageError for an unknown tier."""
+    number = _find_most_common_info(scheduler, tiers, limits)
+    if number is None or not limits.grow:
+        return Growth()
+    pods, simulation = tiers.pods, Simulation(scheduler)
+    template_pod = tiers.find_pod_with_info(number)
+    outcomes = simulation.schedule(simulation.view.clone(template_pod, limits.grow), done)
+    message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
+    simulation.preemption = False  # nobody else is evicted for those who come back
+    simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
+    tier = int(tiers.tier_by_info[number])
+    report = GrownTier(
+        tier=tiers.names[tier],
+        priority=int(tiers.priorities[tier]),
+        like=pods.objects[template_pod].key,
+        workload=str(find_owner(pods.objects[template_pod])),
+        asked=limits.grow,
+        placed=sum(outcome.row >= 0 for outcome in outcomes),
+        message=message,
+    )
+    return Growth(report, _group_by_workload(tiers, report_evictions(simulation)), find_simulation_unknowns(simulation))
+
+
+def _find_most_common_info(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
+    """Return the number of the PodInfo that most pods of the tier have, among those that can be cloned, or None."""
+    counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
+    counts[~tiers.pods.where(lambda info: _can_clone(scheduler, info))] = 0
+    chosen = _find_tier(tiers, limits.tier)
+    if chosen is None:
+        user_counts = counts * ~tiers.is_system[tiers.tier_by_info]
+        chosen = min(tiers.tier_by_info[user_counts > 0].tolist(), default=None)
+    if chosen is None:
+        return None
+    counts[tiers.tier_by_info != chosen] = 0
+    return int(counts.argmax()) if counts.any() else None
+
+
+def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
+    """Return whether another equal pod could be created: no claims or groups of its own, and served by a profile."""
+    spec = info.spec
+    has_claims = spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes)
+    if has_claims or spec.scheduling_group is not None or find_owner(info.pod).kind in NOT_GROWING_KINDS:
+        return False
+    return not info.terminating and scheduler.framework(spec.scheduler_name) is not None
+
+
+def _find_tier(tiers: Tiers, tier_name: str) -> int | None:
+    """Return the number of the tier with a class or value, None for an empty name. Raises UsageError."""
+    if not tier_name:
+        return None
+    for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
+        if tier_name in (str(value), *name.split(", ")):
+            return tier
+    raise UsageError(f'no pod has priority "{tier_name}"', where="--tier", hint=f"there are: {', '.join(tiers.names)}")
+
+
+def _group_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
+    """Group preempted pods by workload, in order of first preemption, without pods that terminate anyway."""
+    groups: dict[str, list[EvictedPod]] = {}
+    for evicted_pod in evicted:
+        if not tiers.pods.terminating[_get_info_number(tiers, evicted_pod)]:
+            groups.setdefault(evicted_pod.workload, []).append(evicted_pod)
+    workloads = []
+    for workload, pods in groups.items():
+        number = _get_info_number(tiers, pods[0])
+        workloads.append(
+            EvictedWorkload(
+                workload=workload,
+                tier=tiers.names[int(tiers.tier_by_info[number])],
+                priority=pods[0].priority,
+                pods=tuple(pods),
+                services=tiers.services[number],
+            )
+        )
+    return tuple(workloads)
+
+
+def _get_info_number(tiers: Tiers, evicted: EvictedPod) -> int:
+    """Return the number of a preempted pod's PodInfo."""
+    return int(tiers.pods.info[tiers.pods.index[evicted.pod]])

@@ -1,0 +1,425 @@
+"""A real rollout replayed pod by pod: where the real scheduler chose another node than the replay, and why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Struct
+from kschedctl.api.times import parse_nanoseconds
+from kschedctl.cluster import Cluster
+from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate.following_report import (
+    AS_REPLAYED,
+    BEST_OF_A_PART,
+    NOT_BEST,
+    NOT_COMPARED,
+    NOT_FEASIBLE,
+    NOT_LOOKED_AT,
+    OTHER_SCHEDULER,
+    OTHERWISE,
+    UNKNOWN_NODE,
+    UNKNOWN_POD,
+    FollowedPlacement,
+    FollowedRollout,
+    OverlappingBinding,
+)
+from kschedctl.commands.simulate.nearby import (
+    MAX_UNEXPLAINED,
+    MOST_WITHIN,
+    WITHIN,
+    NearbyPlacement,
+    find_overlapping,
+    iter_reorderings,
+)
+from kschedctl.replay.shared_cluster import build_cluster_basis, describe_search_start
+from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, merge_unknown_kinds, summarize_unknowns
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
+from kschedctl.text.counts import agreeing, counted
+
+Done = Callable[[int], None]
+MILLISECOND, SECOND = 1_000_000, 1_000_000_000
+"""Objects tell when they were created in whole seconds."""
+
+
+class RealPlacement(NamedTuple):
+    """A pod that the real scheduler put on a node."""
+
+    nanoseconds: int
+    """Time of the placement since 1970."""
+    time: str
+    """Time of the placement as written in the source."""
+    pod: str
+    node: str
+    scheduler: str = ""
+    """The scheduler, or "" if unknown."""
+
+
+def replay_rollout(
+    cluster: Cluster,
+    placements: Sequence[RealPlacement],
+    manifests: Iterable[JsonObject | Struct] = (),
+    *,
+    sampling: SampledFrom | None = None,
+    call_extender: CallExtender | None = None,
+    done: Done = lambda number: None,
+) -> FollowedRollout:
+    """Try every pod when it was really scheduled, with what was placed before it, and put it where it really went.
+
+    The cluster is that before or after: pods of the placements have no node until their turn, and pods created later
+    arrive when they were created. ``manifests`` are applied first, and their pods stand for those of a workload with
+    that name.
+
+    Raises InputError and ConfigurationError.
+    """
+    manifests = list(manifests)
+    cluster, attached = _drop_later_attachments(cluster, placements)
+    shared = prepare(cluster, manifests) if manifests else None
+    made = shared.workloads if shared else {}
+    scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
+    followed = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, made)
+    steps = []
+    interrupted = False
+    try:
+        for step in followed.iter_steps():
+            steps.append(step)
+            done(1)
+    except KeyboardInterrupt:
+        interrupted = True
+    notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
+    return _build_report(followed, steps, notes, interrupted, sampling)
+
+
+def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
+    """Return the cluster without the volumes attached for pods after they were placed, and a note about it.
+
+    Each volume counts with its pod from then on. NodeVolumeLimits counts an attached volume in addition to that of the
+    pod.
+    """
+    if not placements:
+        return cluster, ()
+    first = placements[0].nanoseconds // SECOND * SECOND
+    kept = tuple(va for va in cluster.volume_attachments if _parse_created(va.metadata.creation_timestamp) < first)
+    later = len(cluster.volume_attachments) - len(kept)
+    if not later:
+        return cluster, ()
+    note = f"VolumeAttachments that are no older than the events are left out: {later:,}; volumes count with their pods"
+    return replace(cluster, volume_attachments=kept), (note,)
+
+
+def _parse_created(timestamp: str | None) -> int:
+    """Parse a creation timestamp to nanoseconds, 0 if missing."""
+    return parse_nanoseconds(timestamp) if timestamp else 0
+
+
+def _build_report(
+    followed: _RolloutReplay,
+    placements: Sequence[FollowedPlacement],
+    assumed: tuple[str, ...],
+    interrupted: bool,
+    sampling: SampledFrom | None,
+) -> FollowedRollout:
+    """Build the report of the comparisons."""
+    following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
+    unknown = summarize_unknowns(
+        (*find_unread_dependencies(following.view.cluster), *following.unknown), IN_SIMULATIONS
+    )
+    agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
+    otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
+    if not (agree or otherwise):
+        unknown = merge_unknown_kinds(((_explain_no_comparison(outcomes),), unknown))
+    return FollowedRollout(
+        agree=agree,
+        otherwise=otherwise,
+        placements=tuple(placements),
+        assumed=assumed,
+        search_start=describe_search_start(sampling, len(following.view.nodes), 0),
+        **build_cluster_basis(unknown, following.scheduler),
+        interrupted=interrupted,
+    )
+
+
+def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
+    """Return why no placement could be compared."""
+    absent, all_ = outcomes[UNKNOWN_POD], outcomes.total()
+    if not all_:
+        return UnknownKind("Event", "tell of no placement", VERDICT)
+    if not absent:
+        return UnknownKind("Pod", f"of the events could not be compared: {all_:,} of {all_:,}", VERDICT)
+    return UnknownKind(
+        "Pod", f"of the events are not in the cluster, {absent:,} of {all_:,}: it may have been read before", VERDICT
+    )
+
+
+class _RolloutReplay:
+    """A replay that starts with the cluster as it was before the first placement."""
+
+    def __init__(
+        self, following: StepwiseScheduler, placements: Sequence[RealPlacement], created_pods: Mapping[str, str]
+    ) -> None:
+        """Take the pods of the placements, and all later ones, off their nodes.
+
+        `created_pods` has the workload of each pod that manifests create.
+        """
+        self.following, self.view, self.notes = following, following.view, list[str]()
+        self.placements = placements
+        self._placed: list[tuple[int, Position, Row]] = []
+        self._in_vain = 0
+        self._made: dict[str, list[Position]] = {}
+        for pod, workload in created_pods.items():
+            name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
+            self._made.setdefault(name, []).append(self.view.pods.index[pod])
+        index = self.view.pods.index
+        named = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
+        self._later = self._find_created_later(placements, set(named))
+        following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
+        self._promised = self._find_nominated_later(placements)
+        for _, position, _ in self._promised:
+            self.view.nominate(position, NO_ROW)
+
+    def _find_created_later(
+        self, placements: Sequence[RealPlacement], named: set[Position]
+    ) -> list[tuple[int, Position, Row]]:
+        """Return other placed pods that were created after the first placement, latest first."""
+        if not placements:
+            return []
+        later = []
+        for number in np.flatnonzero(self.view.node >= 0).tolist():
+            position = Position(number)
+            created = self.view.pods.objects[position].metadata.creation_timestamp
+            if position not in named and created and parse_nanoseconds(created) > placements[0].nanoseconds:
+                later.append((parse_nanoseconds(created), position, Row(int(self.view.node[position]))))
+        if later:
+            self.notes.append(
+                f"{counted(len(later), 'running pod')} without an event "
+                f"{agreeing(len(later), 'is there from when it was', 'are there from when they were')} created"
+            )
+        return sorted(later, reverse=True)
+
+    def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
+        """Return nominated pods that were created after the first placement, latest first."""
+        first = placements[0].nanoseconds if placements else 0
+        promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
+        created = [(self._get_created(position), Position(position), Row(row)) for row, position in promised]
+        return sorted((step for step in created if step[0] > first), reverse=True)
+
+    def _get_created(self, position: int) -> int:
+        """Return the creation time of a pod in nanoseconds."""
+        return _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
+
+    def iter_steps(self) -> Iterator[FollowedPlacement]:
+        """Try each pod, compare the replay with where it went, and put it there."""
+        for number, placement in enumerate(self.placements):
+            yield self._follow_placement(number, placement)
+
+    def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
+        """Add what came since the last placement, try the pod, compare, and put it where it really went."""
+        while self._later and self._later[-1][0] <= placement.nanoseconds:
+            _, other, row = self._later.pop()
+            self.view.assume(other, row)
+        while self._promised and self._promised[-1][0] <= placement.nanoseconds:
+            _, other, row = self._promised.pop()
+            self.view.nominate(other, row)
+        position = self._find_pod(placement.pod)
+        if position is None:
+            return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
+        if self.view.node[position] >= 0:  # scheduled once more under the same name
+            self.following.take_off([position])
+        row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
+        tried = self.following.attempt(position)
+        compared = _compare(placement, tried, row, self.following)
+        if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
+            compared = self._explain_by_order(number, position, row, compared)
+        if row != NO_ROW:
+            self._put_on_node(tried, row)
+            self._placed.append((placement.nanoseconds, position, row))
+        return compared
+
+    def _explain_by_order(
+        self, number: int, position: Position, row: Row, placement: FollowedPlacement
+    ) -> FollowedPlacement:
+        """Return the comparison, or a better one if another order of overlapping bindings explains the placement."""
+        nearby = self._find_nearby(number, position)
+
+        def other(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
+            return self._compare_reordered(number, position, row, moved)
+
+        for moved in iter_reorderings(nearby):
+            again = other(moved)
+            if again.outcome == AS_REPLAYED:
+                return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
+        if self._in_vain == MAX_UNEXPLAINED:
+            return placement
+        best = {Row(self.view.nodes.index[name]) for name in placement.best}
+        moved = find_overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        self._in_vain += bool(nearby) and not moved
+        if self._in_vain == MAX_UNEXPLAINED:
+            self.notes.append(
+                f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains none is looked for"
+            )
+        return replace(placement, overlapping=tuple(map(self._build_overlapping, moved)))
+
+    def _find_nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
+        """Return other pods placed within WITHIN of a placement, in the order of time."""
+        now = self.placements[number].nanoseconds
+        before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
+        index, nodes = self.view.pods.index, self.view.nodes.index
+        after = {
+            index[placement.pod]: NearbyPlacement(
+                index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
+            )
+            for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
+            if placement.pod in index and placement.node in nodes
+        }
+        gone = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
+        come = [
+            nearby for nearby in after.values() if self.view.node[nearby.position] < 0 and nearby.position != position
+        ]
+        return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
+
+    def _compare_reordered(
+        self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
+    ) -> FollowedPlacement:
+        """Try the pod with nearby earlier pods removed and later ones added, then restore the view."""
+        searches = self.following.sampling
+        start = searches.start if searches else 0
+        for nearby in moved:
+            self._apply_move(nearby, 1 if nearby.nanoseconds > 0 else -1)
+        try:
+            return _compare(self.placements[number], self.following.attempt(position), row, self.following)
+        finally:
+            for nearby in reversed(moved):
+                self._apply_move(nearby, -1 if nearby.nanoseconds > 0 else 1)
+            if searches:
+                searches.start = start
+
+    def _apply_move(self, nearby: NearbyPlacement, sign: int) -> None:
+        """Put a pod on its node, or remove it if `sign` is negative."""
+        if sign > 0:
+            self.view.assume(nearby.position, nearby.row)
+        else:
+            self.view.forget(nearby.position)
+
+    def _build_overlapping(self, nearby: NearbyPlacement) -> OverlappingBinding:
+        """Return the report entry of a nearby placement."""
+        pod, node = self.view.pods.objects[nearby.position].key, self.view.nodes.names[nearby.row]
+        return OverlappingBinding(pod, node, round(nearby.nanoseconds / MILLISECOND))
+
+    def _find_pod(self, pod: str) -> Position | None:
+        """Return the pod's position, or that of the next pod created for the workload whose name its name starts
+        with.
+        """
+        if pod in self.view.pods.index:
+            return self.view.pods.index[pod]
+        owners = [name for name in self._made if pod.startswith(f"{name}-") and self._made[name]]
+        return self._made[max(owners, key=len)].pop(0) if owners else None
+
+    def _put_on_node(self, tried: TriedPod, row: Row) -> None:
+        """Put the pod on its real node, with plugins' reservations if it fits there."""
+        if tried.cycle is not None and row in tried.cycle.feasible:
+            try:
+                self.following.assume(tried, row)
+                return
+            except PluginError as failure:
+                self.notes.append(f"{self.view.pods.objects[tried.position].key}: nothing is reserved: {failure}")
+        self.following.place(tried.position, row)
+
+
+def _build_comparison(
+    placement: RealPlacement,
+    outcome: str,
+    *,
+    feasible: int = 0,
+    best: tuple[str, ...] = (),
+    behind: int = 0,
+    lost: Mapping[str, int] = MappingProxyType({}),
+    plugin: str = "",
+    reasons: tuple[str, ...] = (),
+) -> FollowedPlacement:
+    """Build a comparison."""
+    return FollowedPlacement(
+        placement.pod,
+        placement.node,
+        placement.time,
+        placement.scheduler,
+        outcome,
+        feasible,
+        best,
+        behind,
+        dict(lost),
+        plugin,
+        reasons,
+    )
+
+
+def _compare(placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler) -> FollowedPlacement:
+    """Compare the replay with the node the pod really went to."""
+    cycle, served = tried.cycle, following.scheduler.configuration.profiles
+    if cycle is None or (placement.scheduler and placement.scheduler not in served):
+        return _build_comparison(placement, OTHER_SCHEDULER)
+    if row == NO_ROW:
+        return _build_comparison(placement, UNKNOWN_NODE)
+    if cycle.error is not None:
+        return _build_comparison(placement, NOT_COMPARED, reasons=(cycle.error,))
+    feasible = len(cycle.feasible)
+    if row not in cycle.feasible:
+        return _explain_infeasible(placement, cycle, row, feasible)
+    best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
+    if placement.node in best:
+        return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
+    behind, lost = _score_deficit(cycle, row, best[0])
+    part = following.sampling is None and _is_best_of_sample(cycle, row, following)
+    outcome = BEST_OF_A_PART if part else NOT_BEST
+    return _build_comparison(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
+
+
+def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
+    """Return why the real node is not feasible: rejected by a plugin, or not searched."""
+    if cycle.pre_filter.status.rejected:
+        plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
+    elif not cycle.filter.passing[row]:
+        plugin, status = cycle.filter.find_first_rejection(row)
+    elif cycle.search is not None and not cycle.considered[row]:
+        return _build_comparison(placement, NOT_LOOKED_AT, feasible=feasible)
+    else:
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.get_node_status(row)
+    return _build_comparison(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
+
+
+def _score_deficit(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
+    """Return by how many points a node is behind the best, in total and per plugin."""
+    rows = cycle.scores.rows.tolist()
+    mine, other = rows.index(row), rows.index(cycle.view.nodes.index[best])
+    lost = {name: int(scores[other] - scores[mine]) for name, scores in cycle.scores.weighted.items()}
+    total = cycle.scores.total
+    return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
+
+
+def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
+    """Return whether the scheduler, which samples nodes, may not have seen a better node.
+
+    It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
+    nodes, in the scheduler's order, are no better. Scores are those among all nodes.
+    """
+    offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    enough = following.start_sampling(SampledFrom()).count_needed_for_scoring(
+        offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
+    )
+    total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
+    better = np.flatnonzero(np.roll(total > total[mine], -mine))
+    without = len(total) if not len(better) else int(better[0]) + len(total) - int(better[-1]) - 1
+    return enough <= without

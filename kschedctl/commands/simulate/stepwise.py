@@ -1,0 +1,202 @@
+"""The library functions `follow` and `sampling`, which schedule named pods one after the other."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+import numpy as np
+
+from kschedctl.api.arrays import NO_ROW, Position, Row
+from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.one_pod import find_pod
+from kschedctl.commands.simulate.following_report import FollowedStep, FollowingReport, SampledPod, SamplingReport
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.workload_pods import is_pending
+from kschedctl.replay.shared_cluster import build_cluster_basis
+from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
+from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.framework.dependencies import Unknown
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.following import StepwiseScheduler, TriedPod
+from kschedctl.snapshot.pod_info import PodInfo
+
+MAX_TRIES = 3
+Retry = Literal["now", "end"]
+
+
+def follow(
+    cluster: Cluster, pods: Sequence[str], choices: Sequence[str | None] = (), retry: Retry = "end"
+) -> FollowingReport:
+    """Schedule pods (``namespace/name``) of the cluster one after the other, on all nodes, each with the effects of
+    those before.
+
+    Each pod gets one of its best nodes: that of ``choices``, one per step, if it is among them, else the first by name.
+    Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims leave at once, and the pod is
+    tried again, at most three times: next (``now``) or after all others (``end``).
+
+    Raises UsageError for unknown pods and nodes, and ConfigurationError.
+
+    >>> follow(Cluster.from_objects([]), []).steps
+    ()
+    """
+    following = StepwiseScheduler(Scheduler(cluster))
+    view = following.view
+    if retry not in ("now", "end"):
+        raise UsageError(f'retry "{retry}": now or end')
+    for pod in pods:
+        if pod not in view.pods.index:
+            raise UsageError(f'pod "{pod}" not found')
+    steps = tuple(_iter_steps(following, deque(view.pods.index[pod] for pod in pods), choices, retry))
+    unknown = (*find_unread_dependencies(cluster), *following.unknown)
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), following.scheduler)
+    return FollowingReport(steps, basis["not_replayed"], basis["unknown"], basis["undecided"])
+
+
+def _iter_steps(
+    following: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
+) -> Iterator[FollowedStep]:
+    tries: Counter[Position] = Counter()
+    number = 0
+    while queue:
+        position = queue.popleft()
+        tries[position] += 1
+        step = _follow_pod(following, position, choices[number] if number < len(choices) else None)
+        number += 1
+        yield step
+        if step.nominated and tries[position] < MAX_TRIES:
+            (queue.appendleft if retry == "now" else queue.append)(position)
+
+
+def _follow_pod(following: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
+    pod = following.view.pods.objects[position].key
+    if position in following.gone:
+        return FollowedStep(pod, gone=True)
+    tried = following.attempt(position)
+    cycle = tried.cycle
+    if cycle is None:
+        return FollowedStep(pod, error="no profile serves its schedulerName")
+    gates = [name for name, status in cycle.queue.items() if status.rejected]
+    if gates:
+        return FollowedStep(pod, gated=gates[0])
+    if cycle.error is not None:
+        return FollowedStep(pod, error=cycle.error)
+    if len(cycle.feasible):
+        return _place_pod(following, tried, cycle, choice)
+    return _reject_pod(following, tried, cycle)
+
+
+def _place_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
+    names = cycle.view.nodes.names
+    best = {names[row]: Row(row) for row in cycle.scores.best.tolist()}
+    node = choice if choice is not None and choice in best else min(best)
+    pod = cycle.info.pod.key
+    try:
+        following.assume(tried, best[node])
+    except PluginError as failure:
+        return FollowedStep(pod, feasible=len(cycle.feasible), error=str(failure))
+    if len(cycle.feasible) == 1:
+        return FollowedStep(pod, feasible=1, node=node)
+    rows, total = cycle.scores.rows.tolist(), cycle.scores.total.tolist()
+    return FollowedStep(
+        pod,
+        feasible=len(rows),
+        total={names[row]: score for row, score in zip(rows, total, strict=True)},
+        best=tuple(sorted(best)),
+        node=node,
+    )
+
+
+def _reject_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle) -> FollowedStep:
+    names, pods = cycle.view.nodes.names, cycle.view.pods.objects
+    plugins = tuple(sorted(cycle.unschedulable_plugins))
+    done = following.preempt(tried)
+    return FollowedStep(
+        cycle.info.pod.key,
+        feasible=0,
+        fit_error_message=build_fit_error(cycle, done.outcome.message),
+        unschedulable_plugins=plugins,
+        tied_candidates=tuple(sorted(names[row] for row in done.tied.row.tolist())),
+        nominated="" if done.row == NO_ROW else names[done.row],
+        victims=tuple(pods[victim].key for victim in done.victims),
+        nominations_cleared=tuple(pods[position].key for position in done.cleared),
+    )
+
+
+def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
+    """Try the pods (``namespace/name``) of the cluster, nothing assumed between them, on a part of the nodes each.
+
+    ``start``: the index, in the scheduler's order of nodes, at which its first search begins; percentageOfNodesToScore
+    is that of the cluster's configuration. Raises UsageError for pods that are not there, ConfigurationError.
+
+    >>> sampling(Cluster.from_objects([]), []).node_order
+    ()
+    """
+    scheduler = Scheduler(cluster)
+    view = scheduler.view
+    check_start(start)
+    searches = SampledFrom(start).start_sampling(scheduler.configuration, len(view.nodes))
+    unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
+    steps = [_step(scheduler, pod, searches, unknown) for pod in pods]
+    basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
+    nodes = tuple(view.nodes.names)
+    return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
+
+
+def check_start(start: int) -> None:
+    """Raises UsageError."""
+    if start < 0:
+        raise UsageError(f"start index {start}: 0 or more")
+
+
+def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
+    pod = find_pod(scheduler, name)
+    info = PodInfo(pod, scheduler.view.settings.requests)
+    framework, unknowns = scheduler.framework_for(info, scheduler.view)
+    unknown.update(dict.fromkeys(unknowns))
+    start = searches.start
+    if framework is None:
+        why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
+        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+    if not is_pending(pod):
+        why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
+        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+    cycle = run_cycle(framework, info, scheduler.view, searches)
+    if cycle.gated:
+        searches.start = start  # it is not tried at all
+        refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
+        return SampledPod(name, start, 0, 0, 0, start, unscheduled=", ".join(refusals))
+    return _sampled(name, cycle, searches, start)
+
+
+def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
+    names = cycle.view.nodes.names
+    search = cycle.search
+    feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()
+    rejected = [] if search is None else np.flatnonzero(search.examined & ~cycle.filter.passing).tolist()
+    if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
+        offered = 0
+    else:
+        offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
+    return SampledPod(
+        pod=name,
+        start=start,
+        searched=offered,
+        num_to_find=searches.count_needed_for_scoring(offered, terms),
+        processed=len(feasible) + len(rejected),
+        next=searches.start,
+        feasible=tuple(names[row] for row in feasible),
+        rejected=tuple(names[row] for row in rejected),
+        total={
+            names[row]: total
+            for row, total in zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True)
+        },
+        best=tuple(names[row] for row in cycle.scores.best.tolist()),
+        unscheduled=cycle.error or "",
+    )

@@ -1,0 +1,121 @@
+"""Sections about pods that kube-scheduler does not see: those not created, and those held back elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Cell,
+    Command,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    count,
+    limit_rows_by_style,
+    paragraph,
+)
+from kschedctl.render.tables import Row, build_table
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+
+WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
+
+
+def iter_not_created_lines(
+    lacking: NotCreated | None, style: Style, fewer: Sequence[str] = ()
+) -> Iterator[Paragraph | Command]:
+    """Yield how many pods a workload lacks, why, and the fixes; past failures take one line.
+
+    `fewer` has other reasons for fewer pods.
+    """
+    if lacking is not None:
+        yield from _iter_failure_lines(lacking, style)
+    for reason in fewer:
+        yield paragraph("No more pods:", reason)
+
+
+def _iter_failure_lines(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
+    """Yield the lines about a workload's failures."""
+    workload = Marked(lacking.workload, Tone.STRONG)
+    if lacking.past:
+        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(lacking.headline, Tone.FAINT))
+        return
+    yield paragraph(workload, Marked("Not created:", Tone.BAD), lacking.headline)
+    shown, note = limit_rows_by_style(lacking.failures, style, FAILURES_SHOWN)
+    for number, failure in enumerate(shown):
+        more = failure.message if number else ""  # the headline has that of the first
+        yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
+    if note:
+        yield paragraph(Marked(note, Tone.FAINT))
+    yield from _iter_fixes([lacking])
+
+
+def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield the fixes with their commands, each once."""
+    fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
+    for fix in fixes.values():
+        yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
+        yield from map(Command, fix.commands)
+
+
+def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
+    """Return the table of workloads that lack pods, each with its current reason."""
+    columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
+    title = f"{count(len(workloads), 'workload')} with pods that could not be created"
+    shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
+    commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
+    return (
+        *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *_iter_fixes(shown),
+        *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
+    )
+
+
+def _build_workload_row(lacking: NotCreated) -> Row:
+    """Return the row of a workload."""
+    missing = "" if lacking.missing is None else f"{lacking.missing:,}"
+    why = Stack((Marked(lacking.workload, Tone.STRONG), Marked(lacking.headline, Tone.BAD)))
+    return (missing, lacking.failures[0].age, why)
+
+
+def _describe_source(failure: CreationFailure) -> str:
+    """Return the source of a failure, such as `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times, last 3m
+    ago`.
+    """
+    times = f", {failure.times:,} times" if failure.times > 1 else ""
+    ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
+    return f"{failure.by}{times}{ago}"
+
+
+ENTRIES_SHOWN = 25
+TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
+
+
+def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
+    """Build the table of objects that hold pods back, each with its status."""
+    columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
+    return build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+
+
+def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
+    """Build lines about a single object, or about the few that hold a workload back."""
+    return tuple(paragraph(cell) for entry in waiting for cell in _iter_holder_lines(entry))
+
+
+def _build_holder_row(entry: WaitingElsewhere) -> Row:
+    """Return the row of an object."""
+    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_iter_holder_lines(entry))))
+
+
+def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
+    """Yield the lines about an object."""
+    tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
+    of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
+    yield Marked(f"{entry.resource}{of}", Tone.STRONG)
+    yield Marked(entry.headline, tone)
+    yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
+    yield from (Marked(detail, Tone.FAINT) for detail in entry.details)
+    yield from (Marked(condition.words, Tone.VERBATIM) for condition in entry.conditions)

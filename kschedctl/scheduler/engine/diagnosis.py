@@ -1,0 +1,155 @@
+"""The diagnosis of a pod that fits nowhere: the plugins that rejected it, PostFilter's answer and the event's message.
+
+Upstream: Diagnosis and FitError in pkg/scheduler/framework/types.go, findNodesThatFitPod in
+pkg/scheduler/schedule_one.go and RunPostFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilterPlugin, PostFilterResult, Status, offers
+
+
+class Rejectors(NamedTuple):
+    """The names of the plugins that rejected a pod, which the queue asks whether an event can help the pod."""
+
+    unschedulable: frozenset[str] = frozenset()
+    pending: frozenset[str] = frozenset()
+    """Plugins that wait for an event of their own, after which the pod does not back off."""
+
+    @property
+    def all(self) -> frozenset[str]:
+        """All plugins that rejected the pod."""
+        return self.unschedulable | self.pending
+
+
+NO_REJECTORS = Rejectors()
+
+
+def find_rejectors(cycle: Cycle) -> Rejectors:
+    """Return the plugins that rejected the pod in a cycle, or NO_REJECTORS if it is schedulable or failed with an
+    error.
+    """
+    if cycle.error is not None or cycle.schedulable:
+        return NO_REJECTORS
+    return Rejectors(cycle.unschedulable_plugins)
+
+
+class PostFilterOutcome(msgspec.Struct, frozen=True):
+    """The combined answer of the PostFilter plugins. Success means that the pod may fit later."""
+
+    status: Status = SUCCESS
+    results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
+    """Plugin that was asked -> its answer."""
+    plugin: str = ""
+    """The plugin that gave a rejection: the deciding one, or the first that rejected."""
+
+    @property
+    def nominated_node(self) -> str:
+        """The name of the node on which the pod may fit later, or an empty string."""
+        return next((result.nominated_node for result in self.results.values() if result.nominated_node), "")
+
+    @property
+    def message(self) -> str:
+        """The text that the scheduler appends to the FailedScheduling message."""
+        return ", ".join(self.status.reasons)
+
+
+def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
+    """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
+
+    In a cluster without nodes no plugin runs.
+    """
+    results: dict[str, PostFilterResult] = {}
+    plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
+    for plugin in plugins:
+        if not offers(plugin, PostFilterPlugin):
+            continue
+        try:
+            result = results[plugin.name] = plugin.post_filter(cycle)
+        except PluginError as failure:
+            return PostFilterOutcome(Status(Code.ERROR, (str(failure),)), results, plugin.name)
+        if result.status.code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
+            return PostFilterOutcome(result.status, results, "" if result.status.code is Code.SUCCESS else plugin.name)
+    reasons = tuple(reason for result in results.values() for reason in result.status.reasons)
+    return PostFilterOutcome(
+        Status(Code.UNSCHEDULABLE, reasons) if results else SUCCESS, results, next(iter(results), "")
+    )
+
+
+ABSENT_COUNT = ByVersion(
+    "whether the message counts nodes that PreFilter plugins left out",
+    (("", True), ("1.30.2", False), ("1.32", True)),
+    "#125306, #126022",
+)
+
+
+def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
+    """Return upstream's message for a pod that fits on no node, followed by the message of PostFilter."""
+    nodes = cycle.view.nodes_in_placement
+    if nodes == 0:
+        return NO_NODES
+    if cycle.pre_filter.status.rejected:
+        message = format_pre_filter_rejection(nodes, cycle.pre_filter.status)
+    else:
+        message = format_histogram(nodes, count_reasons(cycle))
+    return f"{message} {post_filter}" if post_filter else message
+
+
+def format_pre_filter_rejection(nodes: int, status: Status) -> str:
+    """Return the message for a pod that a PreFilter plugin rejects before any node is examined.
+
+    >>> from kschedctl.scheduler.framework import Code
+    >>> format_pre_filter_rejection(12, Status(Code.UNRESOLVABLE, ("pod has unbound claims",)))
+    '0/12 nodes are available: pod has unbound claims.'
+    """
+    return f"0/{nodes} nodes are available: {', '.join(status.reasons)}."
+
+
+def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
+    """Return the message that lists the number of nodes per reason, sorted as strings.
+
+    >>> format_histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
+    '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
+    """
+    reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{nodes} nodes are available:" + (f" {', '.join(reasons)}." if reasons else "")
+
+
+def count_reasons(cycle: Cycle) -> Counter[str]:
+    """Count the nodes by the reason in the diagnosis. All nodes that were not examined share one reason."""
+    has_extender_status = np.zeros(len(cycle.considered), np.bool_)
+    has_extender_status[list(cycle.extender_statuses)] = True
+    counts = cycle.filter.count_reasons(cycle.considered & ~has_extender_status)
+    for status in cycle.consultation.statuses.values():
+        counts.update(status.reasons)
+    unexamined = _count_unexamined(cycle, has_extender_status)
+    if unexamined > 0 and ABSENT_COUNT.at(cycle.framework.release):
+        counts.update(dict.fromkeys(cycle.build_unexamined_status().reasons, unexamined))
+    return counts
+
+
+def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
+    """Count the nodes that have the status of nodes to which PreFilter did not restrict the pod.
+
+    Since v1.32 these are all nodes minus those with a status of their own. Extenders may give a status to nodes that do
+    not exist.
+    """
+    not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
+    if not not_allowed or not cycle.consultation.calls:
+        return not_allowed
+    with_own_status = int((has_extender_status | (cycle.considered & ~cycle.filter.passing)).sum())
+    return (
+        cycle.view.nodes_in_placement
+        - with_own_status
+        - (len(cycle.consultation.statuses) - len(cycle.extender_statuses))
+    )

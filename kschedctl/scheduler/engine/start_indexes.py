@@ -1,0 +1,337 @@
+"""The node that sampling chooses for a pod, for every index at which the search for nodes may begin.
+
+Plugins normalize over the sampled nodes, so a node's score may differ between searches. Consecutive searches in which
+the scores agree are evaluated together, as sliding windows over a circle of nodes. Upstream: findNodesThatPassFilters
+and prioritizeNodes in pkg/scheduler/schedule_one.go, RunScorePlugins in pkg/scheduler/framework/runtime/framework.go
+and NormalizeScore of the plugins (v1.36), with a parallelism of 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
+from kschedctl.scheduler.engine.cycle import Cycle
+from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.scoring import run_score
+from kschedctl.scheduler.framework import Peers, ScorePlugin, peers_of
+
+
+@dataclass(frozen=True)
+class Searches:
+    """Results of the searches from S start indexes, with a given number of feasible nodes to find."""
+
+    scored: int
+    """Number of nodes that are scored, the same in all searches."""
+    examined: Counts
+    """(S,): number of nodes examined."""
+    ties: Counts
+    """(S,): number of sampled nodes that share the highest score; one of them is picked at random."""
+    lost: Counts
+    """(S,): total of what the tied nodes lack, in points of the score among all nodes, to the best node of all."""
+    hits: Counts
+    """(S,): number of tied nodes that are among the best of all nodes."""
+
+    @property
+    def expected_loss(self) -> npt.NDArray[np.float64]:
+        """(S,): the expected number of points that picking a tied node at random loses."""
+        return self.lost / np.maximum(self.ties, 1)
+
+    @property
+    def missed(self) -> Bools:
+        """(S,): whether no tied node is among the best of all nodes."""
+        none: Bools = (self.hits == 0) & (self.scored > 0)
+        return none
+
+
+class EveryStart:
+    """The searches for a pod from every start index, given a `cycle` that examined all nodes without error or
+    extenders.
+    """
+
+    def __init__(self, cycle: Cycle) -> None:
+        self.cycle = cycle
+        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
+        self.offered = len(offered)
+        self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
+        self.places = np.flatnonzero(cycle.filter.passing[offered])
+        """(F,): where the nodes that fit are among those offered."""
+
+    def search_for(self, wanted: int) -> Searches:
+        """Return the results of all searches that stop after `wanted` feasible nodes."""
+        if len(self.places) <= wanted:
+            return self._build_full_searches()
+        first = np.searchsorted(self.places, self.starts)
+        rounds = np.concatenate((self.places, self.places + self.offered))
+        examined = rounds[first + wanted] - self.starts  # all up to the first that is not needed any more
+        ties, lost, hits = self._find_best_per_search(wanted).sums[:, first % len(self.places)]
+        return Searches(wanted, examined, ties, lost, hits)
+
+    def _build_full_searches(self) -> Searches:
+        """Build the results for searches that examine all nodes, so that each of them finds the best node."""
+        ones = np.ones(len(self.starts), np.int64)
+        best = len(self.cycle.scores.best) * ones
+        return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
+
+    def _find_best_per_search(self, wanted: int) -> Best:
+        """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
+        if must_score_each_search(self.cycle):
+            return self._score_each_search(wanted)
+        count = len(self.places)
+        keyed = [(weight, scorer, scorer.build_window_keys(wanted)) for weight, scorer in self._scorers]
+        parts = []
+        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], count, wanted):
+            places = np.arange(begin, end + wanted - 1) % count
+            total = self._independent_scores[places]
+            for weight, scorer, _ in keyed:
+                total = total + weight * scorer.normalize_in_window(begin, places)
+            parts.append(find_best_per_window(total, self._columns[:, places], wanted))
+        return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
+
+    def _score_each_search(self, wanted: int) -> Best:
+        """Find the best nodes of each search by running the Score plugins on every sample."""
+        cycle, count = self.cycle, len(self.places)
+        tops, sums = np.zeros(count, np.int64), np.zeros((len(self._columns), count), np.int64)
+        for begin in range(count):
+            places = np.sort(np.arange(begin, begin + wanted) % count)
+            nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
+            scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, cycle.view, nodes)
+            tops[begin] = scores.total.max()
+            sums[:, begin] = self._columns[:, places[scores.top]].sum(axis=1)
+        return Best(tops, sums)
+
+    @cached_property
+    def _columns(self) -> npt.NDArray[np.int64]:
+        """(3, F): ones, the points that each node lacks to the best of all nodes, and whether it is one of the best."""
+        lacks = self.cycle.scores.total.max() - self.cycle.scores.total
+        return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
+
+    @cached_property
+    def _scorers(self) -> list[tuple[int, Scorer]]:
+        """The weight and scorer of each plugin whose scores depend on the sampled nodes."""
+        return list(iter_scorers(self.cycle))
+
+    @cached_property
+    def _independent_scores(self) -> Scores:
+        """(F,): the sum of the scores that do not depend on the sampled nodes."""
+        return sum_independent_scores(self.cycle)
+
+
+HIGHEST = np.iinfo(np.int64).max
+
+
+class Scorer(Protocol):
+    """One plugin's scores of F nodes that are arranged in a circle."""
+
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return arrays (F,) such that windows with equal keys give the same nodes the same scores."""
+
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places, as scored in a window."""
+
+
+class ExtremesScorer:
+    """Scores of a plugin that depends on the lowest and the highest raw score."""
+
+    def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
+        self.plugin, self.raw = plugin, raw
+
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return the lowest and the highest raw score of each window."""
+        return [*find_window_extremes(self.raw, width)]
+
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places."""
+        return self.plugin.normalize(None, self.raw[places])
+
+
+class DomainScores(Protocol):
+    """Scores of any of the N nodes that depend on the number of topology domains among the scored nodes."""
+
+    @property
+    def counted(self) -> Bools: ...
+
+    @property
+    def domains(self) -> Sequence[Ints | Rows]: ...
+
+    def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores: ...
+
+    def normalize(self, scores: Scores, counted: Bools) -> Scores: ...
+
+
+class DomainsScorer:
+    """Scores of a plugin that depends also on the number of topology domains among the scored nodes."""
+
+    def __init__(self, domain_scores: DomainScores, rows: Rows) -> None:
+        self.domain_scores, self.rows, self.counted = domain_scores, rows, domain_scores.counted[rows]
+        self.domains = [codes[rows] for codes in domain_scores.domains]
+        self.sizes: list[tuple[int, ...]] = []
+        self._raw: dict[tuple[int, ...], Scores] = {}
+
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return the number of domains and the lowest and highest raw score of each window."""
+        sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
+        self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))
+        least, greatest = np.zeros((2, len(self.rows)), np.int64)
+        for window_sizes in dict.fromkeys(self.sizes):
+            matching = np.logical_and.reduce([column == size for column, size in zip(sizes, window_sizes, strict=True)])
+            raw = self._get_raw_scores(window_sizes)
+            least[matching] = find_window_extremes(np.where(self.counted, raw, HIGHEST), width)[0][matching]
+            greatest[matching] = find_window_extremes(np.where(self.counted, raw, LOWEST), width)[1][matching]
+        return [*sizes, least, greatest]
+
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places, given the domains in the window."""
+        return self.domain_scores.normalize(self._get_raw_scores(self.sizes[window])[places], self.counted[places])
+
+    def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
+        """Return the raw scores of all nodes for these numbers of domains, from a cache."""
+        if sizes not in self._raw:
+            self._raw[sizes] = self.domain_scores.raw_scores(self.rows, sizes)
+        return self._raw[sizes]
+
+
+def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
+    """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes, except those with
+    Peers.ALL.
+    """
+    plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
+    for name, raw in cycle.scores.raw.items():
+        plugin, weight = plugins[name], cycle.framework.profile.weights[name]
+        if peers_of(plugin) is Peers.EXTREMES:
+            yield weight, ExtremesScorer(plugin, raw)
+        elif peers_of(plugin) is Peers.DOMAINS:
+            yield weight, DomainsScorer(plugin.row_scores(cycle.info, cycle.view), cycle.scores.rows)
+
+
+def sum_independent_scores(cycle: Cycle) -> Scores:
+    """Return the sum of the weighted scores that do not depend on the sampled nodes, (F,)."""
+    added = np.full(len(cycle.scores.rows), cycle.scores.base)
+    for plugin in cycle.framework.plugins_at("score"):
+        if plugin.name in cycle.scores.weighted and peers_of(plugin) is Peers.NONE:
+            added = added + cycle.scores.weighted[plugin.name]
+    return added
+
+
+def must_score_each_search(cycle: Cycle) -> bool:
+    """Return whether a Score plugin does not declare what its scores depend on, so that every sample must be scored."""
+    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
+
+
+LOWEST = np.iinfo(np.int64).min
+
+
+def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+    """Return the circle followed by its beginning, (F + width - 1,), so that each window is a slice.
+
+    >>> unroll_circle(np.array([1, 2, 3]), 2).tolist()
+    [1, 2, 3, 1]
+    """
+    return np.concatenate((values, values[: width - 1]))
+
+
+def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
+    """Return the lowest and the highest value of each window, (F,) each."""
+    flat = unroll_circle(values, width)
+    return _fold_windows(np.minimum, flat, width), _fold_windows(np.maximum, flat, width)
+
+
+def _fold_windows(fold: np.ufunc, values: Scores, width: int) -> Scores:
+    """Reduce each window with a ufunc such as np.minimum, in a logarithmic number of passes.
+
+    Two windows whose width is a power of two cover each window.
+    """
+    count, covered = len(values) - width + 1, 1
+    while 2 * covered <= width:
+        values = fold(values[:-covered], values[covered:])
+        covered *= 2
+    folded: Scores = fold(values[:count], values[width - covered : width - covered + count])
+    return folded
+
+
+def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
+    """Count the distinct codes in each window among the places that are `counted`, (F,).
+
+    >>> count_distinct_per_window(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
+    [2, 2, 2, 1]
+    """
+    count, places = len(codes), np.arange(len(codes) + width - 1)
+    flat, counts = codes[places % count], counted[places % count]
+    places, flat = places[counts], flat[counts]
+    order = np.argsort(flat, kind="stable")
+    before = np.full(len(flat), -1)
+    again = flat[order[1:]] == flat[order[:-1]]
+    before[order[1:][again]] = places[order[:-1][again]]
+    # a code is the first of its kind in the windows that begin behind the one before and do not end before it
+    first, last = np.maximum(before, places - width) + 1, np.minimum(places, count - 1)
+    first, last = first[first <= last], last[first <= last]
+    begins = np.bincount(first, minlength=count + 1)
+    ends = np.bincount(last + 1, minlength=count + 1)
+    return np.cumsum(begins - ends)[:count]
+
+
+def split_into_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
+    """Return the begin and end of each run of consecutive windows with equal keys, at most `longest` windows long.
+
+    >>> split_into_runs([np.array([1, 1, 1, 2])], 4, 2)
+    [(0, 2), (2, 3), (3, 4)]
+    """
+    changes = np.zeros(count, np.bool_)
+    changes[0] = True
+    for key in keys:
+        changes[1:] |= key[1:] != key[:-1]
+    begins = np.flatnonzero(changes).tolist()
+    ends = [*begins[1:], count]
+    return [
+        (begin, min(begin + longest, end))
+        for start, end in zip(begins, ends, strict=True)
+        for begin in range(start, end, longest)
+    ]
+
+
+class Best(NamedTuple):
+    """The best scores of W windows."""
+
+    top: Scores
+    """(W,): the highest score of each window."""
+    sums: npt.NDArray[np.int64]
+    """(C, W): sums of the columns over the places with the highest score."""
+
+
+def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
+    """Find the highest score in each window of `width` scores, and sum the columns over the places that have it.
+
+    There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
+    each of them only adds the last few places before the middle and the first few places after it.
+    """
+    count = len(scores) - width + 1
+    middle = scores[count - 1 : width]
+    top = middle.max()
+    common = (columns[:, count - 1 : width] * (middle == top)).sum(axis=1)
+    parts = [Best(np.full(count, top), np.repeat(common[:, None], count, axis=1))]
+    if count > 1:
+        nothing = np.zeros((len(columns), 1), np.int64)
+        tops, sums = _find_best_of_prefixes(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
+        parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
+        tops, sums = _find_best_of_prefixes(scores[width:], columns[:, width:])
+        parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
+    best = np.max([part.top for part in parts], axis=0)
+    return Best(
+        best, sum((part.sums * (part.top == best) for part in parts[1:]), parts[0].sums * (parts[0].top == best))
+    )
+
+
+def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+    """Find the best of the first score, of the first two scores, and so on."""
+    tops = np.maximum.accumulate(scores)
+    rises = np.append(True, tops[1:] > tops[:-1])
+    since = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))
+    added = np.cumsum(columns * (scores == tops), axis=1)
+    return Best(tops, added - added[:, since] + columns[:, since])

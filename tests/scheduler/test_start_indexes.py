@@ -1,0 +1,216 @@
+"""Searches from every index equal one replayed cycle for each of them, of which the scheduler knows nothing special."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from kschedctl.cluster import Cluster
+from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.sampling import Sampling, SearchTerms
+from kschedctl.scheduler.engine.start_indexes import EveryStart
+from kschedctl.scheduler.framework import Peers
+from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.pod_info import PodInfo
+
+Json = dict[str, Any]
+HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+CPU = {"requests": {"cpu": "500m", "memory": "256Mi"}}
+APP = {"matchLabels": {"app": "web"}}
+
+
+def term(key: str, weight: int, app: str = "web") -> Json:
+    wanted = {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"weight": weight, "podAffinityTerm": wanted}
+
+
+def spread(key: str, skew: int = 1) -> Json:
+    return {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": APP}
+
+
+SHAPES: dict[str, Json] = {
+    "plain": {},
+    "best-effort": {"containers": [{"name": "c", "image": "web:1"}]},
+    "nodes it prefers": {
+        "affinity": {
+            "nodeAffinity": {
+                "preferredDuringSchedulingIgnoredDuringExecution": [
+                    {
+                        "weight": w,
+                        "preference": {"matchExpressions": [{"key": "disk", "operator": "In", "values": [v]}]},
+                    }
+                    for v, w in (("ssd", 30), ("nvme", 70))
+                ]
+            }
+        }
+    },
+    "one zone only": {"nodeSelector": {ZONE: "a"}},
+    "pods it likes and avoids": {
+        "affinity": {
+            "podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(ZONE, 40, "db")]},
+            "podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term(HOSTNAME, 60)]},
+        }
+    },
+    "spread over zones": {"topologySpreadConstraints": [spread(ZONE)]},
+    "spread over hosts and racks": {"topologySpreadConstraints": [spread(HOSTNAME, 2), spread("rack")]},
+    "nowhere": {"nodeSelector": {"no": "node"}},
+    "three nodes": {"nodeSelector": {"few": "yes"}},
+}
+
+
+def node(random: Random, number: int) -> Json:
+    labels = {HOSTNAME: f"n{number}", "disk": random.choice(["ssd", "nvme", "hdd"])}
+    labels |= {ZONE: random.choice("aaabc")} if random.random() < 0.95 else {}
+    labels |= {"rack": str(number // 12)} if random.random() < 0.9 else {}
+    labels |= {"few": "yes"} if number in (3, 50, 51) else {}
+    taints = [{"key": f"k{i}", "effect": "PreferNoSchedule"} for i in range(random.choice([0, 0, 0, 1, 2]))]
+    taints += [{"key": "hard", "effect": "NoSchedule"}] * (random.random() < 0.1)
+    offered = {"cpu": random.choice(["4", "8", "16"]), "memory": random.choice(["8Gi", "32Gi"]), "pods": "20"}
+    images = [{"names": ["web:1"], "sizeBytes": 400_000_000}] * (random.random() < 0.3)
+    return {
+        "kind": "Node",
+        "metadata": {"name": f"n{number}", "labels": labels},
+        "spec": {"taints": taints},
+        "status": {"allocatable": offered, "images": images},
+    }
+
+
+def pod(name: str, spec: Json, app: str = "web", node_name: str = "") -> Json:
+    container = {"name": "c", "image": "web:1", "resources": CPU}
+    return {
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "shop", "labels": {"app": app}},
+        "spec": {"containers": [container], **({"nodeName": node_name} if node_name else {}), **spec},
+    }
+
+
+def cluster_of(seed: int, configuration: Json | None = None) -> Cluster:
+    random = Random(seed)
+    nodes = [node(random, number) for number in range(random.randint(200, 300))]
+    running = [
+        pod(f"p{i}", {}, random.choice(["web", "web", "db"]), random.choice(nodes)["metadata"]["name"])
+        for i in range(3 * len(nodes))
+    ]
+    asked = [pod(name.replace(" ", "-"), spec) for name, spec in SHAPES.items()]
+    service = {"kind": "Service", "metadata": {"name": "s", "namespace": "shop"}, "spec": {"selector": {"app": "web"}}}
+    return Cluster.from_objects([*nodes, *running, *asked, service], config=configuration)
+
+
+def cycle_of(cluster: Cluster, name: str, sampling: Sampling | None = None) -> Cycle:
+    scheduler = Scheduler(cluster)
+    found = scheduler.cluster.pod("shop", name.replace(" ", "-"))
+    assert found is not None
+    info = PodInfo(scheduler.view.stored(found), scheduler.view.settings.requests)
+    framework = scheduler.framework(info.spec.scheduler_name)
+    assert framework is not None
+    return run_cycle(framework, info, scheduler.view, sampling)
+
+
+Told = tuple[int, int, int, int, int]
+
+
+def replayed(whole: Cycle, percentage: int, start: int) -> Told:
+    """Of the cycle itself, sampled from this index: nodes found, looked at, ties, what they lose, best ones in it."""
+    cycle = run_cycle(whole.framework, whole.info, whole.view, Sampling(percentage, start))
+    total = dict(zip(whole.scores.rows.tolist(), whole.scores.total.tolist(), strict=True))
+    best = cycle.scores.best.tolist()
+    lost = [max(total.values()) - total[row] for row in best]
+    return len(cycle.feasible), int(cycle.considered.sum()), len(best), sum(lost), lost.count(0)
+
+
+def told(whole: Cycle, percentage: int) -> list[Told]:
+    starts = EveryStart(whole)
+    terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
+    found = starts.search_for(Sampling(percentage).count_needed(starts.offered, terms))
+    columns = (found.examined, found.ties, found.lost, found.hits)
+    return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+
+
+def all_replayed(whole: Cycle, percentage: int) -> list[Told]:
+    return [replayed(whole, percentage, start) for start in range(len(whole.view.nodes))]
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_every_start_is_as_replayed(seed: int, name: str) -> None:
+    whole = cycle_of(cluster_of(seed), name)
+    for percentage in (5, 60, 80):
+        assert told(whole, percentage) == all_replayed(whole, percentage)
+
+
+def test_the_clusters_have_something_to_lose() -> None:
+    cluster = cluster_of(1)
+    fitting = [name for name in SHAPES if len(cycle_of(cluster, name).feasible) > 100]
+    assert len(fitting) == len(SHAPES) - 2, "all but those that fit nowhere and on three nodes"
+    for name in fitting:
+        answers = told(cycle_of(cluster, name), 5)
+        assert len(set(answers)) > 10, name
+        assert any(lost for *_, lost, _ in answers), name
+
+
+def test_a_plugin_that_says_nothing_of_its_scores_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = cycle_of(cluster_of(3), "pods it likes and avoids")
+    expected = all_replayed(whole, 5)
+    assert told(whole, 5) == expected
+    monkeypatch.setattr(InterPodAffinity, "peers", Peers.ALL)
+    assert told(whole, 5) == expected
+
+
+PROFILES: dict[str, Json] = {
+    "nothing scores": {"plugins": {"score": {"disabled": [{"name": "*"}]}}},
+    "weights of its own": {
+        "plugins": {
+            "score": {
+                "disabled": [{"name": "*"}],
+                "enabled": [{"name": "TaintToleration", "weight": 1}, {"name": "PodTopologySpread", "weight": 7}],
+            }
+        }
+    },
+    "full nodes first, hosts by default constraints": {
+        "pluginConfig": [
+            {
+                "name": "NodeResourcesFit",
+                "args": {"scoringStrategy": {"type": "MostAllocated", "resources": [{"name": "cpu", "weight": 1}]}},
+            },
+            {
+                "name": "PodTopologySpread",
+                "args": {
+                    "defaultingType": "List",
+                    "defaultConstraints": [
+                        {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"},
+                        {"maxSkew": 1, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"},
+                    ],
+                },
+            },
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("name", PROFILES)
+def test_profiles(name: str) -> None:
+    configuration = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [PROFILES[name]],
+    }
+    whole = cycle_of(cluster_of(4, configuration), "plain")
+    assert told(whole, 5) == all_replayed(whole, 5)
+
+
+def test_what_is_looked_at_by_hand() -> None:
+    """Of 300 nodes those of even number fit: from node 0 the 101st is node 200, behind 200 others; from node 1 it is
+    node 202, behind 201 others.
+    """
+    nodes = [node(Random(0), number) for number in range(300)]
+    for number, each in enumerate(nodes):
+        each["metadata"] = {"name": f"n{number:03}"}
+        each["spec"] = {"unschedulable": bool(number % 2)}
+    whole = cycle_of(Cluster.from_objects([*nodes, pod("web", {})]), "web")
+    assert whole.view.nodes.names[:3] == ("n000", "n001", "n002")
+    found = EveryStart(whole).search_for(100)
+    assert found.scored == 100
+    assert found.examined.tolist() == [200, 201] * 150
