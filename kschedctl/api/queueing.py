@@ -98,6 +98,14 @@ class TopologyLevelValues(Struct, frozen=True):
     """The value in all domains."""
     individual: TopologyLevelParts | None = None
 
+    def get_value(self, index: int) -> str:
+        """Return the value in one of the domains, "" if there is none."""
+        parts = self.individual
+        if parts is None:
+            return self.universal or ""
+        root = parts.roots[index] if index < len(parts.roots) else ""
+        return f"{parts.prefix or ''}{root}{parts.suffix or ''}"
+
 
 class TopologyPodCounts(Struct, frozen=True):
     """The number of pods in each domain of a slice."""
@@ -105,6 +113,12 @@ class TopologyPodCounts(Struct, frozen=True):
     universal: Int64 | None = None
     """The number in all domains."""
     individual: tuple[Int64, ...] = ()
+
+    def get_count(self, index: int) -> int:
+        """Return the number in one of the domains, 0 if there is none."""
+        if self.universal is not None:
+            return self.universal
+        return self.individual[index] if index < len(self.individual) else 0
 
 
 class TopologyAssignmentSlice(Struct, frozen=True):
@@ -123,6 +137,15 @@ class TopologyAssignment(Struct, frozen=True):
     """Filled by v1beta1."""
     slices: tuple[TopologyAssignmentSlice, ...] = ()
     """Filled by v1beta2."""
+
+    def list_domains(self) -> tuple[TopologyDomainAssignment, ...]:
+        """Return the domains, whichever API version filled them in."""
+        domains = list(self.domains)
+        for part in self.slices:
+            for index in range(part.domain_count):
+                values = tuple(level.get_value(index) for level in part.values_per_level)
+                domains.append(TopologyDomainAssignment(values, part.pod_counts.get_count(index)))
+        return tuple(domains)
 
 
 class KueuePodSetAssignment(Struct, frozen=True):

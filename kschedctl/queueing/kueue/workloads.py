@@ -234,20 +234,8 @@ def read_topology(assignment: TopologyAssignment | None) -> TopologyPlacement | 
     """Read a topology assignment of either API version, or None if there is none."""
     if assignment is None:
         return None
-    domains = [DomainCount(domain.values, domain.count) for domain in assignment.domains]
-    for part in assignment.slices:
-        for index in range(part.domain_count):
-            values = []
-            for level in part.values_per_level:
-                if level.individual is None:
-                    values.append(level.universal or "")
-                else:
-                    parts = level.individual
-                    values.append(f"{parts.prefix or ''}{parts.roots[index]}{parts.suffix or ''}")
-            universal = part.pod_counts.universal
-            count = part.pod_counts.individual[index] if universal is None else universal
-            domains.append(DomainCount(tuple(values), count))
-    return TopologyPlacement(assignment.levels, tuple(domains))
+    domains = tuple(DomainCount(domain.values, domain.count) for domain in assignment.list_domains())
+    return TopologyPlacement(assignment.levels, domains)
 
 
 def sync_admitted(workload: Workload, gates: FeatureGates, now: int) -> Workload:
