@@ -26,7 +26,7 @@ def _import_and_run() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
     from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
 
-    with without_garbage_collection(lasting=True):
+    with without_garbage_collection(freezes_objects=True):
         from kschedctl.cli.main import main  # noqa: PLC0415
 
     if signal.getsignal(signal.SIGINT) is _exit_on_interrupt:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kschedctl.api.workloads import get_pod_template, identity
+from kschedctl.api.workloads import get_identity, get_pod_template
 from kschedctl.cli.inquiry import Inquiry
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import connect_to_cluster
@@ -105,7 +105,7 @@ def collect_pod_extras(
         return
     full_pods, remaining_keys = call.full_pods, []
     for asked_pod in targets:
-        written = inquiry.written.get(identity(asked_pod.workload)) if asked_pod.workload else None
+        written = inquiry.written.get(get_identity(asked_pod.workload)) if asked_pod.workload else None
         if written is not None:
             full_pods[asked_pod.pod.key] = PodExtras.from_document(get_pod_template(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question

@@ -16,7 +16,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.validation.unknown_fields import POD_HOLDERS
-from kschedctl.api.workloads import identity, is_not_installed, makes_pods, title
+from kschedctl.api.workloads import format_title, get_identity, is_non_install_hook, is_workload_manifest
 from kschedctl.cli.manifests import (
     Surroundings,
     add_missing_namespaces,
@@ -130,23 +130,23 @@ def _build_inquiry(source: Source, reading: ReadResult, where: Surroundings) -> 
     with_nodes = reading.origins.get_files("Node")
     apart = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_decode_workload(m, namespace) for m in apart]
-    stored = {_identify_owner(m, namespace): m for m in reading.stored if makes_pods(m.document)}
+    stored = {_identify_owner(m, namespace): m for m in reading.stored if is_workload_manifest(m.document)}
     pods = _find_cluster_pods(apart, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
     printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
-    places = {identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
+    places = {get_identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
     if not own:
         keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.list_keys()]
     cluster = _build_cluster(source, reading, objects, around)
     return Inquiry(
-        add_missing_namespaces(cluster, (identity(m.struct) for m in manifests), source),
-        {identity(m.struct): m.struct for m in manifests},
+        add_missing_namespaces(cluster, (get_identity(m.struct) for m in manifests), source),
+        {get_identity(m.struct): m.struct for m in manifests},
         stored,
         tuple(dict.fromkeys(keys)),
-        {title(m.struct): str(m.place) for m in manifests},
+        {format_title(m.struct): str(m.place) for m in manifests},
         has_outer_cluster=not own,
-        written={identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
+        written={get_identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
         namespace=namespace,
     )
 
@@ -193,7 +193,7 @@ class _Workload(NamedTuple):
 def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -> bool:
     """Return whether the object exists already: a bound pod, a pod beside nodes, or a Helm hook."""
     document = manifest.document
-    if not makes_pods(document) or is_not_installed(document):
+    if not is_workload_manifest(document) or is_non_install_hook(document):
         return True
     bound = isinstance(spec := document.get("spec"), Mapping) and spec.get("nodeName")
     return document["kind"] == "Pod" and bool(bound or manifest.place.file in files_with_nodes)

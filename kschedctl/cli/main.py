@@ -85,7 +85,7 @@ class Commands(TyperGroup):
 def load_command(name: str) -> object:
     """Import a command and return it as typer runs it."""
     entry, made = COMMANDS[name], _create_typer()
-    with without_garbage_collection(lasting=True):
+    with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
     functions, examples = getattr(module, entry.module), module.EXAMPLES
     if isinstance(functions, dict):

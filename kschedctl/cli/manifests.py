@@ -12,7 +12,7 @@ import msgspec
 import typer
 
 from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
-from kschedctl.api.component_flags import AS_BY_DEFAULT
+from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
@@ -30,10 +30,10 @@ from kschedctl.api.workloads import (
     USUAL_TEMPLATE_PATH,
     CronJob,
     StatefulSet,
-    identity,
-    is_not_installed,
-    makes_pods,
-    title,
+    format_title,
+    get_identity,
+    is_non_install_hook,
+    is_workload_manifest,
 )
 from kschedctl.cli.options import Source, Truth, parse_feature_gates
 from kschedctl.cli.source import (
@@ -135,22 +135,26 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     objects = with_default_namespace(reading.objects, stored, namespace)
     cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
     new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    cluster = add_missing_namespaces(cluster, map(identity, new), source)
+    cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
     refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
-    places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
-    documents = {identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
+    places = {format_title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
+    documents = {get_identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
     return Application(source, cluster, new, places, documents)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
     """Decode the pods and workloads. Raises InputError that names file, document and field."""
-    makers = (m for m in reading.manifests if makes_pods(m.document) and not is_not_installed(m.document))
+    makers = (m for m in reading.manifests if is_workload_manifest(m.document) and not is_non_install_hook(m.document))
     return [_DecodedManifest(manifest, decode_manifest(manifest)) for manifest in makers]
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
     """Return the pods from long lists, which are decoded as a table and not as manifests."""
-    pods = (m.document["metadata"] for m in reading.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
+    pods = (
+        m.document["metadata"]
+        for m in reading.manifests
+        if is_workload_manifest(m.document) and m.document["kind"] == "Pod"
+    )
     return reading.pods.apply_changes({key_of_metadata(metadata): None for metadata in pods})
 
 
@@ -164,7 +168,7 @@ def build_described_cluster(source: Source, reading: ReadResult, objects: Mappin
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete else reading.gaps,
         autoscaler=reading.autoscaler,
-        api_server=reading.api_server or AS_BY_DEFAULT,
+        api_server=reading.api_server or DEFAULT_API_SERVER,
     )
     return with_admission_plugins(cluster, source)
 
@@ -226,7 +230,11 @@ def _log_kustomizations(reading: ReadResult) -> None:
 
 def log_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
-    hooks = [describe(m.document) for m in reading.manifests if makes_pods(m.document) and is_not_installed(m.document)]
+    hooks = [
+        describe(m.document)
+        for m in reading.manifests
+        if is_workload_manifest(m.document) and is_non_install_hook(m.document)
+    ]
     if hooks:
         log.warning("note: %s: %s", SKIPPED_HOOKS_NOTE, ", ".join(hooks))
 

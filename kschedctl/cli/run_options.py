@@ -12,8 +12,7 @@ from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.output_options import NO_PLACES, Output, Places
 from kschedctl.cli.progress import show_progress
 from kschedctl.errors import UsageError
-from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.repeated_runs import Report, ask_each_cluster
+from kschedctl.replay.parallel import Progress, Report, Workers, ask_each_cluster
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
 INTERRUPTED = 130

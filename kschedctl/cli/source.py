@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl import demo
-from kschedctl.api.component_flags import AS_BY_DEFAULT
+from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.events import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
@@ -188,7 +188,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
         autoscaler=reading.autoscaler,
-        api_server=reading.api_server or AS_BY_DEFAULT,
+        api_server=reading.api_server or DEFAULT_API_SERVER,
     )
     return with_admission_plugins(cluster, source), reading
 

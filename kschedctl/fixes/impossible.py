@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
+from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
-from kschedctl.fixes.targets import iter_nodes_to_try
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.readmission import find_runtime_class
-from kschedctl.fixes.trial.trials import RemedyTrial
+from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.fixes.ways.node_affinity import find_host_of_terms
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient

@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_wanted_labels
 from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
-from kschedctl.fixes.trial.image_platform import find_image_platform
+from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy

@@ -111,7 +111,7 @@ def test_nobody_is_known_to_make_nodes() -> None:
 
 def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a loop nothing was added, though a node would come."""
-    monkeypatch.setattr("kschedctl.replay.growth.MAX_LOOPS", 0)
+    monkeypatch.setattr("kschedctl.fixes.new_node.MAX_LOOPS", 0)
     report, growth = grown(web(1), 3, "a")
     assert (growth.nodes, growth.without, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 0 loops it still adds nodes",)

@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import DaemonSet, identity, made_again
+from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
@@ -29,10 +29,14 @@ from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
-from kschedctl.replay.repeated_runs import build_spread
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_all
+from kschedctl.replay.placements import (
+    MissingStorageClasses,
+    compute_headroom,
+    count_by_domain,
+    count_by_node,
+    find_topology_keys,
+)
 from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -153,7 +157,9 @@ def prepare_shapes(
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
-            raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
+            raise UsageError(
+                f"{' '.join(get_identity(workload)[::2])} runs once on each node", hint="simulate says where"
+            )
     cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
@@ -218,7 +224,7 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
 
 def _with_unique_name(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod without its node, and under a name that no pod of the cluster has."""
-    pod = made_again(pod) if pod.spec.node_name else pod
+    pod = recreate_pod(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.workloads import makes_pods
+from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_KINDS,
@@ -86,7 +86,7 @@ class ConsolidationOptions:
         """Read the manifests whose pods must fit. Raises UsageError, InputError."""
         if not self.headroom_for:
             return []
-        manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
+        manifests = [m.document for m in read([self.headroom_for]).manifests if is_workload_manifest(m.document)]
         if not manifests:
             raise UsageError("no workload among the manifests", where=self.headroom_for)
         return manifests

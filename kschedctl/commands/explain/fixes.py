@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.catalogue import propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes, explain_too_large_requests
+from kschedctl.fixes.proposals import propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.queue_checks import QueueChecks
 from kschedctl.fixes.ranking import CheckedFix, RankedFix, rank_trials, sort_holding_first
 from kschedctl.fixes.rollouts import Rollouts

@@ -1,4 +1,4 @@
-"""The command ``kschedctl make-room``."""
+"""The command `kschedctl make-room`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ EXAMPLES = (
 
 
 class SearchSettings(TypedDict):
-    """How the search is run."""
+    """Keyword arguments of the library functions that make room."""
 
     seed: int
     call_extender: CallExtender | None
@@ -78,11 +78,11 @@ def make_room(
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
-        how = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+        settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **how)
+            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
-            report = _make_room_for_manifests(source, scope, wishes, how)
+            report = _make_room_for_manifests(source, scope, wishes, settings)
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
 
 
@@ -93,7 +93,7 @@ def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[
     return subjects.find_named_targets(inquiry, words, scope, source)
 
 
-def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: SearchSettings) -> MakeRoom:
+def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
     """Make room for all pods of the manifests. Raises KschedctlError."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
@@ -105,5 +105,5 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, h
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with locate_errors(application.places):
         return library.make_room_for_manifests(
-            application.cluster, application.manifests, wishes, written=application.written, **how
+            application.cluster, application.manifests, wishes, written=application.written, **settings
         )

@@ -14,7 +14,7 @@ from kschedctl.reports.document import Document
 SHARED = {
     "answers": "reports.report:Answers",
     "extender-answers": "reports.plugin_answers:ExtenderAnswers",
-    "queue-run": "replay.queue_run_report:QueueRun",
+    "queue-run": "replay.run_queue:QueueRun",
     "summary": "reports.summary:Summary",
 }
 """Documents of several commands, or of the library only."""

@@ -38,10 +38,8 @@ from kschedctl.replay.controllers.manifests import locate_errors, names_in_error
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
-from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
-from kschedctl.replay.scenarios.scenario import (
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds, spread_over_runs
+from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
     find_step_nodes,
@@ -51,6 +49,7 @@ from kschedctl.replay.scenarios.scenario import (
     read_files,
     read_no_files,
 )
+from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
     SettledCluster,
     explain_settled,
@@ -71,18 +70,18 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
-    "cordon": steps_on_nodes.cordon,
-    "uncordon": steps_on_nodes.uncordon,
-    "taint": steps_on_nodes.taint,
-    "label": steps_on_nodes.label,
-    "addNodes": steps_on_nodes.add_nodes,
-    "removeNodes": steps_on_nodes.remove_nodes,
-    "fail": steps_on_nodes.fail,
-    "scale": steps_on_pods.scale,
-    "priorityClass": steps_on_pods.set_priority_class,
-    "configure": steps_on_pods.configure,
-    "nodePool": steps_on_nodes.edit_node_pool,
-    "instanceTypes": steps_on_nodes.launch,
+    "cordon": scenario_steps.cordon,
+    "uncordon": scenario_steps.uncordon,
+    "taint": scenario_steps.taint,
+    "label": scenario_steps.label,
+    "addNodes": scenario_steps.add_nodes,
+    "removeNodes": scenario_steps.remove_nodes,
+    "fail": scenario_steps.fail,
+    "scale": scenario_steps.scale,
+    "priorityClass": scenario_steps.set_priority_class,
+    "configure": scenario_steps.configure,
+    "nodePool": scenario_steps.edit_node_pool,
+    "instanceTypes": scenario_steps.launch,
 }
 """Step -> the function that performs it. `apply` and `drain` are performed by ScenarioRun."""
 CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
@@ -198,7 +197,7 @@ class ScenarioRun:
 
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
         """Apply manifests, and settle the cluster."""
-        placed = list(steps_on_pods.iter_manifests(step, self.read))
+        placed = list(scenario_steps.iter_manifests(step, self.read))
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]

@@ -19,7 +19,7 @@ from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.scenarios.scenario import FileReader
+from kschedctl.replay.scenarios import FileReader
 from kschedctl.sources.read import load_configuration_file
 
 EXAMPLES = (

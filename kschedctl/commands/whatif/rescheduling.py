@@ -259,7 +259,9 @@ class _SchedulerProbe:
         if framework is None:
             return {}
         with self._without_pod(position):
-            cycle = run_cycle(framework, self.placements.find_incoming(int(self.view.pods.info[position])), self.view)
+            cycle = run_cycle(
+                framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view
+            )
         answers = dict[str, bytes]()
         for name, verdict in cycle.filter.verdicts.items():
             answers[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
@@ -284,7 +286,7 @@ class _SchedulerProbe:
 
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
         """Find the framework that serves the pod, and add to `unknown` what this depends on."""
-        info = self.placements.find_incoming(int(self.view.pods.info[position]))
+        info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.framework_for(info, self.view)
         unknown.update(unknowns)
         return framework

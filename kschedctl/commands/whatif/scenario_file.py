@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
-from kschedctl.replay.scenarios.scenario import load_scenario
+from kschedctl.replay.scenarios import load_scenario
 from kschedctl.reports.scenario import Scenario
 from kschedctl.sources.documents.documents import Content, parse_documents
 from kschedctl.sources.read import read_documents, read_objects

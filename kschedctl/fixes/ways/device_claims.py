@@ -28,7 +28,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.missing_objects import NEAR, build_owner_reference
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
 MOST = 4

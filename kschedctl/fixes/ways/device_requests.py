@@ -28,7 +28,7 @@ from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.device_claims import SpecChange, change_claim_spec, find_claim, find_claim_name
 from kschedctl.fixes.ways.missing_objects import NEAR
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
 
 CORRECT, CREATE_CLASS, FEWER, OTHER_CLASS, TOLERATE, DROP, DROP_REQUEST = 10, 25, 30, 35, 40, 45, 55

@@ -12,10 +12,10 @@ from kschedctl.api.objects import Device, DeviceTaint, DeviceTaintRule, Resource
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
-from kschedctl.fixes.ways import device_claims, device_requests, extended_resources, waiting
-from kschedctl.fixes.ways.stopped_pods import stop_pod
+from kschedctl.fixes.ways import device_claims, device_requests, node_resources, waiting
+from kschedctl.fixes.ways.held_volumes import stop_pod
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, list_held_devices
 from kschedctl.scheduler.plugins.dynamic_resources.facts import ClaimsUnusable, DevicesUnfit
@@ -34,7 +34,7 @@ def fix_devices(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield fixes for the node's or the pod's rejection by DynamicResources."""
     match refusal.fact:
         case DevicesUnfit() as fact:
-            yield from extended_resources.request_fewer(tried, fact)
+            yield from node_resources.request_fewer(tried, fact)
             yield from device_requests.change_requests(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
             if fact.together or any(fault.reason in HELD for fault in faults):

@@ -27,15 +27,15 @@ from kschedctl.fixes.ways.claims import (
     build_binding,
     has_delayed_binding,
     iter_pod_claims,
+    plan_deletion,
     recreate_claim,
     recreate_deleted_claim,
     reset_claim,
     with_class,
 )
-from kschedctl.fixes.ways.deleted_claims import plan_deletion
 from kschedctl.fixes.ways.new_volumes import LOST, create_volume
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,

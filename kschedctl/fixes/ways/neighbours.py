@@ -15,10 +15,9 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.given_back import delete_pod, detach_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import delete_pod, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
-from kschedctl.replay.edits import is_recreated_elsewhere
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay

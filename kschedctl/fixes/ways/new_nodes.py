@@ -16,10 +16,10 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.machine_sizes import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
-from kschedctl.fixes.ways.unready_nodes import is_fault, is_no_node_initialized, without_condition_taints
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.fixes.ways.taints import is_fault, is_no_node_initialized, without_condition_taints
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork

@@ -23,10 +23,16 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways import storage_pools
-from kschedctl.fixes.ways.claims import ClaimChange, build_binding, render_recreation, reset_claim
-from kschedctl.fixes.ways.deleted_claims import Deletion, plan_deletion
+from kschedctl.fixes.ways.claims import (
+    ClaimChange,
+    Deletion,
+    build_binding,
+    plan_deletion,
+    render_recreation,
+    reset_claim,
+)
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,

@@ -34,12 +34,12 @@ from kschedctl.fixes.ways.node_labels import (
     WIDEN,
     describe_loss,
     find_similar_keys,
+    fix_runtime_class,
     fix_selector,
     is_misspelt,
     label_node,
     unlabel_node,
 )
-from kschedctl.fixes.ways.runtime_classes import fix_runtime_class
 from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity, NodeAffinityUnmet
 from kschedctl.snapshot.node_order import HOSTNAME

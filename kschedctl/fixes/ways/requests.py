@@ -13,9 +13,9 @@ from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
 from kschedctl.fixes.trial.changes import Fix, on_pod
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.machine_sizes import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
-from kschedctl.fixes.ways import extended_resources, neighbours, pod_limits, resizes, waiting
+from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.snapshot.pod_info import PodInfo
@@ -232,13 +232,13 @@ REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
             waiting.await_terminating,
-            extended_resources.published,
+            node_resources.published,
             correct_cpu_unit,
-            resizes.revert_resizes,
+            node_resources.revert_resizes,
             lower_request,
-            extended_resources.back_by_class,
+            node_resources.back_by_class,
             neighbours.move_or_drop,
-            pod_limits.raise_max_pods,
+            node_resources.raise_max_pods,
         ),
         facts_tell_all=True,
     )

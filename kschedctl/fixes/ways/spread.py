@@ -17,7 +17,7 @@ from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedN
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
 from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
-from kschedctl.fixes.ways.unready_nodes import is_of_condition
+from kschedctl.fixes.ways.taints import is_of_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed

@@ -1,4 +1,4 @@
-"""Fixes for taints and cordons: let the node take pods again, correct or add a toleration, or remove the taint.
+"""Fixes for taints, cordons and unready nodes: repair the node, correct or add a toleration, or remove the taint.
 
 A taint that Kubernetes or a cloud provider sets as a node's condition is never tolerated: the node is to be repaired.
 """
@@ -16,16 +16,15 @@ from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
 from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
-from kschedctl.fixes.trial.device_marks import DEVICE_WORD
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
+from kschedctl.fixes.trial.guesses import DEVICE_WORD
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
 from kschedctl.fixes.ways.node_labels import is_typo
-from kschedctl.fixes.ways.unready_nodes import initialize_nodes, is_no_node_initialized, is_of_condition, repair_node
 from kschedctl.replay import kubectl
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import UNINITIALIZED, TaintToleration
 from kschedctl.snapshot.node_order import HOSTNAME
-from kschedctl.snapshot.nodes import match_required_affinity
+from kschedctl.snapshot.nodes import NodeColumns, match_required_affinity
 
 OF_CONTROL_PLANES = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
@@ -248,3 +247,63 @@ REMEDIES = {
     NodeUnschedulable: PluginRemedies((uncordon,), clears_with="taint", facts_tell_all=True),
     TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
 }
+
+
+SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
+"""Taints that say how a node is: one that is taken off comes back. Reference: Taints and Tolerations, k8s.io/docs."""
+WHILE_STARTING = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
+"""How keys of taints end that cloud providers, CNI and CSI drivers and Karpenter take off a node once it is set up."""
+STARTS, INITIALIZE, REPAIR = 10, 10, 15
+
+
+def is_of_condition(taint: Taint) -> bool:
+    """Return whether the taint reports a condition of the node other than a cordon."""
+    own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(WHILE_STARTING)
+    return own and taint.key != UNSCHEDULABLE_TAINT.key
+
+
+def is_fault(taint: Taint) -> bool:
+    """Return whether the taint says that the node has a fault, rather than that it is only starting."""
+    return is_of_condition(taint) and not taint.key.endswith(WHILE_STARTING)
+
+
+def without_condition_taints(node: Node) -> Node:
+    """Return the node without taints that report its condition."""
+    kept = tuple(taint for taint in node.spec.taints if not is_of_condition(taint))
+    return replace(node, spec=replace(node.spec, taints=kept))
+
+
+def repair_node(tried: TriedNode, node: Node) -> Fix:
+    """Build the fix that waits for a starting node, or repairs a node that is not ready."""
+    name = node.metadata.name
+    taints = [taint for taint in node.spec.taints if is_of_condition(taint)]
+    states = dict.fromkeys(taint.key.rpartition("/")[2] for taint in taints)
+    starting = any(taint.key.endswith(WHILE_STARTING) for taint in taints)
+    what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
+    kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
+    commands = (kubectl.render_command("describe", "node", name),)
+    text, edits = f"{what} ({', '.join(states)})", on_node(node, without_condition_taints)
+    return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
+
+
+def is_no_node_initialized(nodes: NodeColumns) -> bool:
+    """Return whether every node still has the taint that the cloud controller manager removes."""
+    taint_sets, taint_set = nodes.taint_sets
+    has_taint = [any(taint.key == UNINITIALIZED for taint in taints) for taints in taint_sets]
+    return bool(len(taint_set)) and bool(np.array(has_taint, np.bool_)[taint_set].all())
+
+
+def initialize_nodes(nodes: NodeColumns) -> Fix:
+    """Return the fix that gets the cloud controller manager running, which then initializes all nodes."""
+
+    def initialized(node: Node) -> Node:
+        kept = tuple(taint for taint in node.spec.taints if taint.key != UNINITIALIZED)
+        return replace(node, spec=replace(node.spec, taints=kept))
+
+    edits = tuple(edit for node in nodes.objects for edit in on_node(node, initialized))
+    have = {1: "the only node still has", 2: "both nodes still have"}.get(
+        len(nodes), f"all {len(nodes):,} nodes still have"
+    )
+    text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
+    commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
+    return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, "operator", edits, INITIALIZE, commands=commands)

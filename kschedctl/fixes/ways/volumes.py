@@ -30,12 +30,12 @@ from kschedctl.fixes.ways.claims import (
     iter_pod_claims,
     recreate_claim,
     reset_claim,
+    retain_volume,
     with_class,
     with_size,
 )
-from kschedctl.fixes.ways.deleted_claims import retain_volume
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,

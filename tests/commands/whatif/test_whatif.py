@@ -15,7 +15,7 @@ from kschedctl.commands.whatif import build_configuration_settings, whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.parallel import Workers
-from kschedctl.replay.scenarios.scenario import load_scenario
+from kschedctl.replay.scenarios import load_scenario
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.scenario import build_scenario_schema
 

@@ -1,18 +1,60 @@
-"""The nodes to try fixes on: nodes rejected for the same reasons are one case, represented by its nearest nodes."""
+"""Choose the nodes at which fixes are tried, and propose the fixes that plugins know for their rejections.
+
+Nodes that are rejected for the same reasons are one case, represented by its nearest nodes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from itertools import islice, zip_longest
+from pkgutil import iter_modules
 
 import numpy as np
 
 from kschedctl.api.arrays import Ints, Row
-from kschedctl.fixes.catalogue import get_plugin_remedies
+from kschedctl.fixes import ways
+from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
-from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode, collect_label_keys
+from kschedctl.fixes.trial.tried_node import NO_REMEDIES, NodeRefusal, PluginRemedies, TriedNode, collect_label_keys
+from kschedctl.fixes.ways import new_nodes, scheduling
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+
+_MODULES = (import_module(f"{ways.__name__}.{module.name}") for module in iter_modules(ways.__path__))
+REMEDIES: Mapping[str, PluginRemedies] = {
+    plugin.name: remedies for module in _MODULES for plugin, remedies in getattr(module, "REMEDIES", {}).items()
+}
+"""Plugin name -> its remedies, collected from the `REMEDIES` of all modules in `ways`, where plugin classes are
+keys.
+"""
+
+
+def get_plugin_remedies(plugin: str) -> PluginRemedies:
+    """Return the remedies known for a plugin, or `NO_REMEDIES` if there are none."""
+    return REMEDIES.get(plugin, NO_REMEDIES)
+
+
+def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the first rejection of the tried node.
+
+    Later rejections can only be seen after the first is cleared. If the pod is to preempt others, any of its rejections
+    may go away with the victims, so fixes for all of them are yielded.
+    """
+    refusals = tried.refusals()
+    for refusal in refusals if tried.trial.raises_priority else refusals[:1]:
+        for way in get_plugin_remedies(refusal.plugin).ways:
+            yield from way(tried, refusal)
+
+
+def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
+    """Yield the fixes that can be proposed without looking at a particular node."""
+    yield from propose_fixes_at_node(tried)
+    yield from scheduling.use_other_schedulers(tried)
+    if tried.trial.cycle is not None:
+        yield from scheduling.raise_priority(tried)
+        yield from new_nodes.one_more(tried)
+
 
 MOST_SITES_OF_TRIAL = 60
 """The most nodes to look at in a trial, unless there are more cases."""

@@ -1,4 +1,4 @@
-"""Fixes for volume limits of nodes: raise the limit, or detach volumes."""
+"""Fixes for what other pods hold: raise a node's volume limit, detach volumes, or stop the holder."""
 
 from __future__ import annotations
 
@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from kschedctl.api.arrays import Position
 from kschedctl.api.objects import CSINode, CSINodeDriver, VolumeNodeResources
+from kschedctl.api.ownership import find_owner
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
-from kschedctl.fixes.ways.given_back import find_attached_volumes, find_driver_users
-from kschedctl.fixes.ways.stopped_pods import stop_pod
+from kschedctl.fixes.ways.neighbours import is_evictable, scale_down
+from kschedctl.fixes.ways.waiting import delete_pod, find_attached_volumes, find_driver_users
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
@@ -25,9 +27,10 @@ from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     GCEPDLimits,
 )
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
+from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMounted, VolumeRestrictions
 from kschedctl.text.counts import counted
 
-RAISE, DETACH = 40, 35
+RAISE, DETACH, STOP = 40, 35, 49
 MOST = 3
 
 
@@ -75,14 +78,14 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes that no pod on the node uses."""
     view = tried.cycle.view
-    storage, name = listers(view), view.nodes.names[tried.at]
+    storage, node_name = listers(view), view.nodes.names[tried.at]
     used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
-    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
+    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)]
     for attachment in here:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
         if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
             continue
-        text = f"detach volume {volume.metadata.name} from node {name}, where no pod uses it"
+        text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
         edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
@@ -90,8 +93,34 @@ def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         yield Fix(FixKind.DETACH_VOLUME, key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
 
 
-WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
+def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that stop the pod that has mounted the disk or uses the exclusive claim."""
+    match refusal.fact:
+        case DiskMounted(pod=pod) | ClaimInUse(pod=pod) if pod in tried.cycle.view.pods.index:
+            yield from stop_pod(tried, tried.cycle.view.pods.index[pod])
+
+
+def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
+    """Yield the fix that evicts a bare pod for good, or scales down the workload of the pod."""
+    view = tried.cycle.view
+    pod = view.pods.objects[position]
+    if not is_evictable(tried, position):
+        return
+    if find_owner(pod).kind != "Pod":
+        yield from scale_down(tried, position)
+        return
+    text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
+    weakens = f"pod {pod.key} is gone for good: no controller owns it"
+    yield Fix(
+        FixKind.STOP_POD, pod.key, text, "operator", delete_pod(view, pod), STOP, weakens, (command,), "pod", pod.key
+    )
+
+
+LIMIT_WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
 REMEDIES: dict[PluginClass, PluginRemedies] = {
-    NodeVolumeLimits: PluginRemedies(WAYS, clears_with="volume"),
-    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(WAYS)),
+    NodeVolumeLimits: PluginRemedies(LIMIT_WAYS, clears_with="volume"),
+    **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(LIMIT_WAYS)),
+    VolumeRestrictions: PluginRemedies(
+        (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, stop_holder), clears_with="volume"
+    ),
 }

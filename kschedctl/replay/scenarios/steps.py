@@ -1,9 +1,10 @@
-"""Scenario steps about nodes: cordon, taint, label, add, remove, fail, and launch by Karpenter."""
+"""Scenario steps about nodes and pods: cordon, taint, label, add, remove, fail, scale, and launch by Karpenter."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import count
 
 import msgspec
 
@@ -12,17 +13,29 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.labels import EQUALS, validate_requirement
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.objects import Affinity, Node, NodeSelectorTerm, ObjectMeta, Pod, SelectorRequirement, Taint
-from kschedctl.api.ownership import find_owner
+from kschedctl.api.objects import (
+    Affinity,
+    Node,
+    NodeSelectorTerm,
+    ObjectMeta,
+    Pod,
+    PriorityClass,
+    SelectorRequirement,
+    Taint,
+)
+from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
-from kschedctl.cluster import Cluster, convert
+from kschedctl.cluster import Cluster, convert, flatten_lists
 from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
-from kschedctl.replay.edits import change_nodes, pods_on
-from kschedctl.replay.scenarios.scenario import FileReader, StepResult, find_step_nodes
+from kschedctl.replay.controllers.plan_change import rank_for_removal
+from kschedctl.replay.controllers.workload_change import get_ordinal
+from kschedctl.replay.edits import change_nodes, pods_on, select_pods
+from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import counted
@@ -126,7 +139,7 @@ def _with_name(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
     """Return a copy of a DaemonSet's pod for another node."""
-    copy = made_again(pod)
+    copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     affinity = copy.spec.affinity
     return replace(copy, metadata=meta, spec=replace(copy.spec, affinity=_repin_affinity(affinity, source, node)))
@@ -225,3 +238,84 @@ def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> Ste
     edit.notes += [f"{pool} launches {counted(len(nodes), 'node')}" for pool, nodes in sorted(launched.nodes.items())]
     edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.reasons.items())[: parts.EXPLAINED_UNPLACED]]
     return edit
+
+
+def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
+    """Scale a workload. New pods are like the existing ones; a StatefulSet removes the highest ordinals first.
+
+    Raises UsageError.
+    """
+    if part.kind in ("DaemonSet", "Pod"):
+        raise UsageError(f"kind: a {part.kind} has no replicas")
+    pods = _find_pods(part, cluster)
+    edit = StepResult(cluster)
+    ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
+    for pod in ranked[: max(len(pods) - part.replicas, 0)]:
+        edit.change_pod(pod, None)
+    existing_names = {pod.metadata.name for pod in pods}
+    names = (name for i in count() if (name := _generate_name(part, i)) not in existing_names)
+    for _ in range(len(pods), part.replicas):
+        pod = _rename_pod(recreate_pod(pods[0]), next(names))
+        edit.change_pod(pod, pod)
+    if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
+        edit.notes.append("the new pods share the claims of those that there are")
+    return edit
+
+
+def _generate_name(part: parts.ScaleWorkload, number: int) -> str:
+    """Return the name of an additional pod."""
+    return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
+
+
+def _rename_pod(pod: Pod, name: str) -> Pod:
+    """Return the pod with another name and UID."""
+    meta = pod.metadata
+    return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
+
+
+def _find_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
+    """Return the pods of a workload. Raises UsageError if it has none."""
+    owner = Owner(part.kind, part.namespace, part.name)
+    bare_pod = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
+    pods = [bare_pod] if bare_pod else select_pods(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
+    pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    if not pods:
+        raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
+    return pods
+
+
+def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: FileReader) -> StepResult:
+    """Give pods of workloads another priority class, which is created if it has a value. Raises UsageError."""
+    if part.value is not None:
+        new_class = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
+        if problems := validate_priority_class(new_class):
+            raise UsageError(str(problems[0]))
+        cluster = cluster.with_objects({"PriorityClass": [new_class]})
+    class_ = find_priority_class(part.name, cluster.priority_classes)
+    if class_ is None:
+        raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
+    edit = StepResult(cluster)
+    policy = class_.preemption_policy or "PreemptLowerPriority"
+    for pod in (pod for workload in part.workloads for pod in _find_pods(workload, cluster)):
+        spec = replace(pod.spec, priority_class_name=part.name, priority=class_.value, preemption_policy=policy)
+        edit.change_pod(pod, replace(pod, spec=spec))
+    return edit
+
+
+def configure(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
+    """Replace the scheduler's configuration. Running pods stay where they are. Raises UsageError."""
+    if bool(part.file) == (part.configuration is not None):
+        raise UsageError("either file or configuration")
+    documents = list(read(part.file)) if part.file else [part.configuration]
+    if len(documents) != 1:
+        raise UsageError(f"{part.file} has {len(documents)} documents", hint="one KubeSchedulerConfiguration")
+    return StepResult(replace(cluster, configuration=documents[0]))
+
+
+def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the manifests of an apply step with their places; Lists are flattened."""
+    for name in part.files:
+        for number, document in enumerate(read(name), 1):
+            yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))
+    for index, document in enumerate(part.manifests):
+        yield from ((f"manifests[{index}]", manifest) for manifest in flatten_lists((document,)))

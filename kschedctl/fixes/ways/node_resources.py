@@ -1,4 +1,4 @@
-"""Fixes for extended resources: their device plugin, fewer devices, or a DeviceClass that stands for them."""
+"""Fixes for resources that nodes lack, other than lower requests: extended resources, maxPods and resizes."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Callable, Iterator
 
 from msgspec.structs import replace
 
-from kschedctl.api.objects import Container, DeviceClass, Node, Pod
-from kschedctl.api.resource_names import is_dra_extended, is_extended
+from kschedctl.api import resource_names
+from kschedctl.api.json_values import Json
+from kschedctl.api.objects import Container, DeviceClass, Node, Pod, ResourceRequirements
+from kschedctl.api.pod_requests import revert_resize
+from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
-from kschedctl.fixes.trial.device_marks import find_device_mark
 from kschedctl.fixes.trial.fix_kinds import FixKind
+from kschedctl.fixes.trial.guesses import find_device_mark
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
 from kschedctl.replay import kubectl
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
-from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
+from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 
 PUBLISH, LOWER, BACK = 12, 40, 42
 MOST = 4
@@ -108,3 +111,94 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 def _with_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
     """Return a change of a DeviceClass that makes it stand for the resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
+
+
+RAISE = 60
+
+
+def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the fix that lets the kubelet accept one more pod, if its limit is the only reason for the rejection.
+
+    The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
+    """
+    fact = refusal.fact
+    if not isinstance(fact, TooManyPods) or len(tried.refusals()) > 1:
+        return
+    node = tried.cycle.view.nodes.objects[tried.at]
+    name, limit = node.metadata.name, max(fact.pods, fact.limit) + 1
+
+    def change(read: Node) -> Node:
+        return replace(read, status=replace(read.status, allocatable={**read.status.allocatable, PODS: str(limit)}))
+
+    yield Fix(
+        FixKind.RAISE_MAX_PODS,
+        (name, limit),
+        f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
+        "operator",
+        on_node(node, change),
+        RAISE,
+        "a pod for which the node's network has no address left never starts",
+        (kubectl.render_command("describe", "node", name),),
+        variant_of="maxPods",
+        where=name,
+    )
+
+
+REVERT = 5
+MOST_REVERTED = 3
+"""How many resizes on a node are proposed for reverting."""
+
+
+def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that revert the largest deferred resizes on the node."""
+    if tried.row is None or not isinstance(refusal.fact, Insufficient):
+        return
+    view, resource = tried.cycle.view, refusal.fact.resource
+    for resize in refusal.fact.deferred_resizes[:MOST_REVERTED]:
+        position = view.pods.find_position(resize.pod)
+        if position is None:
+            continue
+        pod = view.pods.objects[position]
+        running, reserved = resource_names.format_in_one_unit(resource, resize.running, resize.reserved)
+        text = f"revert the deferred resize of {resize.pod} from {reserved} to {running} {resource}"
+        yield Fix(
+            FixKind.REVERT_RESIZE,
+            resize.pod,
+            text,
+            "operator",
+            on_pod(pod, revert_resize),
+            REVERT,
+            commands=(_render_resize_command(pod),),
+            where=resize.pod,
+        )
+
+
+def _render_resize_command(pod: Pod) -> str:
+    """Return the command that patches the pod's resize subresource back to the allocated resources (kubectl 1.32+)."""
+    reverted = revert_resize(pod)
+    spec: dict[str, Json] = {}
+    for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
+        pairs = zip(getattr(pod.spec, field), getattr(reverted.spec, field), strict=True)
+        changed = [_build_container_patch(after) for before, after in pairs if before != after]
+        if changed:
+            spec[name] = changed
+    if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
+        spec["resources"] = _build_resources_patch(reverted.spec.resources)
+    named = kubectl.object_arguments(ObjectKey.of(pod))
+    return kubectl.render_command("patch", *named, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec}))
+
+
+def _build_container_patch(container: Container) -> Json:
+    """Return the patch that sets a container's resources."""
+    return {"name": container.name, "resources": _build_resources_patch(container.resources)}
+
+
+def _build_resources_patch(resources: ResourceRequirements) -> Json:
+    """Return the requests and limits of the resources that can be resized in place: CPU and memory."""
+    amounts = {"requests": resources.requests, "limits": resources.limits}
+    resizable = (resource_names.CPU, resource_names.MEMORY)
+    return {
+        field: {name: amount for name, amount in values.items() if name in resizable}
+        for field, values in amounts.items()
+        if values
+    }
