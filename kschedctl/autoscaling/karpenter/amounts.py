@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests
 from kschedctl.api.quantity import Format, Quantity
 
 Amounts = Mapping[str, int]
-"""Resource name -> thousandths, rounded up; not written to."""
+"""Resource name -> thousandths, rounded up. Never modified."""
 PODS = "pods"
 ZERO = Quantity(0)
 _MOST = 2**62
@@ -95,9 +95,9 @@ class AmountColumns:
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
-        """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
+        """Return a mask of the rows that have at least these amounts and no negative amount, (rows,).
 
-        If ``values`` is given, it replaces the stored amounts as what is available.
+        ``values`` are the available amounts if they differ from the stored ones.
         """
         fits, available = self._has_no_negative.copy(), self.values if values is None else values
         for name, amount in amounts.items():

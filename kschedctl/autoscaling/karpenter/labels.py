@@ -43,7 +43,7 @@ WELL_KNOWN = frozenset(
 INSTANCE_TYPE_PREFIXES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
 """Prefixes of providers' labels that describe instance types. They are well known if a type has them."""
 SIMULATION_LABELS = frozenset((REGISTERED, INITIALIZED))
-"""Labels of templates for compatibility with DaemonSets; NodeClaims do not have them."""
+"""Labels of templates that DaemonSets may require. NodeClaims do not have them."""
 NORMALIZED = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -55,7 +55,7 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
 def describe_restriction(key: str, well_known: Iterable[str]) -> str:
-    """Describe why pods may not require the label, or return an empty string if they may."""
+    """Describe why pods may not require the label, or return "" if they may."""
     known = frozenset(well_known)
     domain, slash, _ = key.partition("/")
     ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
@@ -69,7 +69,7 @@ def describe_restriction(key: str, well_known: Iterable[str]) -> str:
 
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Suggest a well-known or defined label of which this one may be a typo, or return ""."""
+    """Suggest a well-known or defined label for one that is probably a typo, or return ""."""
     _, slash, suffix = key.partition("/")
     suffix = suffix if slash else key
     for names in (well_known, defined):

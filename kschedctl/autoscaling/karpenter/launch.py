@@ -26,7 +26,7 @@ from kschedctl.reports.karpenter import CheapestOffering, ClaimTaint, LaunchedCl
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
-    """Keep only the claim's cheapest instance types. Return an error if this breaks minValues, otherwise ""."""
+    """Keep only the claim's cheapest instance types. Return an error if that breaks minValues, otherwise ""."""
     columns = claim.template.columns
     chosen = claim.sort_options()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
@@ -45,7 +45,7 @@ def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bo
 
 
 def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
-    """Build the NodeClaim that Karpenter would create, which names only the cheapest instance types."""
+    """Build the NodeClaim that Karpenter would create. Its requirements name only the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
     order = columns.sort_by_price(claim.options, claim.requirements)
     prices = columns.find_cheapest_prices(claim.requirements)
@@ -75,7 +75,7 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
 
 
 def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Return the lowest price among the claim's offerings, with all offerings at that price, or None."""
+    """Return the lowest price of the claim's offerings with all offerings at that price, or None if there are none."""
     chosen = np.flatnonzero(columns.find_offerings_meeting(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
@@ -92,9 +92,9 @@ def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndar
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
     names = (columns.types[at].name for at in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
-    requirements.add([LabelRequirement.of(INSTANCE_TYPE, IN, names, min_values)])
+    requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
     if types := find_capacity_types(columns, named, requirements):
-        requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, types)])
+        requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, types)])
     return requirements
 
 

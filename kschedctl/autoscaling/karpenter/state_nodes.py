@@ -82,7 +82,7 @@ class StateNode:
     @cached_property
     def own_labels(self) -> Requirements:
         """The labels of the Node object as requirements, whether or not it has registered."""
-        return Requirements.of_labels(self.node.metadata.labels if self.node else {})
+        return Requirements.from_labels(self.node.metadata.labels if self.node else {})
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -98,7 +98,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints. Until it is initialized, ephemeral and startup taints are left out."""
+        """The node's taints, without ephemeral and startup taints until it is initialized."""
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -121,7 +121,7 @@ class StateNode:
         return self._fill_from_claim(own, self.claim.status.allocatable if self.claim else {})
 
     def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
-        """Parse the node's amounts. Until it is initialized, the claim's amounts replace missing ones."""
+        """Parse the node's amounts. Until the node is initialized, the claim's amounts replace missing ones."""
         amounts = parse_quantities(reported)
         if self.initialized:
             return amounts

@@ -31,9 +31,10 @@ class RequirementColumns:
                 self._by_key.setdefault(key, {}).setdefault(requirement, []).append(at)
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
-    def find_agreeing(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (R,) mask of the rows that can meet the requirements, too. Labels missing on one side are
-        ignored.
+    def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """Return a mask of the rows that can meet the requirements as well, (R,).
+
+        Labels that only one side has are ignored.
         """
         agreeing = np.ones(self._count, np.bool_)
         for key, requirement in requirements.items():
@@ -42,7 +43,7 @@ class RequirementColumns:
         return agreeing
 
     def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
-        """Return a (R,) mask of the rows that agree with one requirement, from the cache if possible."""
+        """Return a mask of the rows that agree with one requirement, (R,)."""
         agreeing = self._agreeing.get(requirement)
         if agreeing is None:
             agreeing = np.ones(self._count, np.bool_)
@@ -81,38 +82,41 @@ class TypeColumns:
         """(O,) the offerings of reserved capacity."""
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
-    def compatible(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (T,) mask of the types whose own requirements agree with these requirements."""
-        return self._requirements.find_agreeing(requirements)
+    def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """Return a mask of the types whose own requirements agree with these requirements, (T,)."""
+        return self._requirements.find_agreeing_rows(requirements)
 
     def find_offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (O,) mask of the offerings that meet the requirements."""
-        return self._terms.find_agreeing(requirements)
+        """Return a mask of the offerings that meet the requirements, (O,)."""
+        return self._terms.find_agreeing_rows(requirements)
 
-    def offered(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a (T,) mask of the types with an offering that meets the requirements."""
+    def find_offered_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
+        """Return a mask of the types with an offering that meets the requirements, (T,)."""
         is_offered = np.zeros(len(self), np.bool_)
         is_offered[self.type_of[self.find_offerings_meeting(requirements)]] = True
         return is_offered
 
     def find_fitting_types(self, requests: Amounts) -> Bools:
-        """Return a (T,) mask of the types whose nodes have room for the requests."""
+        """Return a mask of the types whose nodes have room for the requests, (T,)."""
         return self.allocatable.find_fitting_rows(requests)
 
     def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
-        """Return (T,) the lowest price of an offering that meets the requirements, infinite if there is none."""
+        """Return the lowest price of each type's offerings that meet the requirements, (T,).
+
+        The price is infinite if there is no such offering.
+        """
         prices = np.full(len(self), np.inf)
         chosen = self.find_offerings_meeting(requirements)
         np.minimum.at(prices, self.type_of[chosen], self.prices[chosen])
         return prices
 
     def sort_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
-        """Return the rows of the types selected by ``mask``, cheapest first, then by name."""
+        """Return the rows of the types in ``mask``, cheapest first, then by name."""
         prices = self.find_cheapest_prices(requirements)
         return sorted(np.flatnonzero(mask).tolist(), key=lambda at: (prices[at], self.types[at].name))
 
     def count_values(self, mask: Bools, key: str) -> int:
-        """Return how many distinct values of a label the types selected by ``mask`` have."""
+        """Return how many distinct values of a label the types in ``mask`` have."""
         if key not in self._values:
             sets = [t.requirements.label(key).values for t in self.types]
             values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
@@ -123,9 +127,7 @@ class TypeColumns:
         return int(self._values[key][mask].any(axis=0).sum())
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
-        """Return the labels for which the types in ``mask`` have fewer values than minValues, with their number of
-        values.
-        """
+        """Return the labels whose minValues the types in ``mask`` do not meet, with their number of values."""
         wanted = {
             key: requirement.min_values
             for key, requirement in requirements.items()
@@ -146,7 +148,7 @@ class TypeColumns:
 
 
 def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Requirements) -> frozenset[str]:
-    """Return the capacity types of the offerings that meet the requirements, among the types in ``mask``."""
+    """Return the capacity types in which the types in ``mask`` are offered under the requirements."""
     chosen = columns.find_offerings_meeting(requirements) & mask[columns.type_of]
     values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
     return frozenset(values)
