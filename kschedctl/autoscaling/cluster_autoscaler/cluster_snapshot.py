@@ -16,7 +16,7 @@ from kschedctl.api.arrays import NO_ROW, Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
 from kschedctl.api.objects import Node, Pod
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
@@ -287,7 +287,7 @@ class ClusterSnapshot:
             return info
         if number not in self._incoming:
             again = len(self.universe.pods.infos) + number
-            self._incoming[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
+            self._incoming[number] = PodInfo(recreate_pod(info.pod), info.options, again, info.alike)
         return self._incoming[number]
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
-from kschedctl.api.events import NOT_TRIGGERED, is_event_about, last_seen
+from kschedctl.api.events import NOT_TRIGGERED, get_last_time, is_event_about
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
@@ -122,8 +122,8 @@ def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
         return None
-    last = max(pod_events, key=last_seen)
-    return AutoscalerSaid(last.message, last_seen(last), split_counts(last.message) == split_counts(message))
+    last = max(pod_events, key=get_last_time)
+    return AutoscalerSaid(last.message, get_last_time(last), split_counts(last.message) == split_counts(message))
 
 
 def split_counts(message: str) -> frozenset[frozenset[str]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
+from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, get_last_time, is_event_about
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
 from kschedctl.api.tolerations import is_tolerated
@@ -102,9 +102,9 @@ def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid
     pod_events = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not pod_events:
         return None
-    last = max(pod_events, key=last_seen)
+    last = max(pod_events, key=get_last_time)
     agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
-    return AutoscalerSaid(last.message, last_seen(last), agrees)
+    return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
 def _is_karpenter_event(event: Event) -> bool:

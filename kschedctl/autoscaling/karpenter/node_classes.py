@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from kschedctl.api.api_versions import group_of
+from kschedctl.api.api_versions import get_group
 from kschedctl.api.karpenter import NodeClass, NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
 from kschedctl.api.pod_requests import Quantities, parse_quantities
@@ -23,7 +23,7 @@ from kschedctl.text.counts import counted
 
 STORAGE = "ephemeral-storage"
 NODE_CLASS_KINDS = {
-    (group_of(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
+    (get_group(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
 }
 """(group, kind) -> the kind, for node classes that can be read."""
 

@@ -12,7 +12,7 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.api.unhealthy_pods import why_unhealthy
+from kschedctl.api.unhealthy_pods import explain_unhealthy
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
@@ -138,7 +138,7 @@ class EvictionLimits:
                     for pod in self._pods
                     if pod.metadata.namespace == namespace
                     and selector.matches(pod.metadata.labels)
-                    and why_unhealthy(pod)
+                    and explain_unhealthy(pod)
                 ]
         return []
 
