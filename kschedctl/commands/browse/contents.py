@@ -94,7 +94,7 @@ def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
         return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.without_extenders(), stored)
+    cycle = scheduler.run_cycle(framework.without_extenders(), stored)
     if cycle.error is not None:
         return cycle.error
     if cycle.gated:

@@ -127,7 +127,7 @@ def try_pod(
     if not is_pending(pod):
         raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
-    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
@@ -214,7 +214,7 @@ def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bo
     If queueing hints are disabled, an update of the pod itself counts as well.
     """
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
-    if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
+    if any(registrations.find_hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
         return True
     return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
 

@@ -86,7 +86,7 @@ def _build_report(
         ),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored([refused.info.spec for refused, _ in groups]),
+        ignored=scheduler.list_ignored_fields([refused.info.spec for refused, _ in groups]),
         **merge_bases([build_basis(scheduler, refused) for refused, _ in groups]),
     )
 

@@ -180,7 +180,7 @@ class ClusterFacts:
 
         Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
         """
-        framework, unknown = self.scheduler.framework_for(self._build_pod_info(workload, self.view), self.view)
+        framework, unknown = self.scheduler.find_framework_for(self._build_pod_info(workload, self.view), self.view)
         if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
             return None
         return framework
