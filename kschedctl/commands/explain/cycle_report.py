@@ -65,7 +65,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 from kschedctl.text.counts import counted
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
@@ -293,7 +293,7 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     """Return whether the pod is bound together with its PodGroup or gang."""
     plugin = find_gang_plugin(cycle.framework)
     gang = plugin.gang(cycle.info.pod) if plugin else None
-    return group_key(cycle.info.pod) is not None or (
+    return get_group_key(cycle.info.pod) is not None or (
         gang is not None and find_gang_object(cycle.view, gang) is not None
     )
 

@@ -40,7 +40,7 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_str
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
@@ -290,7 +290,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
     """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
-    key = group_key(pod)
+    key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
         return cache.groups[key]

@@ -23,7 +23,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE, zone_key
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE, get_region_and_zone
 from kschedctl.snapshot.nodes import NodeColumns
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
@@ -120,7 +120,7 @@ def _find_distinct(nodes: Sequence[Node], keys: Sequence[str]) -> dict[object, N
     for node in sorted(nodes, key=lambda node: node.spec.unschedulable):
         chosen = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
-        first.setdefault((find_pool(node), zone_key(node), _fresh_spec(node).taints, size, chosen), node)
+        first.setdefault((find_pool(node), get_region_and_zone(node), _fresh_spec(node).taints, size, chosen), node)
     return first
 
 
