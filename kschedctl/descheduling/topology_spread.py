@@ -29,9 +29,9 @@ class SpreadRule(NamedTuple):
     max_skew: int
     key: str
     matching: Bools
-    """The infos that the constraint counts, as a mask, (T,)."""
+    """The infos that the constraint counts, as a (T,) mask."""
     eligible: Bools
-    """The nodes of its domains, as a mask, (N,)."""
+    """The nodes of its domains, as an (N,) mask."""
 
 
 class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsViolatingTopologySpreadConstraintArgs]):

@@ -95,7 +95,7 @@ def _mark_waiting_pods(cluster: Cluster) -> Cluster:
 
 
 def _mark_long_unschedulable(pod: Pod) -> Pod:
-    """Mark the pod as rejected so long ago that the autoscaler no longer waits for other events."""
+    """Mark the pod as rejected long ago, so that the autoscaler considers it at once."""
     marked = mark_unschedulable(pod)
     return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 

@@ -133,7 +133,7 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a sort key that puts empty nodes first, and last among those the ones with pods to wait for."""
+        """Build a sort key: empty nodes, then empty nodes with pods to wait for, then other nodes."""
         rules = Drainability(
             self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
         )
@@ -153,7 +153,7 @@ class ScaleDownPlan:
         return not reason
 
     def _find_ineligibility_reason(self, node: Node) -> str:
-        """Return why the node is not considered for removal, or "". Records its utilization."""
+        """Return why the node is not considered for removal, or "". Record the node's utilization."""
         options, name, group = self.loop.options, node.metadata.name, self.find_group(node)
         if is_being_deleted(node, self.loop.now):
             return "CurrentlyBeingDeleted"

@@ -98,7 +98,7 @@ def _get_compared_labels(node: Node, ignored: frozenset[str]) -> dict[str, str]:
 
 
 def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
-    """Divide ``count`` new nodes among the groups by growing the smallest group below its maximum again and again."""
+    """Divide ``count`` new nodes among the groups, always growing the smallest group below its maximum."""
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))

@@ -95,7 +95,7 @@ class AmountColumns:
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
-        """Return a mask of the rows that have at least these amounts and no negative amount, (rows,).
+        """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
         ``values`` are the available amounts if they differ from the stored ones.
         """

@@ -141,7 +141,7 @@ class NewClaim:
         return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return a mask of the instance types that can hold all pods, (T,), or why there are none.
+        """Return a (T,) mask of the instance types that can hold all pods, or why there are none.
 
         With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
         """

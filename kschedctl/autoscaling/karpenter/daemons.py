@@ -75,7 +75,7 @@ class Daemons:
         ]
 
     def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
-        """Return a mask of the template's instance types on which a DaemonSet would run, (T,).
+        """Return a (T,) mask of the template's instance types on which a DaemonSet would run.
 
         The DaemonSet's pod stays relaxed afterwards.
         """
@@ -155,7 +155,7 @@ def _get_creation_time(pod: Pod) -> str:
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests where requests are missing."""
+    """Return the container with missing requests filled in from its limits."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 

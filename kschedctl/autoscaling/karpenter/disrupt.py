@@ -223,7 +223,7 @@ class DisruptionReplay:
         return None
 
     def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Search by bisection for the largest number of first candidates that can be consolidated together."""
+        """Plan to consolidate as many of the first candidates as possible together, found by bisection."""
         budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
         low, high = 1, min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
@@ -279,9 +279,9 @@ class DisruptionReplay:
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record the soft constraints that keep a node from being disrupted, if they do.
+        """Record the soft constraints without which the node could be disrupted, if there are any.
 
-        These are the constraints of each pod that decides alone, or of all pods with soft constraints if none does.
+        These are the constraints of each pod that decides alone, or of all pods with soft constraints if no pod does.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:

@@ -78,7 +78,7 @@ class ExistingColumns:
         return self._codes[key]
 
     def find_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
-        """Return a mask of the nodes whose label value satisfies ``predicate``, (N,).
+        """Return an (N,) mask of the nodes whose label value satisfies ``predicate``.
 
         ``without`` is the result for nodes without the label.
         """
@@ -87,7 +87,7 @@ class ExistingColumns:
         return np.asarray(table[codes], np.bool_)
 
     def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
-        """Return a mask of the nodes whose labels meet the requirement, (N,)."""
+        """Return an (N,) mask of the nodes whose labels meet the requirement."""
         cached = self._meeting.get(requirement)
         if cached is None:
             cached = self.find_by_label_value(requirement.key, requirement.has, without=requirement.negative)
@@ -95,7 +95,7 @@ class ExistingColumns:
         return cached
 
     def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        """Return a mask of the nodes whose taints are all tolerated, (N,)."""
+        """Return an (N,) mask of the nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
             taints, codes = self._taints
             allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
@@ -134,7 +134,7 @@ class RunNodes:
         return False
 
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """Return a mask of the nodes that are worth trying for the pod, (N,).
+        """Return an (N,) mask of the nodes that are worth trying for the pod.
 
         Labels and taints of nodes that took pods are not checked, because their requirements have changed.
         """

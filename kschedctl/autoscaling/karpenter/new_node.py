@@ -118,7 +118,7 @@ def _split_message(message: str) -> frozenset[str]:
 
 
 def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Yield how Karpenter treats this pod differently from kube-scheduler."""
+    """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(get_required_terms(pod))

@@ -47,12 +47,14 @@ class PodData:
 
 
 def build_pod_data(
-    pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
+    pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
     """Compute a pod's data. Raises QuantityError."""
     requests = sum_pod_requests([pod])
     empty = Requirements()
-    data = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
+    data = PodData(
+        pod, requests, to_thousandths(requests), empty, empty, volumes, claims_by_driver, get_host_ports(pod)
+    )
     return data.with_relaxed_pod(pod, ignores_preferences)
 
 

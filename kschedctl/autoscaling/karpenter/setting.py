@@ -31,7 +31,7 @@ from kschedctl.autoscaling.karpenter.templates import (
     ClaimTemplate,
     build_claim_template,
     has_unmet_min_values,
-    order_usable_pools,
+    select_usable_pools,
 )
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
@@ -106,7 +106,7 @@ def describe_no_types(template: ClaimTemplate) -> str:
 
 
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
-    """Explain why a NodePool without a template takes part in no run."""
+    """Explain why a NodePool without a template does not take part in any run."""
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
@@ -196,7 +196,7 @@ class KarpenterSetting:
 
     @cached_property
     def pools(self) -> UsablePools:
-        return UsablePools.from_pools(order_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
+        return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:

@@ -32,7 +32,7 @@ class RequirementColumns:
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
     def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the rows that can meet the requirements as well, (R,).
+        """Return an (R,) mask of the rows that can meet the requirements as well.
 
         Labels that only one side has are ignored.
         """
@@ -43,7 +43,7 @@ class RequirementColumns:
         return agreeing
 
     def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
-        """Return a mask of the rows that agree with one requirement, (R,)."""
+        """Return an (R,) mask of the rows that agree with one requirement."""
         agreeing = self._agreeing.get(requirement)
         if agreeing is None:
             agreeing = np.ones(self._count, np.bool_)
@@ -83,21 +83,21 @@ class TypeColumns:
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the types whose own requirements agree with these requirements, (T,)."""
+        """Return a (T,) mask of the types whose own requirements agree with these requirements."""
         return self._requirements.find_agreeing_rows(requirements)
 
     def find_offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the offerings that meet the requirements, (O,)."""
+        """Return an (O,) mask of the offerings that meet the requirements."""
         return self._terms.find_agreeing_rows(requirements)
 
     def find_offered_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the types with an offering that meets the requirements, (T,)."""
+        """Return a (T,) mask of the types with an offering that meets the requirements."""
         is_offered = np.zeros(len(self), np.bool_)
         is_offered[self.type_of[self.find_offerings_meeting(requirements)]] = True
         return is_offered
 
     def find_fitting_types(self, requests: Amounts) -> Bools:
-        """Return a mask of the types whose nodes have room for the requests, (T,)."""
+        """Return a (T,) mask of the types whose nodes have room for the requests."""
         return self.allocatable.find_fitting_rows(requests)
 
     def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
