@@ -147,9 +147,9 @@ class DisruptionReplay:
                 continue
             answer = self.answers[name]
             fate = answer.command.decision if answer.command else STAYS
-            why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
-            if fate == STAYS and not why:
-                why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+            reason = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
+            if fate == STAYS and not reason:
+                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
             soft = self.soft_constraints.get(name)
             yield NodeFate(
                 name,
@@ -157,7 +157,7 @@ class DisruptionReplay:
                 fate,
                 candidate.price,
                 len(candidate.pods),
-                why,
+                reason,
                 cause=soft.sentence if soft else "",
                 soft_constraints=soft,
             )
@@ -412,5 +412,5 @@ def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence
             prices[candidate.type.name] = min(known_price, *offering_prices)
         else:
             prices.setdefault(candidate.type.name, 0.0)
-    names = {offer.columns.types[at].name for at in offer.order}
+    names = {offer.columns.types[index].name for index in offer.order}
     return min((price for name, price in prices.items() if name in names), default=float("inf"))

@@ -59,7 +59,7 @@ class ExistingColumns:
     @cached_property
     def rows(self) -> dict[str, int]:
         """Node name -> row."""
-        return {node.state.name: at for at, node in enumerate(self.existing)}
+        return {node.state.name: row for row, node in enumerate(self.existing)}
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
@@ -97,9 +97,12 @@ class ExistingColumns:
     def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
         """Return an (N,) mask of the nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
-            taints, codes = self._taints
-            allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
-            self._tolerated[tolerations] = np.array(allowed, np.bool_)[codes]
+            taint_sets, codes = self._taints
+            tolerated = [
+                all(is_tolerated(tolerations, taint, comparison_operators=True) for taint in taint_set)
+                for taint_set in taint_sets
+            ]
+            self._tolerated[tolerations] = np.array(tolerated, np.bool_)[codes]
         return self._tolerated[tolerations]
 
 
@@ -259,7 +262,9 @@ def merge_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozen
 
 def has_room(room: Amounts, amounts: Amounts) -> bool:
     """Return whether all amounts fit. Nothing fits if any amount of ``room`` is negative."""
-    return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
+    return all(available >= 0 for available in room.values()) and all(
+        room.get(n, 0) >= amount for n, amount in amounts.items()
+    )
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:

@@ -79,8 +79,8 @@ class _PatternDefeatingSort:
 
     def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
         """Fill a range with the elements at ``places``, in that order."""
-        self.keys[start:end] = [self.keys[at] for at in places]
-        self.order[start:end] = [self.order[at] for at in places]
+        self.keys[start:end] = [self.keys[index] for index in places]
+        self.order[start:end] = [self.order[index] for index in places]
 
     def insertion_sort(self, start: int, end: int) -> None:
         """Sort a range stably, as insertion sort does."""

@@ -80,7 +80,7 @@ class _PoolVerdicts:
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
         key, has_instance_types = self._pod.key, template.options.any()
-        answer = self._provisioning.answer_for_pool(
+        answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:

@@ -38,11 +38,11 @@ class PodData:
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return the data of the relaxed pod, which has the same requests and volumes."""
+        """Return this data for a relaxed form of the pod, which has the same requests and volumes."""
         strict = build_strict_requirements(pod)
-        wanted = strict if ignores_preferences else build_pod_requirements(pod)
+        requirements = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(
-            pod, self.requests, self.amounts, wanted, strict, self.volumes, self.claims_by_driver, self.ports
+            pod, self.requests, self.amounts, requirements, strict, self.volumes, self.claims_by_driver, self.ports
         )
 
 

@@ -95,7 +95,7 @@ class SchedulerRun:
         """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None if it is added."""
         if self.nodes.place_on_first(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims = [self.claims[at] for at in go_sort_order([len(claim.pods) for claim in self.claims])]
+        self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
             accepted = claim.can_add(data)
             if isinstance(accepted, ClaimAcceptance):

@@ -67,8 +67,12 @@ class UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
         columns = {name: setting.get_columns(name) for name in (pool.metadata.name for pool in pools)}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
-        relax, known = setting.options.relaxes_min_values, setting.catalog.well_known
-        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in pools_with_types]
+        templates = [
+            build_claim_template(
+                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+            )
+            for pool in pools_with_types
+        ]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
         return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
