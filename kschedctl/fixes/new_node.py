@@ -41,7 +41,7 @@ def explain_new_node(
     Raises InputError.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
-    if answer is None or not (answer.comes or any(pool.would_take for pool in answer.pools)):
+    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
 
     cluster = asked.scheduler.cluster
@@ -91,7 +91,7 @@ def find_autoscaler_fixes(
     `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if current_answer.comes:
+    if current_answer.would_launch:
         return ()
     if has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
