@@ -14,7 +14,7 @@ from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import CronJob, identity
+from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_price_step
 from kschedctl.fixes.rollouts import RolloutResult
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
@@ -154,7 +154,10 @@ def _map_to_manifest_edits(
         assert isinstance(changed_pod, Pod)
         pod = changed_pod
     del edits[pod_key]
-    return {ObjectKey(*identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)), **edits}
+    return {
+        ObjectKey(*get_identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)),
+        **edits,
+    }
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:

@@ -41,7 +41,7 @@ def explain_new_node(
     Raises InputError.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
-    if answer is None or not (answer.comes or any(pool.would_take for pool in answer.pools)):
+    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
 
     cluster = asked.scheduler.cluster
@@ -91,7 +91,7 @@ def find_autoscaler_fixes(
     `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if current_answer.comes:
+    if current_answer.would_launch:
         return ()
     if has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
@@ -278,7 +278,7 @@ def simulate_growth(
         evicted += settled.evicted
         new_nodes = autoscaler.grow(settled.cluster)
     pending_keys = {pod.key for pod in cluster.unbound_pods()}
-    causes = autoscaler.find_causes(settled.cluster) if explains and settled.waiting else {}
+    causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
     placements = {
         pod.key: pod.spec.node_name for pod in settled.cluster.pods if pod.key in pending_keys and pod.spec.node_name
     }

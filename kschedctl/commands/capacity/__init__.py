@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import DaemonSet, identity, made_again
+from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
@@ -157,7 +157,9 @@ def prepare_shapes(
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
-            raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
+            raise UsageError(
+                f"{' '.join(get_identity(workload)[::2])} runs once on each node", hint="simulate says where"
+            )
     cluster = cluster.with_objects(sorted_manifests.objects)
     validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
@@ -222,7 +224,7 @@ def _has_own_claims(workload: Struct, pod: Pod) -> bool:
 
 def _with_unique_name(pod: Pod, cluster: Cluster) -> Pod:
     """Return the pod without its node, and under a name that no pod of the cluster has."""
-    pod = made_again(pod) if pod.spec.node_name else pod
+    pod = recreate_pod(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))

@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import Job, identity
+from kschedctl.api.workloads import Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
@@ -281,7 +281,7 @@ def _build_creations(shared: Deployed) -> list[RolloutCreation | None]:
     if shared.admissions is None:
         return [None] * len(shared.changes)
     admissions, rolled = shared.admissions.copy(), zip(shared.rolled, shared.changes, strict=True)
-    return [RolloutCreation(admissions, identity(workload), workload, change) for workload, change in rolled]
+    return [RolloutCreation(admissions, get_identity(workload), workload, change) for workload, change in rolled]
 
 
 def find_not_created(shared: Deployed, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:

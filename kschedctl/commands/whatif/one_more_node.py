@@ -7,7 +7,7 @@ from itertools import islice, product
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
@@ -95,7 +95,7 @@ def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedP
     """Return whether an empty node like the model would take a pod of each group, without replaying the step."""
     edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, read_no_files)
     unplaced_pods = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MAX_CHECKED_GROUPS]]
-    pods = [made_again(pod) for pod in unplaced_pods if pod is not None]
+    pods = [recreate_pod(pod) for pod in unplaced_pods if pod is not None]
     scheduler = Scheduler(
         change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
     )

@@ -188,7 +188,7 @@ class PoolTypes:
             if label not in requirements:
                 continue
             others = {key: requirement for key, requirement in requirements.items() if key != label}
-            if (columns.compatible(others) & columns.offered(others)).any():
+            if (columns.find_compatible_types(others) & columns.find_offered_types(others)).any():
                 blocking.append(label)
         return blocking
 

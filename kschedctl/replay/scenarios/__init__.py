@@ -12,7 +12,7 @@ from typing import Any
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
@@ -68,7 +68,7 @@ class StepResult:
         """Take pods off their nodes; those that no controller recreates are gone."""
         for pod in pods:
             self.displaced_count += 1
-            self.change_pod(pod, made_again(pod) if is_recreated_elsewhere(pod) else None)
+            self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
 
 
 def _is_replacement(old: Pod, new: Pod) -> bool:

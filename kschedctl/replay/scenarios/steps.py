@@ -27,7 +27,7 @@ from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.priority import find_priority_class, validate_priority_class
 from kschedctl.api.resource_names import PODS
 from kschedctl.api.tolerations import tolerates
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
 from kschedctl.cluster import Cluster, convert, flatten_lists
 from kschedctl.errors import UsageError
@@ -139,7 +139,7 @@ def _with_name(model: Node, name: str, labels: Mapping[str, str]) -> Node:
 
 def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
     """Return a copy of a DaemonSet's pod for another node."""
-    copy = made_again(pod)
+    copy = recreate_pod(pod)
     meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
     affinity = copy.spec.affinity
     return replace(copy, metadata=meta, spec=replace(copy.spec, affinity=_repin_affinity(affinity, source, node)))
@@ -255,7 +255,7 @@ def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> Step
     existing_names = {pod.metadata.name for pod in pods}
     names = (name for i in count() if (name := _generate_name(part, i)) not in existing_names)
     for _ in range(len(pods), part.replicas):
-        pod = _rename_pod(made_again(pods[0]), next(names))
+        pod = _rename_pod(recreate_pod(pods[0]), next(names))
         edit.change_pod(pod, pod)
     if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
         edit.notes.append("the new pods share the claims of those that there are")

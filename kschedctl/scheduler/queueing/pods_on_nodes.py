@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
@@ -72,7 +72,7 @@ class IncomingPods:
             info = self.view.pods.infos[number]
             if info.spec.node_name:
                 recreated_number = len(self.view.pods.infos) + number
-                info = PodInfo(made_again(info.pod), info.options, recreated_number, info.alike)
+                info = PodInfo(recreate_pod(info.pod), info.options, recreated_number, info.alike)
             self._incoming[number] = info
         return info
 
@@ -101,7 +101,7 @@ class IncomingPods:
     def build_stored(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
-        return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
+        return self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
 
 
 class PodsOnNodes:

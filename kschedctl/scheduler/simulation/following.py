@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
@@ -91,7 +91,7 @@ class StepwiseScheduler:
     def get_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it while it has no node."""
         pod = self.view.pods.objects[position]
-        stored: Pod = self.view.stored(made_again(pod) if pod.spec.node_name else pod)
+        stored: Pod = self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:
