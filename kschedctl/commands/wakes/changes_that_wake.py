@@ -61,7 +61,7 @@ def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUp
         gating_plugin=rejected.attempt.gating_plugin,
         rejectors=rejectors,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored((pod.spec,)),
+        ignored=scheduler.list_ignored_fields((pod.spec,)),
         pod_group=rejected.gang.report if rejected.gang else rejected.pod_group,
         **build_basis(scheduler, rejected),
     )
