@@ -38,7 +38,7 @@ class SharedCluster:
     cache: dict[object, object] = field(default_factory=dict)
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {**self.__dict__, "made": {}}
+        return {**self.__dict__, "cache": {}}
 
     @property
     def scheduler(self) -> Scheduler:
