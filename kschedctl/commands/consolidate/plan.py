@@ -25,7 +25,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import Reserve, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, reported_amounts
+from kschedctl.replay.pools import Pools, compare_pools, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -145,7 +145,7 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """Return the candidate nodes, empty ones first."""
-        mine = self.pools.nodes_in(self.wishes.pool)
+        mine = self.pools.select_nodes_in(self.wishes.pool)
         return [row for row in (*map(Row, self.found.empty.tolist()), *self.found.order) if mine[row]]
 
     def run(self, hands: DrainWorkers | None, progress: Progress) -> None:
@@ -214,7 +214,7 @@ class ConsolidationRun:
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
-        offers = reported_amounts(self.view, self.view.allocatable[row])
+        offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
@@ -254,7 +254,7 @@ class ConsolidationRun:
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
             left_out=self._count_left_out(),
-            saves=reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
+            saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known) if known else None,
             requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
             zones=tuple(self.zones),
@@ -275,7 +275,7 @@ class ConsolidationRun:
 
     def _count_left_out(self) -> dict[str, int]:
         """Return the number of nodes that were no candidates, by reason."""
-        view, mine = self.found.view, self.pools.nodes_in(self.wishes.pool)
+        view, mine = self.found.view, self.pools.select_nodes_in(self.wishes.pool)
         candidates_ = np.zeros(len(mine), np.bool_)
         candidates_[self.order] = True
         cordoned = view.nodes.unschedulable & mine
