@@ -129,7 +129,7 @@ class GangScheduling(DeclaredPlugin):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
         key = group_key(info.pod)
@@ -206,7 +206,7 @@ class HierarchicalGangScheduling(GangScheduling):
         yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, with their descriptions."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         if _is_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return

@@ -123,7 +123,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         return old != new
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         required = join_words(sorted(required_features(info.spec) & self.inferred_features)) or "what the pod needs"
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")
         yield WakeTrigger(

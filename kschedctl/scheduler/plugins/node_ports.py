@@ -100,7 +100,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")
         yield WakeTrigger(NODE, ADD, "a node is added")
@@ -121,7 +121,7 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
 
 
 def _nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes on which the port is in use.
+    """Return a mask (N,) of the nodes on which the port is in use.
 
     Of several hypothetical pod changes on a node, only the last one with the port counts.
     """

@@ -90,7 +90,7 @@ class NodeUnschedulable(DeclaredPlugin):
         return is_tolerated(spec.tolerations, UNSCHEDULABLE_TAINT, comparison_operators=self.comparison_operators)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
             return

@@ -191,7 +191,7 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         claims = describe_claims(info, ephemeral=False)
         yield WakeTrigger(
             POD,
@@ -222,7 +222,7 @@ def _claim_names(info: PodInfo) -> list[str]:
 
 
 def _pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return (P,) a mask of the pods on nodes that use the claim.
+    """Return a mask (P,) of the pods on nodes that use the claim.
 
     Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
     """
@@ -247,7 +247,7 @@ def _is_restricted(volume: Volume) -> bool:
 
 
 def _infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return (T,) a mask of the pod infos that have a disk that conflicts with the pod's."""
+    """Return a mask (T,) of the pod infos that have a disk that conflicts with the pod's."""
     if not any(map(_is_restricted, info.spec.volumes)):
         return np.zeros(len(view.pods.infos), np.bool_)
     return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)

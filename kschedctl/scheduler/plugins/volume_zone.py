@@ -142,7 +142,7 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _find_other_zone(state, view.nodes, row))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,
@@ -193,7 +193,7 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
 
 
 def _nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
-    """Return (N,) a mask of the nodes with one of the values.
+    """Return a mask (N,) of the nodes with one of the values.
 
     The label that replaced a deprecated label counts for nodes without the deprecated label.
     """
@@ -205,7 +205,7 @@ def _nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
 
 
 def _nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
-    """Return (N,) a mask of the nodes whose label has one of the values."""
+    """Return a mask (N,) of the nodes whose label has one of the values."""
     column = nodes.label(key)
     return np.array([*(value in values for value in column.values), False])[column.codes]
 

@@ -126,7 +126,7 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         return [distinction for running in counts for distinction in running.distinctions]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that a required term rejects."""
+        """Return a mask (F,) of the rows that a required term rejects."""
         refused = self.affinity.lacks_label(rows)
         if not (self.wants_itself and self.affinity.is_empty):
             for counts in self.affinity.iter_counts(rows):
@@ -163,7 +163,7 @@ def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> Aff
 
 
 def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes in a topology domain where some term is matched."""
+    """Return a mask (N,) of the nodes in a topology domain where some term is matched."""
     positive = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
         positive |= counts.at_nodes(key, view, delta) > 0
@@ -171,7 +171,7 @@ def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> B
 
 
 def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes whose domains have a pod for every term.
+    """Return a mask (N,) of the nodes whose domains have a pod for every term.
 
     A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
     """

@@ -109,7 +109,7 @@ def _matches(term: AffinityTerm, pod: Pod) -> bool:
 
 
 def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
-    """Yield the changes that move a rejected pod back to the queue."""
+    """Yield a description of each change that moves a rejected pod back to the queue."""
     try:
         affinity, anti_affinity = parse_required_terms(info)
     except PluginError as error:

@@ -332,7 +332,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return (T,) a mask of the pod infos that have terms in one of the fields, by default in any."""
+    """Return a mask (T,) of the pod infos that have terms in one of the fields, by default in any."""
     names = fields or TERM_FIELDS
     key = _find_infos_with_terms, names
     return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))

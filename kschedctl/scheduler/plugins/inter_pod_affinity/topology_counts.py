@@ -141,14 +141,14 @@ class RunningCounts:
         return (distinction.values_at(rows) for distinction in self.distinctions)
 
     def lacks_label(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that lack the label of some key."""
+        """Return a mask (F,) of the rows that lack the label of some key."""
         missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:
             missing |= ~column.present[rows]
         return missing
 
     def has_match(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows in a domain where some term is matched."""
+        """Return a mask (F,) of the rows in a domain where some term is matched."""
         positive = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             positive |= counts > 0
@@ -185,7 +185,7 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
-    """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    """Return a mask (T,) of the pod infos that match a term of the incoming pod with resolved namespaces."""
     all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 

@@ -322,7 +322,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         yield Rejection(insufficient, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         demand = (
             join_words([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])

@@ -265,7 +265,7 @@ class NodeAttachments:
         return np.union1d(self.by_pods, self.by_attachments)
 
     def has(self, volume: AttachedVolume) -> Bools:
-        """Return (N,) a mask of the nodes on which a pod uses the volume."""
+        """Return a mask (N,) of the nodes on which a pod uses the volume."""
         mask = np.zeros(len(self.source.listers.nodes), np.bool_)
         number = self.source.numbers.get(volume, -1)
         mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
@@ -281,7 +281,7 @@ class NodeAttachments:
         return np.bincount(attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
 
     def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
-        """Yield (N,) a mask of the nodes with a pod whose volumes cannot be determined, with upstream's message."""
+        """Yield a mask (N,) of the nodes with a pod whose volumes cannot be determined, with upstream's message."""
         for number, text in self.source.errors.items():
             infos = np.arange(len(view.pods.infos)) == number
             yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text

@@ -195,7 +195,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         )
 
     def _limited_nodes(self, view: Fork) -> Bools:
-        """Return (N,) a mask of the nodes that have some limit."""
+        """Return a mask (N,) of the nodes that have some limit."""
         by_driver = listers(view).csi_nodes.limited
         return by_driver | find_nodes_with_limits(view).any if self.reads_nodes else by_driver
 
@@ -213,7 +213,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         return any(getattr(volume, field) is not None for field in self.migratable)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
         yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")

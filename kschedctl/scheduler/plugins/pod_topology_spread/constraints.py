@@ -110,7 +110,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         return build_selector(requirements)
 
     def included_nodes(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
-        """Return (N,) a mask of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+        """Return a mask (N,) of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
             included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
@@ -205,7 +205,7 @@ def tally_matching_pods(
 
 
 def nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
-    """Return (N,) a mask of the nodes that have the topology labels of all constraints."""
+    """Return a mask (N,) of the nodes that have the topology labels of all constraints."""
     complete = np.ones(len(view.nodes), np.bool_)
     for constraint in constraints:
         complete &= view.nodes.label(constraint.topology_key).present

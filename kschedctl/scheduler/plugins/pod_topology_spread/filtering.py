@@ -123,7 +123,7 @@ class DomainCounts(msgspec.Struct, frozen=True):
     column: LabelColumn
     """The topology label of the nodes, with the domain of each node."""
     eligible: Bools
-    """(N,) a mask of the nodes that count."""
+    """A mask (N,) of the nodes that count."""
     exists: Bools
     """(V,) a mask of the domains with an eligible node."""
     counts: Counts
@@ -226,7 +226,7 @@ class SpreadVerdicts:
         return [Distinction(part.column, partial(part.tally.bring_up_to_date, self._trail)) for part in self._tallies]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that a hard constraint rejects."""
+        """Return a mask (F,) of the rows that a hard constraint rejects."""
         refused = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
             counts, codes = tally.bring_up_to_date(self._trail), column.codes[rows]

@@ -275,7 +275,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         constraints = self.hard_constraints(info, view)
         keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
         selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))

@@ -57,7 +57,7 @@ def raw_scores(
 def labelled_nodes(
     constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
 ) -> Bools | None:
-    """Return (N,) a mask of the nodes that have all topology labels, or None if all nodes count.
+    """Return a mask (N,) of the nodes that have all topology labels, or None if all nodes count.
 
     All nodes count for the constraints that the scheduler applies to every pod by default.
     """

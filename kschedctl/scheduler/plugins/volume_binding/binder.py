@@ -144,7 +144,7 @@ class PodVolumes:
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
     def find_failed_nodes(self) -> Bools:
-        """Return (N,) a mask of the nodes with an error."""
+        """Return a mask (N,) of the nodes with an error."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
@@ -170,7 +170,7 @@ class PodVolumes:
             undecided &= reachable & self._active
 
     def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
-        """Return (N,) a mask of the nodes that can reach the volume.
+        """Return a mask (N,) of the nodes that can reach the volume.
 
         Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
         """
@@ -233,7 +233,7 @@ class PodVolumes:
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
-        """Return (N,) a mask of the nodes on which the class can provision volumes."""
+        """Return a mask (N,) of the nodes on which the class can provision volumes."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
         return self.listers.topology.allowed_mask(class_.allowed_topologies)

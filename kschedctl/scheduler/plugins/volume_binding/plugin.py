@@ -299,7 +299,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_claims(row))))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,

@@ -232,12 +232,12 @@ class CSINodes:
 
     @cached_property
     def present(self) -> Bools:
-        """(N,) a mask of the nodes that have a CSINode."""
+        """A mask (N,) of the nodes that have a CSINode."""
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
     def limited(self) -> Bools:
-        """(N,) a mask of the nodes on which some driver has a limit."""
+        """A mask (N,) of the nodes on which some driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
             mask |= limits != NO_LIMIT
@@ -248,11 +248,11 @@ class CSINodes:
         return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
     def has_driver(self, driver: str) -> Bools:
-        """Return (N,) a mask of the nodes on which the driver is installed."""
+        """Return a mask (N,) of the nodes on which the driver is installed."""
         return np.array([driver in (d.name for d in node.spec.drivers) if node else False for node in self.nodes])
 
     def migrated(self, plugin: str) -> Bools:
-        """Return (N,) a mask of the nodes that use the in-tree plugin's volumes through CSI."""
+        """Return a mask (N,) of the nodes that use the in-tree plugin's volumes through CSI."""
         return np.array([plugin in migrated_plugins(node) for node in self.nodes], np.bool_)
 
     @cached_property

@@ -42,13 +42,13 @@ class Topology:
         return self._rows[affinity]
 
     def reachable_mask(self, affinity: VolumeNodeAffinity | None) -> Bools:
-        """Return (N,) a mask of the nodes from which a volume with this affinity can be used."""
+        """Return a mask (N,) of the nodes from which a volume with this affinity can be used."""
         mask = np.zeros(len(self.nodes), np.bool_)
         mask[self.reachable_rows(affinity)] = True
         return mask
 
     def allowed_mask(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
-        """Return (N,) a mask of the nodes in the topologies that a storage class allows.
+        """Return a mask (N,) of the nodes in the topologies that a storage class allows.
 
         Without terms all nodes are allowed. An empty term allows none.
         """
@@ -62,21 +62,21 @@ class Topology:
         return self._any_selected_mask(alternatives)
 
     def selected_mask(self, selector: Selector) -> Bools:
-        """Return (N,) a mask of the nodes whose labels the selector matches."""
+        """Return a mask (N,) of the nodes whose labels the selector matches."""
         mask = np.full(len(self.nodes), not selector.matches_nothing)
         for requirement in selector.requirements:
             mask &= self._met_mask(requirement)
         return mask
 
     def _any_selected_mask(self, alternatives: list[Selector]) -> Bools:
-        """Return (N,) a mask of the nodes that any of the selectors matches."""
+        """Return a mask (N,) of the nodes that any of the selectors matches."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for alternative in alternatives:
             mask |= self.selected_mask(alternative)
         return mask
 
     def _met_mask(self, requirement: Requirement) -> Bools:
-        """Return (N,) a mask of the nodes that meet the requirement.
+        """Return a mask (N,) of the nodes that meet the requirement.
 
         The requirement is evaluated once per value of the label. The last entry, to which code -1 leads, is for its
         absence.
