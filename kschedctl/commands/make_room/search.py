@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, play_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
@@ -282,7 +282,7 @@ def _find_eligible(cycle: Cycle, but_for: str = "") -> Bools:
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == but_for:
             continue
-        if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
+        if get_reads(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.rejected
     return eligible
 
@@ -293,7 +293,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     return {
         plugin.name
         for plugin in cycle.framework.plugins_at("filter")
-        if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
+        if get_reads(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
         and verdicts[plugin.name].rejected.any()
     }

@@ -25,14 +25,14 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
-    billionths,
-    claim_class,
-    claim_key,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
     iter_claim_volumes,
-    listers,
-    requested_storage,
-    volume_class,
-    volume_storage,
+    parse_requested_storage,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
@@ -55,7 +55,7 @@ class PodClaim(NamedTuple):
 
 def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """Yield the pod's volumes that refer to claims, in their order in the pod."""
-    pod, claims = tried.trial.pod, listers(tried.cycle.view).claims
+    pod, claims = tried.trial.pod, get_listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
@@ -63,7 +63,7 @@ def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
 def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
     """Return the claim with the key ``namespace/name``, or None."""
     namespace, _, name = key.partition("/")
-    return listers(tried.cycle.view).claims.get((namespace, name))
+    return get_listers(tried.cycle.view).claims.get((namespace, name))
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -97,11 +97,11 @@ def adapt_to_volume(
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
     """Return the claim changed so that it matches the volume, and a description of each difference."""
     adapted, differences = claim, []
-    class_name, size = volume_class(volume), claim.spec.resources.requests.get("storage")
-    if claim_class(claim) != class_name:
+    class_name, size = get_volume_class(volume), claim.spec.resources.requests.get("storage")
+    if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
-    if billionths(volume_storage(volume)) < billionths(requested_storage(claim)):
+    if to_billionths(parse_volume_storage(volume)) < to_billionths(parse_requested_storage(claim)):
         smaller = str(volume.spec.capacity.get("storage", "0"))
         adapted = with_size(adapted, smaller)
         differences.append(f"{smaller} instead of {size}")
@@ -144,7 +144,7 @@ def build_binding(
         return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if has_delayed_binding(claim_class(claim), storage):
+    if has_delayed_binding(get_claim_class(claim), storage):
         return None, ObjectEdit(key, free)
     return lambda known: bind_claim(known, name), ObjectEdit(key, lambda known: bind_volume(free(known), claim))
 
@@ -183,7 +183,7 @@ def recreate_claim(
             deletion.preparation,
             (*edits, *on_pod(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
         )
-    text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
+    text, name = f"recreate claim {format_claim_key(claim)}{text}", format_claim_key(claim)
     variant = name if where else None
     yield Fix(
         kind,
@@ -219,7 +219,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, deletion = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
+    volume, deletion = get_listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
     if (
         volume is None
         or deletion is None
@@ -240,7 +240,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
-    text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 

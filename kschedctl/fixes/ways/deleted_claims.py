@@ -20,7 +20,7 @@ from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.scheduler.plugins.helper.volumes.listers import claim_key, iter_claim_volumes, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import format_claim_key, get_listers, iter_claim_volumes
 
 RETAIN = "Retain"
 
@@ -51,12 +51,12 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete_command,))
-    volume = listers(tried.cycle.view).volumes.get(name)
+    volume = get_listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        loss = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
+        loss = f"nothing records any longer that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = retain_volume(volume)
-    loss = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
+    loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     policy_text = f"reclaim policy {RETAIN}"
     if policy != RETAIN:

@@ -40,12 +40,12 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    parse_volume_storage,
     require_owner,
-    volume_storage,
+    to_billionths,
 )
 
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
@@ -99,7 +99,7 @@ def _asking(size: str) -> VolumeResourceRequirements:
 def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
-    return [claim for (where, _), claim in listers(tried.cycle.view).claims.items() if where == namespace]
+    return [claim for (where, _), claim in get_listers(tried.cycle.view).claims.items() if where == namespace]
 
 
 def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
@@ -119,7 +119,7 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
 
 def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim with a class that provisions late, the default class first."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     makes = [
         storage_class
         for name, storage_class in storage.classes.items()
@@ -136,7 +136,7 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         name = class_.metadata.name
         new = with_class(claim, name)
         key = ObjectKey.of(new)
-        text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        text = f"create claim {format_claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
         edits = (_create_claim(new),)
         yield Fix(
@@ -146,7 +146,7 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
 def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim for an available volume, the smallest first."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     free = [
         volume
         for volume in storage.volumes.values()
@@ -160,7 +160,9 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         new, _ = adapt_to_volume(own, volume)
         bind, taken = build_binding(new, volume, storage)
         key = ObjectKey.of(new)
-        text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
+        text = (
+            f"create claim {format_claim_key(new)} of {size}, class {get_claim_class(new) or 'none'}, for volume {name}"
+        )
         held = replace(new, spec=replace(new.spec, volume_name=name))
         commands = (kubectl.render_apply(kubectl.build_manifest(key, held)),)
         edits = (_create_claim(bind(new)), taken) if bind else (_create_claim(new),)
@@ -180,7 +182,7 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
 def _measure_size(volume: PersistentVolume) -> int:
     """Return the volume's size in billionths of a byte."""
-    return billionths(volume_storage(volume))
+    return to_billionths(parse_volume_storage(volume))
 
 
 def _create_claim(new: PersistentVolumeClaim) -> ObjectEdit:
@@ -221,7 +223,7 @@ def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fi
         spec,
         PhaseStatus("Pending"),
     )
-    text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new)}"
+    text = f"let the ephemeral volume controller of kube-controller-manager create claim {format_claim_key(new)}"
     yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
 
 
@@ -238,8 +240,10 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
     key, gone = ObjectKey.of(claim), plan_deletion(tried, claim)
     if gone is None:
         return
-    text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    weakens = gone.weakens or f"claim {claim_key(claim)} is deleted"
+    text = (
+        f"delete claim {format_claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
+    )
+    weakens = gone.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*gone.edits, ObjectEdit(key, change))
     yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
 
@@ -260,7 +264,7 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 def fix_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for the missing StorageClass of a claim: use one with a similar name, or create it."""
-    classes, name = listers(tried.cycle.view).classes, claim_class(claim)
+    classes, name = get_listers(tried.cycle.view).classes, get_claim_class(claim)
     for right in get_close_matches(name, classes, n=2, cutoff=NEAR):
         text = f" with class {right} instead of {name}, which does not exist"
         change = _with_class_name(right)

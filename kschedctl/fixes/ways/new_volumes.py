@@ -32,9 +32,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     ClassVolumes,
     Listers,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
@@ -54,7 +54,7 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     """
     if ObjectKey.of(claim) in tried.trial.edits:
         return
-    storage, named = listers(tried.cycle.view), claim.spec.volume_name
+    storage, named = get_listers(tried.cycle.view), claim.spec.volume_name
     free = _find_free_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume(tried, claim, named if named and named not in storage.volumes else free, storage)
     key, name = ObjectKey.of(claim), volume.metadata.name
@@ -75,15 +75,15 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
 
 def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits for the provisioner of the claim's class, taken to serve all nodes."""
-    storage = listers(tried.cycle.view)
-    provisioner = storage.classes[claim_class(claim)].provisioner
+    storage = get_listers(tried.cycle.view)
+    provisioner = storage.classes[get_claim_class(claim)].provisioner
     volume = _build_volume(tried, claim, _find_free_name(f"{claim.metadata.name}-volume", storage), storage)
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
     bind, there = build_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), there) if bind else (there,)
-    text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
+    text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
     command = kubectl.render_command("describe", *kubectl.object_arguments(key))
     return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
 
@@ -110,7 +110,7 @@ def _build_fix(
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _describe_reach(volume)
     reach = f" reachable from {where}" if where else ""
-    text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
+    text = f"create PersistentVolume {name} of {size}{reach} for claim {format_claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing = _build_source(volume)
     plain = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
@@ -120,8 +120,8 @@ def _build_fix(
         text += ", and recreate that"
         commands += [*gone.preparation, render_recreation(claim, reset_claim(claim))]
     weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
-    own = claim_key(claim)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, get_listers(tried.cycle.view)) else 0)
+    own = format_claim_key(claim)
     return Fix(
         FixKind.CREATE_VOLUME,
         (own, where),
@@ -141,24 +141,24 @@ def _build_fix(
 
 def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
     """Return whether the claim's class provisions volumes."""
-    made_by = storage.classes.get(claim_class(claim))
+    made_by = storage.classes.get(get_claim_class(claim))
     return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
 
 
 def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
     """Return a volume like the others of the claim's class, with their driver and node affinity."""
     spec = claim.spec
-    like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
+    like = next(iter(storage.volumes_of_class.get(get_claim_class(claim), ClassVolumes()).volumes), None)
     driver = _find_driver(tried, claim, like)
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
             capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
             access_modes=spec.access_modes,
-            storage_class_name=claim_class(claim),
+            storage_class_name=get_claim_class(claim),
             volume_mode=spec.volume_mode,
             node_affinity=_build_affinity(
-                tried, like, storage_pools.get_topology_keys(tried, claim_class(claim)) if driver else ()
+                tried, like, storage_pools.get_topology_keys(tried, get_claim_class(claim)) if driver else ()
             ),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
@@ -173,7 +173,7 @@ def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, like: Persisten
     """Return the CSI driver of the class's other volumes, or of its provisioner; empty if it is not a CSI driver."""
     if like is not None:
         return like.spec.csi.driver if like.spec.csi else ""
-    class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+    class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
     drivers = {driver.metadata.name for driver in tried.cycle.view.cluster.csi_drivers}
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 

@@ -127,7 +127,7 @@ def _is_temporary(taint: Taint) -> bool:
 
 def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     """Return the skew of the row's domain with the pod in it, without nominated pods."""
-    here, minimum = counted.counts_and_minimum(None)
+    here, minimum = counted.compute_counts_and_minimum(None)
     return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 

@@ -16,7 +16,7 @@ from kschedctl.fixes.ways.stopped_pods import stop_pod
 from kschedctl.replay import kubectl
 from kschedctl.replay.object_keys import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
@@ -44,7 +44,7 @@ def fix_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield the fix that raises the limit in the CSINode. No command does so for every driver."""
-    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
+    csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.at]
     if csi_node is None:
         return
     count, name = limit.attached + limit.more, csi_node.metadata.name
@@ -75,7 +75,7 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes that no pod on the node uses."""
     view = tried.cycle.view
-    storage, name = listers(view), view.nodes.names[tried.at]
+    storage, name = get_listers(view), view.nodes.names[tried.at]
     used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
     here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (name, limit.driver)]
     for attachment in here:

@@ -41,12 +41,12 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
-    volume_class,
-    volume_storage,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_binding.facts import (
@@ -96,7 +96,7 @@ def fix_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and has_delayed_binding(claim_class(claim), listers(tried.cycle.view)):
+    if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
         yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _use_other_volumes(tried, claim)
@@ -106,7 +106,7 @@ def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
 
 def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the pod's claims that are bound to volumes that do not exist."""
-    known = listers(tried.cycle.view).volumes
+    known = get_listers(tried.cycle.view).volumes
     claims = [
         pod_claim.claim
         for pod_claim in iter_pod_claims(tried)
@@ -123,21 +123,23 @@ def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
             yield from _use_volume(tried, claim, volume)
-        elif volume_class(volume) == claim_class(claim):
+        elif get_volume_class(volume) == get_claim_class(claim):
             yield _release_volume(tried, claim, volume)
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
     """Return available volumes: reachable ones first, then those with the fewest differences, then the smallest."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     ranked = []
     for volume in storage.volumes.values():
         if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
             continue
-        rows = storage.topology.reachable_rows(volume.spec.node_affinity)
+        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         near = tried.row is None or tried.row in rows
         differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
-        ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
+        ranked.append(
+            (not near, differences, to_billionths(parse_volume_storage(volume)), volume.metadata.name, volume)
+        )
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
@@ -154,7 +156,7 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
 def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """Yield the fix that recreates the claim to match the volume, or binds the volume to it."""
     fitting, differences = adapt_to_volume(claim, volume)
-    bind, taken = build_binding(fitting, volume, listers(tried.cycle.view))
+    bind, taken = build_binding(fitting, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
             yield _bind_volume(claim, volume, _binding(claim, volume))
@@ -165,7 +167,11 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
         return bind(new) if bind else new
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
+    cost = (
+        OTHER_VOLUME
+        + 2 * len(differences)
+        + (OF_ANOTHER_CLASS if get_volume_class(volume) != get_claim_class(claim) else 0)
+    )
     more, name = (taken,) if bind else (), volume.metadata.name
     yield from recreate_claim(
         tried, FixKind.OTHER_VOLUME, claim, change, text=text, cost=cost, target=name, more_edits=more, where=name
@@ -185,26 +191,26 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
-    text = f"bind volume {name} to claim {claim_key(claim)}"
+    text = f"bind volume {name} to claim {format_claim_key(claim)}"
     return Fix(
         FixKind.BIND_VOLUME,
-        (name, claim_key(claim)),
+        (name, format_claim_key(claim)),
         text,
         "operator",
         edits,
         RELEASE,
         "",
         commands,
-        claim_key(claim),
+        format_claim_key(claim),
         name,
     )
 
 
 def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this one."""
-    key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
+    key, name, own = ObjectKey.of(volume), volume.metadata.name, format_claim_key(claim)
     before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, taken = build_binding(claim, volume, listers(tried.cycle.view))
+    bind, taken = build_binding(claim, volume, get_listers(tried.cycle.view))
     kept, edits = retain_volume(volume)
     edits = (
         (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken)
@@ -249,8 +255,8 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
     That is a correction if the claim names a class that does not exist.
     """
-    storage = listers(tried.cycle.view)
-    named = claim_class(claim)
+    storage = get_listers(tried.cycle.view)
+    named = get_claim_class(claim)
     is_missing = bool(named) and named not in storage.classes
     makes = [
         name
@@ -282,8 +288,8 @@ def _makes(class_: StorageClass) -> bool:
 
 def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for an unbound claim with immediate binding: bind, wait, or change its class."""
-    name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
-    class_ = listers(tried.cycle.view).classes.get(name)
+    name, volume = get_claim_class(claim), get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bind_volume(claim, volume, _binding(claim, volume))
     elif class_ is None:
@@ -316,7 +322,7 @@ def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: N
         case ProvisionedElsewhere(node=node):
             yield _forget_selected_node(claim, node)
         case NoVolume(provisions=True):
-            class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+            class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
                 yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
@@ -342,7 +348,7 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
         return replace(known, metadata=replace(known.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
-    text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
+    text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
         FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands

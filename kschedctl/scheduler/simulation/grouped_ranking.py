@@ -9,7 +9,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import Peers, ScorePlugin, offers, peers_of
+from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers, offers
 from kschedctl.scheduler.framework.distinctions import (
     Distinction,
     DistinguishingFilter,
@@ -128,7 +128,7 @@ class GroupedRanking:
         """Return a ranking, or None if nodes cannot be grouped or there would be too many groups. Raises
         PluginError.
         """
-        if any(peers_of(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
+        if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
         answers = RowAnswers.from_plugins(consulted)
         if answers is None:
