@@ -50,7 +50,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
     disabled: tuple[str, ...] = ()
     """Default plugins that are disabled."""
     told_by: str = ""
-    """Where the list of plugins comes from."""
+    """The source of the list of plugins, such as a flag."""
     not_ready_seconds: int = DEFAULT_TOLERATION_SECONDS
     unreachable_seconds: int = DEFAULT_TOLERATION_SECONDS
 
@@ -61,7 +61,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def describe(self) -> str:
-        """Return the settings that matter and where they come from."""
+        """The settings that matter, with where they come from."""
         plugins = (
             f"admission plugins {', '.join(self.enabled_optional_plugins)} ({self.told_by})"
             if self.enabled_optional_plugins
@@ -71,16 +71,19 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
         return "; ".join(filter(None, (plugins, f"{seconds} ({self.where})" if self.where else "")))
 
     def with_plugins(self, names: Iterable[str], told_by: str) -> ApiServerInstance:
-        """Return the instance with these plugins enabled, or itself if there are none."""
+        """Return the instance with these plugins enabled, or the instance itself if there are none."""
         enabled = tuple(names)
         return msgspec.structs.replace(self, enabled=enabled, disabled=(), told_by=told_by) if enabled else self
 
 
-AS_BY_DEFAULT = ApiServerInstance()
+DEFAULT_API_SERVER = ApiServerInstance()
 
 
 def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServerInstance | None:
-    """Return the first kube-apiserver with relevant flags among pods of kube-system, or None."""
+    """Return the first kube-apiserver with relevant flags among pods of kube-system, or None.
+
+    ``kind`` is the kind of owners that do not state theirs.
+    """
     for owner in owners:
         for container in owner.containers if owner.metadata.namespace == API_SERVER_NAMESPACE else ():
             if container.runs(API_SERVER) and any(name in API_SERVER_FLAGS for name, _ in iter_flags(container.words)):
@@ -89,24 +92,24 @@ def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServ
 
 
 def read_api_server(document: JsonObject) -> ApiServerInstance | None:
-    """Return the kube-apiserver that a document describes, or None."""
+    """Return the flags of the kube-apiserver that a document describes, or None if it describes none."""
     if document.get("kind") != "Pod" or not may_run(document, API_SERVER):
         return None
     try:
         return find_api_server([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
-        return None  # what is wrong with it is said where it is read as what it is
+        return None  # the error is reported where the object is decoded as its own kind
 
 
 def anonymize_api_server(instance: ApiServerInstance) -> ApiServerInstance:
-    """Return the settings without anything that identifies the cluster."""
+    """Return the instance without anything that identifies the cluster."""
     known = OTHER_PLUGINS.union(OPTIONAL_PLUGINS)
     enabled, disabled = (tuple(filter(known.__contains__, names)) for names in (instance.enabled, instance.disabled))
     return msgspec.structs.replace(instance, where="", told_by="", enabled=enabled, disabled=disabled)
 
 
 def _parse_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
-    """Read the admission flags from the command line of a kube-apiserver."""
+    """Build the instance from the command line of a kube-apiserver."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words):
         if name in API_SERVER_FLAGS:
@@ -122,6 +125,7 @@ def _parse_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
 
 
 def _parse_seconds(values: list[str] | None) -> int:
+    """Parse the last value of a flag as seconds, or return the default if it is no number."""
     text = values[-1] if values else ""
     return int(text) if text.isdecimal() and len(text) < 19 else DEFAULT_TOLERATION_SECONDS
 
@@ -156,7 +160,7 @@ AUTOSCALER_FLAGS = _AUTOSCALER_SWITCHES | {
     *("max-scale-down-parallelism", "max-drain-parallelism", "expendable-pods-priority-cutoff"),
     *("scale-down-delay-after-add", "cores-total", "memory-total", *_NAMING_FLAGS),
 }
-"""Annotations that are kept: what decides how groups grow and shrink."""
+"""The flags that are read because they decide how groups grow and shrink."""
 
 
 _MAX_FLAG_VALUES, _MAX_VALUE_LENGTH = 1000, 4096
@@ -189,23 +193,23 @@ def find_autoscaler(owners: Iterable[ContainerOwner], kind: str = "") -> Autosca
 
 
 def read_autoscaler(document: JsonObject) -> AutoscalerInstance | None:
-    """Return the Cluster Autoscaler that a document describes, or None."""
+    """Return the flags of the Cluster Autoscaler that a document describes, or None if it describes none."""
     if document.get("kind") not in _AUTOSCALER_OWNERS or not may_run(document, AUTOSCALER):
         return None
     try:
         return find_autoscaler([convert_builtins(document, ContainerOwner)])
     except msgspec.ValidationError:
-        return None  # what is wrong with it is said where it is read as what it is
+        return None  # the error is reported where the object is decoded as its own kind
 
 
 def anonymize_autoscaler(instance: AutoscalerInstance) -> AutoscalerInstance:
-    """Return the settings without anything that identifies the cluster."""
+    """Return the instance without anything that identifies the cluster."""
     flags = {name: values for name, values in instance.flags.items() if name not in _NAMING_FLAGS}
     return AutoscalerInstance("", instance.version, flags)
 
 
 def _parse_autoscaler_flags(words: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    """Return all values of the flags that matter."""
+    """Return all values of the flags that are read."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words, _AUTOSCALER_SWITCHES):
         if name in AUTOSCALER_FLAGS and len(values_by_flag.setdefault(name, [])) < _MAX_FLAG_VALUES:
@@ -222,16 +226,16 @@ class ContainerCommand(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """Return command and arguments."""
+        """The words of command and arguments."""
         return (*(self.command or ()), *(self.args or ()))
 
     @property
     def tag(self) -> str:
-        """Return the tag of the image."""
+        """The tag of the image."""
         return self.image.partition("@")[0].rpartition("/")[2].partition(":")[2]
 
     def runs(self, program: str) -> bool:
-        """Return whether the image or the first word of the command has the program's name."""
+        """Return whether the container runs a program, by its image or the first word of its command."""
         repository = self.image.partition("@")[0].rpartition("/")[2].partition(":")[0]
         return repository.startswith(program) or (bool(self.words) and self.words[0].rpartition("/")[2] == program)
 
@@ -263,7 +267,7 @@ class ContainerOwner(msgspec.Struct, frozen=True):
 
     @property
     def containers(self) -> tuple[ContainerCommand, ...]:
-        """Return the containers of the pod or of the pod template."""
+        """The containers of the pod or of the pod template."""
         template = self.spec.template.spec.containers if self.spec.template else None
         return (*(self.spec.containers or ()), *(template or ()))
 
@@ -273,12 +277,13 @@ class ContainerOwner(msgspec.Struct, frozen=True):
 
 
 def may_run(document: JsonObject, program: str) -> bool:
-    """Return whether the program is mentioned in the containers of a pod or pod template."""
+    """Return whether a pod or pod template mentions the program in its containers."""
     spec = object_at(document, "spec")
-    return any(program in str(c) for s in (spec, object_at(spec, "template", "spec")) for c in _containers(s))
+    return any(program in str(c) for s in (spec, object_at(spec, "template", "spec")) for c in _list_containers(s))
 
 
-def _containers(spec: JsonObject) -> Iterable[object]:
+def _list_containers(spec: JsonObject) -> Iterable[object]:
+    """Return the containers of a pod spec, or none if they are not a list."""
     containers = spec.get("containers")
     return containers if isinstance(containers, list) else ()
 

@@ -54,7 +54,7 @@ def is_kubelet_rejection(reason: str) -> bool:
 
 
 def is_irrelevant(obj: Struct) -> bool:
-    """Return whether the object is an event unrelated to scheduling, a node's heartbeat, or has no name."""
+    """Return whether the object has no name, or is an event unrelated to scheduling or a node's heartbeat."""
     if not obj.metadata.name:  # type: ignore[attr-defined]
         return True
     if isinstance(obj, Event):
@@ -62,36 +62,39 @@ def is_irrelevant(obj: Struct) -> bool:
     return bool(obj.metadata.namespace == NODE_LEASES)  # type: ignore[attr-defined]
 
 
-def first_seen(event: Event) -> str:
-    """Return when the event happened first, or "" if nothing tells."""
+def get_first_time(event: Event) -> str:
+    """Return the time when the event first happened, or "" if no field has it."""
     return event.event_time or event.first_timestamp or event.last_timestamp or event.metadata.creation_timestamp or ""
 
 
-def last_seen(event: Event) -> str:
-    """Return when the event happened last."""
+def get_last_time(event: Event) -> str:
+    """Return the time when the event last happened, or "" if no field has it."""
     series = event.series.last_observed_time if event.series else None
-    return series or event.last_timestamp or first_seen(event)
+    return series or event.last_timestamp or get_first_time(event)
 
 
 def is_event_about(event: Event, pod: Pod) -> bool:
-    """Return whether the event is about the pod."""
-    about = event.involved_object
-    same = (about.namespace or event.metadata.namespace, about.name) == (pod.metadata.namespace, pod.metadata.name)
-    return same and (not about.uid or not pod.metadata.uid or about.uid == pod.metadata.uid)
+    """Return whether the event's involved object is the pod."""
+    reference = event.involved_object
+    is_same_name = (reference.namespace or event.metadata.namespace, reference.name) == (
+        pod.metadata.namespace,
+        pod.metadata.name,
+    )
+    return is_same_name and (not reference.uid or not pod.metadata.uid or reference.uid == pod.metadata.uid)
 
 
 def count_occurrences(event: Event) -> int:
-    """Return how often the event happened, at least 1."""
+    """Return how often the event happened, which is at least once."""
     return max(event.series.count if event.series else event.count, 1)
 
 
 def get_reporter(event: Event) -> str:
-    """Return who wrote the event; for a scheduler, the name by which pods choose it."""
+    """Return the component that wrote the event. For a scheduler it is the name by which pods choose it."""
     return event.reporting_component or event.source.component
 
 
 def parse_assignment(event: Event) -> tuple[str, str, str] | None:
-    """Return namespace, pod and node of a Scheduled event by kube-scheduler, or None for other events."""
+    """Return namespace, name and node of the pod in a Scheduled event, or None for other events."""
     if event.reason != SCHEDULED or (event.involved_object.kind or "Pod") != "Pod":
         return None
     words = _ASSIGNED.fullmatch(event.message.strip())
@@ -103,11 +106,11 @@ POD_CREATORS = ("ReplicaSet", "ReplicationController", "StatefulSet", "Deploymen
 
 
 FAILURE_SOURCES = (*POD_CREATORS, "Event")
-"""The kinds that report pods that could not be created."""
+"""The kinds whose objects report that pods could not be created."""
 
 
 JOB_ENDED = frozenset({"Complete", "Failed", "SuccessCriteriaMet", "FailureTarget"})
-"""The conditions after which a Job wants no more pods."""
+"""The conditions after which a Job needs no more pods."""
 
 
 _FAILURES = {("ReplicaFailure", "True", FAILED_CREATE), ("Progressing", "False", NO_REPLICA_SET)}
@@ -121,7 +124,7 @@ _CONTROLLER_PREFIX = re.compile(
 )
 
 
-_REFUSED = re.compile(r'(\S+) "([^"]*)" is (?:forbidden: |(invalid: ))')
+_DENIAL = re.compile(r'(\S+) "([^"]*)" is (?:forbidden: |(invalid: ))')
 
 
 _SHORT_KINDS = {"persistentvolumeclaims": "claim"}
@@ -145,14 +148,14 @@ _GISTS = (
 )
 
 
-def reports_failure(condition: Condition) -> bool:
-    """Return whether the condition says that the controller's last attempt to create an object failed."""
+def reports_creation_failure(condition: Condition) -> bool:
+    """Return whether the condition reports that the controller's last attempt to create an object failed."""
     return (condition.type, condition.status, condition.reason) in _FAILURES
 
 
 def find_creation_failure(conditions: Iterable[Condition]) -> Condition | None:
     """Return the first condition that reports a failed creation, or None."""
-    return next(filter(reports_failure, conditions), None)
+    return next(filter(reports_creation_failure, conditions), None)
 
 
 def extract_api_message(message: str) -> str:
@@ -167,19 +170,20 @@ def extract_api_message(message: str) -> str:
 
 
 def extract_controller_prefix(message: str) -> str:
-    """Return the controller's part of the message, before that of the API server."""
-    said = _match_prefix(message)
-    return (said[2] or "") + (said[3] or "")
+    """Return the controller's part of a message, which precedes that of the API server."""
+    prefix = _match_prefix(message)
+    return (prefix[2] or "") + (prefix[3] or "")
 
 
 def _match_prefix(message: str) -> re.Match[str]:
+    """Match the controller's part of a message, which may be empty."""
     match = _CONTROLLER_PREFIX.match(message)
     assert match is not None  # it matches nothing, too
     return match
 
 
-def shorten_api_message(words: str) -> str:
-    """Return the API server's message without the name of the pod, which differs from attempt to attempt.
+def shorten_api_message(message: str) -> str:
+    """Return the API server's message without the name of the pod, which differs between attempts.
 
     >>> shorten_api_message('pods "web-5d5f-x2x4z" is forbidden: exceeded quota: rq')
     'exceeded quota: rq'
@@ -188,16 +192,16 @@ def shorten_api_message(words: str) -> str:
     >>> shorten_api_message('Pod "web-x" is invalid: spec.containers[0].resources: Forbidden: no')
     'invalid: spec.containers[0].resources: Forbidden: no'
     """
-    refused = _REFUSED.match(words)
-    if refused is None:
-        return words
-    kind, name, invalid = refused.groups(default="")
-    whose = "" if kind in _PODS else f"{_SHORT_KINDS.get(kind, kind)} {name}: "
-    return f"{whose}{invalid}{words[refused.end() :]}"
+    denial = _DENIAL.match(message)
+    if denial is None:
+        return message
+    kind, name, invalid = denial.groups(default="")
+    subject = "" if kind in _PODS else f"{_SHORT_KINDS.get(kind, kind)} {name}: "
+    return f"{subject}{invalid}{message[denial.end() :]}"
 
 
 def classify_message(message: str) -> str:
-    """Return the subject of the message in words that contain no names, or "" if it is unknown.
+    """Return a phrase without names for the subject of the message, or "" if it is unknown.
 
     >>> classify_message('pods "web-x" is forbidden: exceeded quota: gold, requested: pods=1')
     'exceeded quota'
@@ -209,4 +213,4 @@ def classify_message(message: str) -> str:
     bound = re.search(r"\b(minimum|maximum) \S+ usage per (Container|Pod|PersistentVolumeClaim)\b", message)
     if bound is not None:
         return f"{bound[1]} usage per {bound[2]}"
-    return next((words for words in _GISTS if words in message), "")
+    return next((gist for gist in _GISTS if gist in message), "")

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from kschedctl.api.events import reports_failure
+from kschedctl.api.events import reports_creation_failure
 from kschedctl.api.objects import (
     Condition,
     Node,
@@ -23,7 +23,7 @@ from kschedctl.api.objects import (
     Volume,
 )
 
-KEPT_ANNOTATIONS = frozenset(
+READ_ANNOTATIONS = frozenset(
     {
         "kschedctl/ignore",
         "cluster-autoscaler.kubernetes.io/scale-down-disabled",
@@ -49,23 +49,23 @@ S = TypeVar("S", bound=Struct)
 _DIGEST = re.compile(r"/[0-9a-f]{16}")
 
 
-def is_kept_annotation(annotation: str) -> bool:
-    """Return whether anything reads the annotation."""
-    return annotation in KEPT_ANNOTATIONS or annotation.startswith(NODE_GROUP_ANNOTATIONS)
+def is_read_annotation(annotation: str) -> bool:
+    """Return whether a plugin or kschedctl reads the annotation."""
+    return annotation in READ_ANNOTATIONS or annotation.startswith(NODE_GROUP_ANNOTATIONS)
 
 
 def strip_noise(obj: S) -> S:
-    """Return the object without what nothing reads."""
+    """Return the object without data that nothing reads."""
     meta = getattr(obj, "metadata", None)
-    if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= KEPT_ANNOTATIONS:
-        kept = {key: value for key, value in meta.annotations.items() if is_kept_annotation(key)}
-        obj = replace(obj, metadata=replace(meta, annotations=kept))
+    if isinstance(meta, ObjectMeta) and not meta.annotations.keys() <= READ_ANNOTATIONS:
+        annotations = {key: value for key, value in meta.annotations.items() if is_read_annotation(key)}
+        obj = replace(obj, metadata=replace(meta, annotations=annotations))
     if isinstance(obj, Node):
         conditions = tuple(Condition(c.type, c.status, c.reason) for c in obj.status.conditions)
         obj = replace(obj, status=replace(obj.status, conditions=conditions))
     if isinstance(obj, StoredWorkload | ReplicationController) and obj.status.conditions:
-        telling = tuple(condition for condition in obj.status.conditions if reports_failure(condition))
-        obj = replace(obj, status=replace(obj.status, conditions=telling))
+        failures = tuple(condition for condition in obj.status.conditions if reports_creation_failure(condition))
+        obj = replace(obj, status=replace(obj.status, conditions=failures))
     template = getattr(getattr(obj, "spec", None), "template", None)
     if isinstance(template, PodTemplateSpec) and any(volume.host_path for volume in template.spec.volumes):
         volumes = tuple(map(hash_host_path, template.spec.volumes))
@@ -75,7 +75,7 @@ def strip_noise(obj: S) -> S:
 
 
 def hash_host_path(volume: Volume) -> Volume:
-    """Return the volume with its host path replaced by a digest. Scheduling only compares host paths."""
+    """Replace the volume's host path by a digest, since scheduling only compares host paths."""
     host = volume.host_path
     if host is None or _DIGEST.fullmatch(host.path):
         return volume

@@ -39,13 +39,13 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def subtract_seconds(text: str, seconds: int) -> str:
-    """Return the RFC 3339 time that many seconds earlier, limited to the years 1 to 9999. Raises InputError.
+    """Return the RFC 3339 time that is some seconds earlier, limited to the years 1 to 9999. Raises InputError.
 
     >>> subtract_seconds("2026-05-06T11:12:00+02:00", 30), subtract_seconds("0001-01-01T00:00:00Z", 30)
     ('2026-05-06T09:11:30Z', '0001-01-01T00:00:00Z')
     """
-    since = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
-    return (_EPOCH + timedelta(microseconds=since)).isoformat().replace("+00:00", "Z")
+    microseconds = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
 
 
 _FIRST, _LAST = parse_microseconds("0001-01-01T00:00:00Z"), parse_microseconds("9999-12-31T23:59:59Z")
@@ -101,16 +101,16 @@ def format_duration(seconds: float) -> str:
     return f"{minutes}m" + (f"{rest}s" if rest else "")
 
 
-YEAR = 365 * DAY
-STEPS = (
+_YEAR = 365 * DAY
+_AGE_STEPS = (
     (2 * MINUTE, 1, "s", 0, ""),
     (10 * MINUTE, MINUTE, "m", 1, "s"),
     (3 * HOUR, MINUTE, "m", 0, ""),
     (8 * HOUR, HOUR, "h", MINUTE, "m"),
     (2 * DAY, HOUR, "h", 0, ""),
     (8 * DAY, DAY, "d", HOUR, "h"),
-    (2 * YEAR, DAY, "d", 0, ""),
-    (8 * YEAR, YEAR, "y", DAY, "d"),
+    (2 * _YEAR, DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", DAY, "d"),
 )
 """For ages below the first number of seconds: the unit, its letter, the smaller unit shown beside it, and that unit's
 letter.
@@ -118,7 +118,7 @@ letter.
 
 
 def format_age(created: str | None, now: str) -> str:
-    """Format the time between two RFC 3339 times. Return "" if one is unknown or ``created`` is after ``now``.
+    """Format the time between two RFC 3339 times, or return "" if one is unknown or the object is not created yet.
 
     >>> format_age("2026-01-01T00:00:00Z", "2026-01-01T00:05:30Z")
     '5m30s'
@@ -133,8 +133,8 @@ def format_age(created: str | None, now: str) -> str:
         return ""
     if seconds < 0:
         return ""
-    for limit, unit, letter, small_unit, small_letter in STEPS:
+    for limit, unit, letter, small_unit, small_letter in _AGE_STEPS:
         if seconds < limit:
             small_count = seconds % unit // small_unit if small_unit else 0
             return f"{seconds // unit}{letter}" + (f"{small_count}{small_letter}" if small_count else "")
-    return f"{seconds // YEAR}y"
+    return f"{seconds // _YEAR}y"

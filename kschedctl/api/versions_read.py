@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 
-from kschedctl.api.api_versions import is_custom_api, is_newer, version_order
+from kschedctl.api.api_versions import get_version_order, is_custom_api, is_newer
 from kschedctl.api.decoding import iter_unknown_fields
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
@@ -52,7 +52,7 @@ def is_newer_version(kind: str, version: str) -> bool:
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
     known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    equally_mature = {name for name in known_versions if version_order(name)[0] == version_order(version)[0]}
+    equally_mature = {name for name in known_versions if get_version_order(name)[0] == get_version_order(version)[0]}
     return is_newer(version, KINDS[kind].versions) or (bool(equally_mature) and is_newer(version, equally_mature))
 
 
@@ -69,15 +69,15 @@ _KINDS_WITH_DRIVER_FIELDS = frozenset({"DeviceClass", "ResourceClaim", "Resource
 
 
 def find_unknown_field(kind: str, document: JsonObject) -> str:
-    """Return why the object cannot be read: a field that may affect scheduling is unknown. Return "" if it can be.
+    """Return the problem with the first unknown field that may affect scheduling, or "" if there is none.
 
-    ``document`` has no null values.
+    An object with such a field cannot be read. ``document`` has no null values.
     """
     return next((f"{path} is not known" for path in iter_unknown_paths(kind, document)), "")
 
 
 def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
-    """Yield the paths of fields that may affect scheduling and that the kind's struct does not have."""
+    """Yield the paths of fields that may affect scheduling and that the kind's struct lacks."""
     struct = KINDS[kind].struct
     relevant = (
         document if "status" in struct.__struct_fields__ else {k: v for k, v in document.items() if k != "status"}
@@ -91,12 +91,12 @@ def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
     )
 
 
-def describe_skipped(version: str, why: str) -> str:
-    """Return the phrase that follows a kind's plural if some of its objects were left out."""
-    return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({why})"
+def describe_skipped(version: str, reason: str) -> str:
+    """Return the phrase, to follow a kind's plural, which says that objects of the version were left out."""
+    return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({reason})"
 
 
 def describe_accepted(kind: str, version: str) -> str:
-    """Return the note on objects of a newer version that were read."""
+    """Return the note that objects of a newer version were read."""
     api_kind = KINDS[kind]
     return f"{api_kind.kind} in apiVersion {version} is newer than this kschedctl: read as {api_kind.versions[0]}"

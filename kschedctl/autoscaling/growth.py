@@ -10,13 +10,18 @@ from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.cluster import Cluster
 
 UNSCHEDULABLE_CONDITION = Condition("PodScheduled", "False", "Unschedulable")
+T = TypeVar("T")
+Begin = Callable[[str, int], Callable[[int], None]]
+"""A function that begins a task with a title and a number of parts. It returns a function that reports finished
+parts.
+"""
 
 
 class NewNodes(NamedTuple):
     """The nodes that an autoscaler adds in one loop."""
 
     nodes: Mapping[str, tuple[Node, ...]]
-    """Pool -> its new nodes."""
+    """Pool or node group -> its new nodes."""
     daemons: tuple[Pod, ...]
     """The DaemonSet pods of the new nodes."""
     reasons: Mapping[str, str]
@@ -38,16 +43,16 @@ class Autoscaler(Protocol):
         """Descriptions of what is uncertain about its configuration."""
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Return the nodes that the next loop adds for pending pods. Raises InputError."""
+        """Add nodes for pending pods as the next loop does, and return them. Raises InputError."""
 
-    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return the obstacles that keep groups or pools from adding a node, for some of the unschedulable pods.
-        Raises InputError.
+    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return, for some unschedulable pods, the obstacles that keep the autoscaler from adding a node. Raises
+        InputError.
         """
 
 
 def mark_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as pending, with the condition that kube-scheduler found no node for it."""
+    """Return the pod as pending, with the condition that kube-scheduler sets if no node fits."""
     conditions = (
         *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),
         UNSCHEDULABLE_CONDITION,
@@ -55,21 +60,13 @@ def mark_unschedulable(pod: Pod) -> Pod:
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
 
 
-T = TypeVar("T")
-
-Begin = Callable[[str, int], Callable[[int], None]]
-"""A function that begins a task, given its title and number of parts, and returns a function that reports done
-parts.
-"""
-
-
 def ignore_progress(title: str, total: int) -> Callable[[int], None]:
-    """Begin a task without reporting its progress."""
+    """Begin a task whose progress is not reported."""
     return lambda done: None
 
 
 def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
-    """Yield the parts of a task, and report each part as done once the caller asks for the next one."""
+    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
     done = begin(title, len(parts))
     for part in parts:
         yield part

@@ -12,7 +12,7 @@ import msgspec
 from kschedctl.api import admission_hooks
 from kschedctl.api import objects as api
 from kschedctl.api.component_flags import (
-    AS_BY_DEFAULT,
+    DEFAULT_API_SERVER,
     OPTIONAL_PLUGINS,
     OTHER_PLUGINS,
     ApiServerInstance,
@@ -180,7 +180,7 @@ class Cluster(Objects):
     """The index of each node and pod among the objects, if they were given one by one."""
     autoscaler: AutoscalerInstance | None = None
     """The settings of the Cluster Autoscaler, if they were read."""
-    api_server: ApiServerInstance = AS_BY_DEFAULT
+    api_server: ApiServerInstance = DEFAULT_API_SERVER
     """The settings of kube-apiserver, or the defaults if they were not read."""
 
     def __post_init__(self) -> None:
@@ -232,7 +232,7 @@ class Cluster(Objects):
             warnings=tuple(newer),
             listed={kind: _index_by_name(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
             autoscaler=next(filter(None, map(read_autoscaler, flatten_lists(documents))), None),
-            api_server=next(filter(None, map(read_api_server, flatten_lists(documents))), AS_BY_DEFAULT),
+            api_server=next(filter(None, map(read_api_server, flatten_lists(documents))), DEFAULT_API_SERVER),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:

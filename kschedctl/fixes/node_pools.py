@@ -21,7 +21,7 @@ from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_wanted_labels
 from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
-from kschedctl.fixes.trial.image_platform import find_image_platform
+from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
@@ -55,7 +55,7 @@ def find_node_pool_fixes(
     `told` is Karpenter's answer for the unchanged cluster, `types` the known instance types, or None for those of the
     nodes.
     """
-    if current_answer.comes or current_answer.existing_node:
+    if current_answer.would_launch or current_answer.existing_node:
         return ()
     changes = islice(_iter_changes(cluster, pod, types), MOST_TRIED)
     return tuple(_build_remedy(change) for change in changes if _helps(change, replay))

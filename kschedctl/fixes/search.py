@@ -11,15 +11,14 @@ import msgspec
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.fixes.catalogue import get_plugin_remedies
+from kschedctl.fixes.proposals import MOST_SITES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
 from kschedctl.fixes.ranking import harms_nobody
-from kschedctl.fixes.targets import MOST_SITES_OF_TRIAL, count_least_changes, iter_nodes_to_try
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.image_platform import runs_on_no_feasible_node
+from kschedctl.fixes.trial.guesses import runs_on_no_feasible_node
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.registry.in_tree import AnyFact
 

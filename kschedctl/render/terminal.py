@@ -1,23 +1,17 @@
 """Pages as text for a terminal or a pipe: tables as kubectl prints them, folded to the width, never cut.
 
-rich folds and colors. Without a width limit (wide output in a pipe) columns are plain text, because rich needs 3 s for
-a table of 5,000 nodes. Lines that fit are printed without rich as well.
+rich folds and colors (`folded`). Without a width limit (wide output in a pipe) columns are plain text, because rich
+needs 3 s for a table of 5,000 nodes. Lines that fit are printed without rich as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from io import StringIO
 
 from rich.cells import cell_len
-from rich.color import ColorSystem
-from rich.console import Console, RenderableType
-from rich.style import Style as Look
-from rich.table import Table as Layout
-from rich.text import Text
 
-from kschedctl.render.columns import BULLET, GAP, INDENT, break_long_words, fit_table, format_header, split_header
+from kschedctl.render.columns import BULLET, GAP, INDENT, format_header
 from kschedctl.render.page import (
     UNFOLDED,
     Block,
@@ -35,7 +29,6 @@ from kschedctl.render.page import (
     list_lines,
     without_plots,
 )
-from kschedctl.render.plots.characters import draw_plot
 from kschedctl.render.plots.plot import Plot
 from kschedctl.reports.columns import Tone
 from kschedctl.text.printable import printable
@@ -70,6 +63,7 @@ def _render_block(block: Block, style: Style) -> list[str]:
 
 def _render_with_rich(block: Block, style: Style) -> list[str]:
     """Render a block as lines folded to the width."""
+    from kschedctl.render.folded import render_folded  # noqa: PLC0415 - rich takes a while to import
 
     return render_folded(block, style)
 
@@ -95,7 +89,7 @@ def _strip_trailing_blanks(line: str) -> str:
 
 
 def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
-    """Yield the lines of a block without folding them."""
+    """Yield the lines of a block without folding the lines."""
     match block:
         case Heading(text):
             yield _color(Marked(text, Tone.STRONG), style)
@@ -127,107 +121,16 @@ def _render_table(table: Table, style: Style) -> Iterator[str]:
 
 
 def _join_cell_lines(cell: Cell | Stack) -> Marked:
-    """Return the lines of a cell as one."""
+    """Join the lines of a cell to one line."""
     lines = list_lines(cell)
     return Marked(" ".join(printable(text) for text, _ in lines), lines[0].tone)
 
 
 def _color(cell: Cell, style: Style) -> str:
-    """Return the cell's text, with ANSI colors if the style has them."""
+    """Return the cell's text, with ANSI colors if the style has colors."""
     [(text, tone)] = list_lines(cell)
     if not style.color:
         return printable(text)
+    from kschedctl.render.folded import add_color  # noqa: PLC0415 - rich takes a while to import
 
     return add_color(printable(text), tone)
-
-
-STYLES = {
-    Tone.PLAIN: Look.null(),
-    Tone.STRONG: Look(bold=True),
-    Tone.GOOD: Look(color="green"),
-    Tone.BAD: Look(bold=True, color="red"),
-    Tone.WARNING: Look(color="yellow"),
-    Tone.FAINT: Look(dim=True),
-    Tone.VERBATIM: Look(dim=True),
-    Tone.CODE: Look(color="cyan"),
-}
-"""Tone -> its color."""
-
-_UNIT = re.compile(r"(?<=\d) (?=(?:s|ms|µs|%)(?!\w))")
-"""Matches the blank between a number and its unit, where a line must not be folded."""
-_GLUE = "\ue000"
-"""Stands for such a blank while rich folds lines."""
-
-
-def render_folded(block: Block, style: Style) -> list[str]:
-    """Render a block as lines; rich does not ask the terminal or the environment."""
-    file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
-    console = Console(
-        file=file,
-        width=style.width - indent,
-        height=25,
-        force_terminal=style.color,
-        color_system="standard" if style.color else None,
-        no_color=not style.color,
-        force_jupyter=False,
-        legacy_windows=False,
-        markup=False,
-        emoji=False,
-        highlight=False,
-    )
-    for piece in _iter_renderables(block, console.width, style.ascii_only):
-        console.print(piece, soft_wrap=isinstance(block, Command | Verbatim))
-    return [" " * indent + line.replace(_GLUE, " ") for line in file.getvalue().splitlines()]
-
-
-def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
-    """Yield the parts of a block for rich."""
-    match block:
-        case Heading(text):
-            yield _build_text(Marked(text, Tone.STRONG), room)
-        case Paragraph(parts):
-            yield Text(" ").join(_build_text(part, room) for part in parts)
-        case Command(text):
-            yield _build_text(Marked(text, Tone.CODE))
-        case Verbatim(_, text):
-            yield Text("\n").join(_build_text(Marked(line, Tone.CODE)) for line in text.splitlines())
-        case Bullets(items):
-            bullets = Layout.grid()
-            bullets.add_column(no_wrap=True)
-            bullets.add_column(overflow="fold")
-            for item in items:
-                bullets.add_row(BULLET, _build_text(item, room - len(BULLET)))
-            yield bullets
-        case Table():
-            yield _build_layout(block, room)
-            if block.note:
-                yield _build_text(Marked(block.note, Tone.FAINT), room)
-        case Plot():
-            yield from draw_plot(block, room, ascii_only)
-
-
-def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Return a cell as text for rich."""
-    lines = (
-        (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
-    )
-    first, *others = (Text().append(*line) for line in lines)
-    return Text("\n").join((first, *others)) if others else first
-
-
-def _build_layout(table: Table, room: int) -> Layout:
-    """Build rich's table for a table."""
-    table, widths = fit_table(table, room)
-    made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
-    for column, width in zip(table.columns, widths, strict=True):
-        justify = "right" if column.right else "default"
-        lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
-        made.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
-    for row in table.rows:
-        made.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
-    return made
-
-
-def add_color(text: str, tone: Tone) -> str:
-    """Return printable text with ANSI sequences."""
-    return STYLES[tone].render(text, color_system=ColorSystem.STANDARD)

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import component_flags
-from kschedctl.api.api_versions import group_of
+from kschedctl.api.api_versions import get_group
 from kschedctl.api.component_flags import ContainerOwner
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
@@ -180,7 +180,7 @@ class ListReader:
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.is_wanted(kind, version, place):
-            if is_custom_group(group_of(version)):
+            if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields
             self._collector.skipped[kind] += 1
             return

@@ -177,7 +177,7 @@ class PodItems:
             if status.message:
                 messages[index] = status.message[:MAX_MESSAGE_LENGTH]
         metas, intern_namespace = [item.metadata for item in items], self._namespaces.setdefault
-        texts = [  # in the order of OwnTexts
+        texts = [  # in the order of PodTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
             [meta.creation_timestamp or "" for meta in metas],

@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launching_pools import build_launched_nodes
 from kschedctl.cluster import Cluster
-from kschedctl.replay.growth import add_new_nodes
+from kschedctl.fixes.new_node import add_new_nodes
 from kschedctl.reports.karpenter import Provisioning
 
 DIFFERENT = (

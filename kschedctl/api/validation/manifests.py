@@ -72,7 +72,10 @@ def validate_replica_set(workload: Workload, options: ValidationOptions) -> Vali
 
 
 def validate_stateful_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
-    """Validate a StatefulSet. Upstream: ValidateStatefulSet. Claim templates replace volumes of the same name."""
+    """Validate a StatefulSet. Upstream: ValidateStatefulSet.
+
+    Volumes of claim templates replace volumes of the same name.
+    """
     spec, policy = workload.spec, workload.spec.pod_management_policy
     yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_label)
     if policy not in ("", *MANAGEMENT_POLICIES):
@@ -100,8 +103,9 @@ def validate_daemon_set(workload: Workload, options: ValidationOptions) -> Valid
 
 
 def validate_replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
-    """Validate a ReplicationController. Upstream: ValidateReplicationController. The selector defaults to the labels
-    of the template.
+    """Validate a ReplicationController. Upstream: ValidateReplicationController.
+
+    The selector defaults to the labels of the template.
     """
     spec = controller.spec
     yield from validate_object_meta(controller.metadata, ("metadata",), names.validate_dns_subdomain)
@@ -153,6 +157,7 @@ def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> Validati
 
 
 def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate the spec of a Job or of a CronJob's Jobs. Upstream: ValidateJobSpec."""
     yield from validate_not_negative(spec.parallelism, (*path, "parallelism"))
     yield from validate_not_negative(spec.completions or 0, (*path, "completions"))
     yield from _validate_completion_mode(spec, path)
@@ -165,6 +170,7 @@ def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOption
 
 
 def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
+    """Validate the completion mode and the fields that an indexed Job requires."""
     mode = spec.completion_mode
     if mode is not None and mode not in COMPLETION_MODES:
         yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)
@@ -178,6 +184,7 @@ def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationError
 
 
 def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationErrors:
+    """Validate that a workload has a selector which is valid and not empty."""
     if selector is None:
         yield required((*SPEC, "selector"))
         return
@@ -186,12 +193,12 @@ def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationE
         yield invalid((*SPEC, "selector"), selector, f"empty selector is invalid for {kind}")
 
 
-def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, fault: str) -> ValidationErrors:
-    """Validate the template unless the selector cannot be applied."""
+def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, selector_rule: str) -> ValidationErrors:
+    """Validate the template and its match with the selector, or report a selector that cannot be applied."""
     try:
         selector_from_api(spec.selector)
     except SelectorError:
-        yield invalid((*SPEC, "selector"), spec.selector, fault)
+        yield invalid((*SPEC, "selector"), spec.selector, selector_rule)
         return
     if spec.selector is None or not _is_empty(spec.selector):
         yield from _validate_selector_matches(spec)
@@ -199,7 +206,7 @@ def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, 
 
 
 def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
-    """Validate that the selector matches the template. A missing selector matches nothing."""
+    """Validate that the selector matches the template's labels. A missing selector matches nothing."""
     labels = spec.template.metadata.labels
     try:
         matches = selector_from_api(spec.selector).matches(labels)
@@ -214,6 +221,7 @@ def _is_empty(selector: LabelSelector) -> bool:
 
 
 def _validate_restart_policy(pods: Template) -> ValidationErrors:
+    """Validate that the pods of a controller are always restarted."""
     if pods.spec.restart_policy not in ("", "Always"):
         at = (*SPEC, "template", "spec", "restartPolicy")
         yield not_supported(at, TypedString(pods.spec.restart_policy), ("Always",))

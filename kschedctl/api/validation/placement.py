@@ -56,8 +56,9 @@ def validate_node_selector(selector: NodeSelector, path: Path) -> ValidationErro
 
 
 def validate_preferred_term(term: PreferredSchedulingTerm, path: Path) -> ValidationErrors:
-    """Validate a preferred term. Upstream: ValidatePreferredSchedulingTerms, which does not check the syntax of
-    values.
+    """Validate a preferred node term. Upstream: ValidatePreferredSchedulingTerms.
+
+    As upstream, the syntax of values is not checked.
     """
     yield from validate_weight(term.weight, (*path, "weight"))
     yield from _validate_node_term(term.preference, (*path, "preference"), check_values=False)
@@ -70,6 +71,7 @@ def validate_weight(value: int, path: Path) -> ValidationErrors:
 
 
 def _validate_node_term(term: NodeSelectorTerm, path: Path, *, check_values: bool) -> ValidationErrors:
+    """Validate a term of a node selector. Values are checked only on request."""
     for i, requirement in enumerate(term.match_expressions):
         yield from _validate_node_requirement(requirement, (*path, "matchExpressions", i), check_values)
     for i, requirement in enumerate(term.match_fields):
@@ -77,6 +79,7 @@ def _validate_node_term(term: NodeSelectorTerm, path: Path, *, check_values: boo
 
 
 def _validate_node_requirement(requirement: SelectorRequirement, path: Path, check_values: bool) -> ValidationErrors:
+    """Validate a requirement on a node label."""
     values = requirement.values or ()
     yield from _validate_value_count(requirement.operator, values, path)
     yield from names.validate_syntax((*path, "key"), requirement.key, names.validate_qualified_name)
@@ -85,6 +88,7 @@ def _validate_node_requirement(requirement: SelectorRequirement, path: Path, che
 
 
 def _validate_value_count(operator: str, values: Iterable[str], path: Path) -> ValidationErrors:
+    """Validate that the operator is known and has the right number of values."""
     count = len(tuple(values))
     match operator:
         case "In" | "NotIn":
@@ -106,8 +110,8 @@ def _validate_field_requirement(requirement: SelectorRequirement, path: Path) ->
     if requirement.operator not in ("In", "NotIn"):
         yield invalid((*path, "operator"), TypedString(requirement.operator), UNKNOWN_OPERATOR)
     elif len(values) != 1:
-        one = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        yield required((*path, "values"), one)
+        rule = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        yield required((*path, "values"), rule)
     if requirement.key != "metadata.name":
         yield invalid((*path, "key"), requirement.key, "not a valid field selector key")
     else:
@@ -129,7 +133,7 @@ def validate_pod_affinity(affinity: PodAffinity, path: Path) -> ValidationErrors
 
 
 def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> ValidationErrors:
-    """Validate a term. Upstream: validatePodAffinityTerm, whose messages say ``namespace`` instead of namespaces."""
+    """Validate an affinity term. Upstream: validatePodAffinityTerm, which prints ``namespace`` for namespaces."""
     yield from validate_label_selector(term.label_selector, (*path, "labelSelector"))
     yield from validate_label_selector(term.namespace_selector, (*path, "namespaceSelector"))
     for i, name in enumerate(term.namespaces):
@@ -144,7 +148,7 @@ def _validate_pod_affinity_term(term: PodAffinityTerm, path: Path) -> Validation
 def validate_label_keys(
     match: Sequence[str], mismatch: Sequence[str], selector: LabelSelector | None, path: Path
 ) -> ValidationErrors:
-    """Validate matchLabelKeys and mismatchLabelKeys with the selector beside them.
+    """Validate matchLabelKeys and mismatchLabelKeys against each other and against the selector beside them.
 
     The selector of a pod that is created already ends with the requirements that the keys became, so a key is an error
     if the selector has it twice. Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys, which reports the index of the
@@ -176,7 +180,7 @@ POLICIES = ("Honor", "Ignore")
 def validate_spread_constraints(
     constraints: Sequence[TopologySpreadConstraint], path: Path, options: ValidationOptions
 ) -> ValidationErrors:
-    """Validate all spread constraints of a pod."""
+    """Validate all topology spread constraints of a pod."""
     for i, constraint in enumerate(constraints):
         at = (*path, i)
         yield from validate_positive(constraint.max_skew, (*at, "maxSkew"))
@@ -184,7 +188,7 @@ def validate_spread_constraints(
             yield required((*at, "topologyKey"), "can not be empty")
         if constraint.when_unsatisfiable not in ACTIONS:
             yield not_supported((*at, "whenUnsatisfiable"), TypedString(constraint.when_unsatisfiable), ACTIONS)
-        yield from _validate_unique(constraint, constraints[i + 1 :], at)
+        yield from _validate_unique_constraint(constraint, constraints[i + 1 :], at)
         yield from validate_min_domains(constraint, at)
         yield from _validate_policy(constraint.node_affinity_policy, (*at, "nodeAffinityPolicy"))
         yield from _validate_policy(constraint.node_taints_policy, (*at, "nodeTaintsPolicy"))
@@ -199,23 +203,23 @@ def validate_positive(number: int, path: Path) -> ValidationErrors:
 
 
 def validate_min_domains(constraint: TopologySpreadConstraint, path: Path) -> ValidationErrors:
-    """Validate minDomains of the constraint at the path. Upstream: validateMinDomains."""
+    """Validate that minDomains is positive and used only with DoNotSchedule. Upstream: validateMinDomains."""
     if constraint.min_domains is None:
         return
     at, action = (*path, "minDomains"), constraint.when_unsatisfiable
     yield from validate_positive(constraint.min_domains, at)
     if action != ACTIONS[0]:
-        only = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
-        yield invalid(at, constraint.min_domains, only)
+        rule = f"can only use minDomains if whenUnsatisfiable={ACTIONS[0]}, not {action}"
+        yield invalid(at, constraint.min_domains, rule)
 
 
 def validate_match_label_keys(
     constraint: TopologySpreadConstraint, path: Path, options: ValidationOptions
 ) -> ValidationErrors:
-    """Validate matchLabelKeys of the constraint at the path.
+    """Validate matchLabelKeys of a spread constraint.
 
-    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys; before 1.34, and without the gate
-    MatchLabelKeysInPodTopologySpreadSelectorMerge, ValidateMatchLabelKeysInTopologySpread.
+    Upstream: ValidateMatchLabelKeysAndMismatchLabelKeys. Before 1.34, and without the gate
+    MatchLabelKeysInPodTopologySpreadSelectorMerge, it is ValidateMatchLabelKeysInTopologySpread.
     """
     selector = constraint.label_selector
     if options.selector_merge:
@@ -231,15 +235,17 @@ def validate_match_label_keys(
             yield invalid((*at, i), key, IN_BOTH)
 
 
-def _validate_unique(
-    constraint: TopologySpreadConstraint, others: Sequence[TopologySpreadConstraint], path: Path
+def _validate_unique_constraint(
+    constraint: TopologySpreadConstraint, later_constraints: Sequence[TopologySpreadConstraint], path: Path
 ) -> ValidationErrors:
+    """Validate that no later constraint has the same topologyKey and whenUnsatisfiable."""
     pair = constraint.topology_key, constraint.when_unsatisfiable
-    if pair in ((other.topology_key, other.when_unsatisfiable) for other in others):
+    if pair in ((other.topology_key, other.when_unsatisfiable) for other in later_constraints):
         yield duplicate((*path, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pair)}}}")
 
 
 def _validate_policy(policy: str | None, path: Path) -> ValidationErrors:
+    """Validate a node inclusion policy."""
     if policy is not None and policy not in POLICIES:
         yield not_supported(path, TypedString(policy), POLICIES)
 
@@ -249,19 +255,20 @@ COMPARISONS = ("Lt", "Gt")
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 
 
-def validate_tolerations(written: Iterable[Toleration], path: Path, options: ValidationOptions) -> ValidationErrors:
+def validate_tolerations(tolerations: Iterable[Toleration], path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate all tolerations of a pod."""
-    for i, toleration in enumerate(written):
+    for i, toleration in enumerate(tolerations):
         yield from _validate_toleration(toleration, (*path, i), options)
 
 
 def _validate_toleration(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate the key, operator, value, effect and seconds of a toleration."""
     operator = TypedString(toleration.operator)
     if toleration.key:
         yield from names.validate_syntax((*path, "key"), toleration.key, names.validate_qualified_name)
     elif operator != "Exists":
-        all_keys = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        yield invalid((*path, "operator"), operator, all_keys)
+        rule = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid((*path, "operator"), operator, rule)
     yield from validate_toleration_seconds(toleration, path)
     yield from _validate_operator_and_value(toleration, path, options)
     if toleration.effect and toleration.effect not in EFFECTS:
@@ -271,13 +278,13 @@ def _validate_toleration(toleration: Toleration, path: Path, options: Validation
 def validate_toleration_seconds(toleration: Toleration, path: Path) -> ValidationErrors:
     """Validate that tolerationSeconds is set only for NoExecute."""
     if toleration.toleration_seconds is not None and toleration.effect != "NoExecute":
-        only = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        fault = invalid((*path, "effect"), TypedString(toleration.effect), only)
+        rule = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        fault = invalid((*path, "effect"), TypedString(toleration.effect), rule)
         yield fault._replace(at=(*path, "tolerationSeconds"))
 
 
 def _validate_operator_and_value(toleration: Toleration, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate the operator and its value. Upstream reports invalid values as errors of the operator."""
+    """Validate a toleration's operator and value. Upstream reports invalid values as errors of the operator."""
     at, value = (*path, "operator"), toleration.value
     match toleration.operator:
         case "Equal" | "":
@@ -289,16 +296,17 @@ def _validate_operator_and_value(toleration: Toleration, path: Path, options: Va
                 yield fault._replace(at=(*path, "value"))
         case "Lt" | "Gt" as comparison:
             if options.comparison_operators:
-                yield from _validate_number(value, (*path, "value"))
+                yield from _validate_int64(value, (*path, "value"))
             else:
                 yield not_supported(at, TypedString(comparison), (*OPERATORS, *COMPARISONS))
         case operator:
             yield not_supported(at, TypedString(operator), OPERATORS)
 
 
-def _validate_number(value: str, path: Path) -> ValidationErrors:
+def _validate_int64(value: str, path: Path) -> ValidationErrors:
+    """Validate that a toleration's value is an int64 for the operators Lt and Gt."""
     yield from names.validate_syntax(path, value, names.validate_decimal_integer)
     if parse_int64(value) is None:
         digits = value.removeprefix("-").removeprefix("+")
-        why = "value out of range" if digits.isdecimal() and digits.isascii() else "invalid syntax"
-        yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {why}')
+        problem = "value out of range" if digits.isdecimal() and digits.isascii() else "invalid syntax"
+        yield invalid(path, value, f'strconv.ParseInt: parsing "{value}": {problem}')

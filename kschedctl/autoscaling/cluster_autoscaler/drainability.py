@@ -20,7 +20,7 @@ from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30
-"""Seconds: of a pod that names none, and after which one that is deleted still counts."""
+"""Default grace period of a pod, and how much longer a deleted pod still counts, in seconds."""
 CONTROLLER_FIELDS = {
     "ReplicationController": "replication_controllers",
     "ReplicaSet": "replica_sets",
@@ -30,6 +30,9 @@ CONTROLLER_FIELDS = {
 }
 REPLICATED = frozenset(("ReplicationController", "ReplicaSet", "Job", "StatefulSet"))
 WITH_REPLICAS = frozenset(("ReplicationController", "ReplicaSet"))
+CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
+NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
+LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 class PodFate(Enum):
@@ -43,9 +46,6 @@ class PodFate(Enum):
 
 DrainOutcome = PodFate | str
 """A pod's fate, or the reason why it blocks the removal."""
-CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
-NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
-LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 @dataclass(eq=False)
@@ -57,7 +57,7 @@ class Drainability:
     budgets: RemainingBudgets
     now: int
     """Microseconds since 1970."""
-    controllers: bool = True
+    checks_controllers: bool = True
     """Whether the controllers of pods are looked up."""
     freed: set[str] = field(default_factory=set)
     """Keys of pods that are treated as movable."""
@@ -78,7 +78,7 @@ class Drainability:
         return self._judge_by_late_rules(pod)
 
     def _judge_by_late_rules(self, pod: Pod) -> DrainOutcome:
-        """Apply the rules for pods that no earlier rule decides."""
+        """Decide the fate of a pod that the earlier rules leave undecided."""
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
@@ -95,9 +95,9 @@ class Drainability:
         return NOT_ENOUGH_BUDGET if self.budgets.forbids_eviction(pod) else PodFate.MOVES
 
     def _find_controller_problem(self, pod: Pod) -> str:
-        """Return why the pod's controller may not recreate it, or ""."""
+        """Return why the pod's controller may fail to recreate it, or ""."""
         controller = get_controller(pod)
-        if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
+        if not (self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
         if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""
@@ -125,8 +125,9 @@ class Drainability:
         }
 
     def _is_replicated(self, pod: Pod) -> bool:
-        """Return whether a controller recreates the pod. If an option says so, only controllers of known kinds
-        count.
+        """Return whether a controller recreates the pod.
+
+        With ``--skip-nodes-with-custom-controller-pods``, only the kinds in REPLICATED count.
         """
         controller = get_controller(pod)
         if controller is None:
@@ -134,14 +135,14 @@ class Drainability:
         return not self.options.skip_nodes_with_custom_controller_pods or controller.kind in REPLICATED
 
     def _is_old(self, pod: Pod) -> bool:
-        """Return whether the pod is older than the timeout for system pods."""
+        """Return whether the pod is older than the timeout that protects system pods."""
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Return whether the pod was deleted and its grace period ended some time ago."""
+    """Return whether the pod should have terminated some time ago."""
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
@@ -153,7 +154,7 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Return whether the pod has terminated and will not be restarted."""
+    """Return whether the pod has ended and its containers will not be restarted."""
     phase, policy = pod.status.phase, pod.spec.restart_policy
     if policy == "Never" and phase in ("Succeeded", "Failed"):
         return True
@@ -161,7 +162,7 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _has_unsafe_local_volume(pod: Pod) -> bool:
-    """Return whether the pod has a node-local volume that no annotation declares safe to lose."""
+    """Return whether the pod has a local volume that no annotation declares safe to lose."""
     safe = pod.metadata.annotations.safe_local_volumes.split(",")
     return any(_is_local(volume) and volume.name not in safe for volume in pod.spec.volumes)
 
@@ -185,7 +186,7 @@ class DrainPlan:
 
 
 def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
-    """Decide the fate of each of a node's pods, stopping at the first that blocks the node's removal."""
+    """Decide the fate of each pod of a node, stopping at the first pod that blocks the node's removal."""
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
@@ -219,19 +220,19 @@ class RemainingBudgets:
         ]
 
     def forbids_eviction(self, pod: Pod) -> bool:
-        """Return whether one of the pod's budgets is used up."""
-        return any(self.remaining[at] < 1 for at in self.find_budgets(pod))
+        """Return whether a budget that selects the pod is used up."""
+        return any(self.remaining[index] < 1 for index in self.find_budgets(pod))
 
     def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
         """Return whether the budgets allow evicting all these pods at the same time."""
         counts = [0] * len(self.remaining)
         for pod in pods:
-            for at in self.find_budgets(pod):
-                counts[at] += 1
-        return all(count <= left for count, left in zip(counts, self.remaining, strict=True) if count)
+            for index in self.find_budgets(pod):
+                counts[index] += 1
+        return all(count <= allowed for count, allowed in zip(counts, self.remaining, strict=True) if count)
 
-    def count_evictions(self, pods: Iterable[Pod]) -> None:
+    def charge_evictions(self, pods: Iterable[Pod]) -> None:
         """Charge the eviction of these pods to their budgets."""
         for pod in pods:
-            for at in self.find_budgets(pod):
-                self.remaining[at] -= 1
+            for index in self.find_budgets(pod):
+                self.remaining[index] -= 1

@@ -49,10 +49,12 @@ NEVER = parse_microseconds("0001-01-01T00:00:00Z")
 STARTUP_TIME = 15 * 60 * 10**6
 """Microseconds within which a new node may become ready (--max-node-startup-time)."""
 STABLE_AFTER = 60 * 10**6
+OK_UNREADY, MOST_UNREADY = 3, 0.45
+"""--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 class NodeReadiness(NamedTuple):
-    """Whether a node is ready, and since when."""
+    """The readiness of a node, with the time of its last change."""
 
     ready: bool
     since: int
@@ -60,7 +62,7 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return whether a node can take pods, judging by its conditions and the taints that mirror them."""
+    """Return whether a node is ready according to its conditions and the taints that mirror them."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max(
         (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
@@ -86,12 +88,12 @@ def is_ready_and_schedulable(node: Node) -> bool:
 
 
 def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether nodes have this taint only until they have started."""
+    """Return whether this taint marks nodes that are still starting."""
     return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
 
 
 def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether this taint reports a node's status, so that new nodes lack it."""
+    """Return whether this taint reports a node's status, which new nodes do not have."""
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
@@ -118,10 +120,6 @@ def _mark_unready(node: Node) -> Node:
     other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*other_conditions, Condition("Ready", "False", last_transition_time=since))
     return replace(node, status=replace(node.status, conditions=conditions))
-
-
-OK_UNREADY, MOST_UNREADY = 3, 0.45
-"""--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 @dataclass
@@ -156,7 +154,7 @@ class ClusterHealth:
     increases: Mapping[str, int]
     """Group -> number of nodes that an unfinished scale-up adds to it."""
     total: GroupReadiness = field(default_factory=GroupReadiness)
-    of_group: dict[str, GroupReadiness] = field(default_factory=dict)
+    by_group: dict[str, GroupReadiness] = field(default_factory=dict)
 
     @classmethod
     def assess(
@@ -167,41 +165,41 @@ class ClusterHealth:
         for node in nodes:
             health.total.add(node, now)
             if group := groups.of_node.get(node.metadata.name):
-                health.of_group.setdefault(group.id, GroupReadiness()).add(node, now)
+                health.by_group.setdefault(group.id, GroupReadiness()).add(node, now)
         registered = {node.metadata.name for node in nodes}
-        for group in groups.all:  # a node that only the cloud knows is counted, though it is nothing yet
+        for group in groups.all:  # the cloud reports nodes that have not registered
             if not registered.issuperset(group.nodes):
-                health.of_group.setdefault(group.id, GroupReadiness())
+                health.by_group.setdefault(group.id, GroupReadiness())
         return health
 
     @property
     def cluster_is_healthy(self) -> bool:
         """Whether few enough of all nodes are unready."""
-        return not _are_too_many(len(self.total.unready), self.total.registered)
+        return not _are_too_many_unready(len(self.total.unready), self.total.registered)
 
     def is_healthy(self, group: AutoscaledGroup) -> bool:
-        """Return whether enough of the group's requested nodes are ready."""
+        """Return whether enough of the nodes that the group should have are ready."""
         expected = group.target - self.increases.get(group.id, 0)
-        state = self.of_group.get(group.id)
+        state = self.by_group.get(group.id)
         if state is None:
             return group.target == 0 or (expected == 0 and group.target > 0)
-        return not _are_too_many(max(expected - len(state.ready), 0), state.registered)
+        return not _are_too_many_unready(max(expected - len(state.ready), 0), state.registered)
 
     def count_upcoming(self) -> dict[str, int]:
-        """Return how many requested nodes of each group do not exist yet. Groups that lack none are left out."""
+        """Return how many requested nodes of each group do not exist yet. Complete groups are left out."""
         missing = {group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases}
         return {name: number for name, number in missing.items() if number > 0}
 
     def list_not_started(self, group: str) -> list[str]:
-        """Return the names of the group's nodes that exist but have not become ready yet."""
-        return self.of_group[group].not_started if group in self.of_group else []
+        """Return the names of the group's existing nodes that have not become ready yet."""
+        return self.by_group[group].not_started if group in self.by_group else []
 
     def _count_missing(self, group: AutoscaledGroup) -> int:
         """Return the group's target minus its ready and unready nodes."""
-        state = self.of_group.get(group.id, GroupReadiness())
+        state = self.by_group.get(group.id, GroupReadiness())
         return group.target - len(state.ready) - len(state.unready)
 
 
-def _are_too_many(unready: int, total: int) -> bool:
-    """Return whether the number of unready nodes among ``total`` is too high."""
+def _are_too_many_unready(unready: int, total: int) -> bool:
+    """Return whether so many of ``total`` nodes are unready that upstream considers them unhealthy."""
     return unready > OK_UNREADY and unready > MOST_UNREADY * total

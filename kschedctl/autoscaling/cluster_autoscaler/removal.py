@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, Taint
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Hints, SearchOrder, place_pods
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Hints, SearchCursor, place_pods
 from kschedctl.autoscaling.cluster_autoscaler.drainability import (
     Drainability,
     DrainPlan,
@@ -24,6 +24,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import (
 )
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
+from kschedctl.autoscaling.cluster_autoscaler.pods import list_keys
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
 
@@ -43,7 +44,7 @@ class Removal:
 
 @dataclass(eq=False)
 class RemovalSimulator:
-    """Removes nodes one after the other."""
+    """A simulator that removes nodes one after the other."""
 
     snapshot: ClusterSnapshot
     rules: Drainability
@@ -52,11 +53,14 @@ class RemovalSimulator:
     hints: Hints = field(default_factory=dict)
 
     def plan_drain(self, row: Row) -> DrainPlan:
-        """Decide the fate of the node's pods if the node is removed."""
+        """Decide what happens to each of the node's pods if the node is removed."""
         return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
     def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
-        """Remove a node if its pods find room on the acceptable nodes, (M,). With ``keep``, it stays removed."""
+        """Try to remove a node by moving its pods to acceptable nodes.
+
+        ``acceptable`` is an (M,) mask over the universe. With ``keep``, a successful removal is not undone.
+        """
         positions = self.snapshot.get_pods_on(row)
         position_by_key = {self.get_pod(position).key: position for position in positions}
         plan = build_drain_plan(map(self.get_pod, positions), self.rules)
@@ -70,17 +74,18 @@ class RemovalSimulator:
     def _move_pods(
         self,
         row: Row,
-        on_node: Sequence[Position],
+        all_positions: Sequence[Position],
         moving: list[tuple[Pod, Position]],
         acceptable: Bools,
         *,
         keep: bool,
     ) -> dict[str, Row] | None:
-        """Move pods to other nodes and return their new rows, or restore everything and return None if one does not
-        fit.
+        """Move pods to other nodes and return their new rows, or None if one does not fit.
+
+        The move is undone if one does not fit or if ``keep`` is not set.
         """
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
-        for position in on_node:
+        for position in all_positions:
             snapshot.take_pod(position)
         targets = acceptable.copy()
         targets[row] = False
@@ -93,7 +98,7 @@ class RemovalSimulator:
         for pod, position in moving:
             if pod.key in placed:
                 snapshot.take_pod(position)
-        snapshot.put_back(row, on_node)
+        snapshot.put_pods_back(row, all_positions)
         return placed if all_placed else None
 
     def _has_taint_aware_spreading(self) -> bool:
@@ -106,21 +111,21 @@ class RemovalSimulator:
         )
 
     def _taint_node(self, row: Row) -> ClusterSnapshot:
-        """Return a fork in which the node has the taint of nodes that are about to be deleted."""
+        """Return a fork in which the node has the taint that marks it for deletion."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
         return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
 
 
-def mask_rows(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    """Return a mask of these nodes' rows in the universe, (M,)."""
+def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
+    """Return an (M,) mask over the universe that selects these nodes."""
     mask = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
     mask[[loop.get_row(node.metadata.name) for node in nodes]] = True
     return mask
 
 
-def report_blocking_pod(removal: Removal) -> BlockingPod | None:
-    """Return the pod that blocks the removal in the report's form, or None."""
+def build_blocking_pod_report(removal: Removal) -> BlockingPod | None:
+    """Convert the pod that blocks the removal to the report's form, or return None if no pod does."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking
@@ -148,7 +153,7 @@ class SingleRemovals:
 
     @cached_property
     def _removal_simulator(self) -> RemovalSimulator:
-        """The simulator of removals on the fork."""
+        """The simulator that removes nodes from the fork."""
         loop = self.loop
         budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
         return RemovalSimulator(
@@ -157,17 +162,18 @@ class SingleRemovals:
 
     @cached_property
     def _acceptable(self) -> Bools:
-        """Mask of the nodes to which pods may move, (M,)."""
-        return mask_rows(self.loop, self.loop.nodes)
+        """The nodes to which pods may move, as an (M,) mask."""
+        return build_row_mask(self.loop, self.loop.nodes)
 
     @cached_property
-    def _takers_by_kind(self) -> dict[int, Bools | None]:
-        """Cache: number of a PodInfo -> the nodes that take its pods, or None if that depends on other pods."""
+    def _accepting_nodes_by_kind(self) -> dict[int, Bools | None]:
+        """Cache: number of a PodInfo -> the nodes that accept its pods, or None if that depends on other pods."""
         return {}
 
     def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
-        """Return, for each node that a pod blocks, all pods that block it and what prevents its removal without
-        them.
+        """Find all pods that block the removal of each node, and the obstacle that remains without them.
+
+        Nodes that no pod blocks are left out.
         """
         return {
             name: self._collect_blocking_pods(self.loop.get_row(name), removal)
@@ -176,7 +182,7 @@ class SingleRemovals:
         }
 
     def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
-        """Collect the pods that block a node by treating each one found as movable and trying again."""
+        """Collect all pods that block a node, freeing each one before trying again."""
         blocking_pods: list[BlockingPod] = []
         freed = self._removal_simulator.rules.freed
         while removal.blocking_pod is not None:
@@ -189,32 +195,28 @@ class SingleRemovals:
     def _try_removal(self, row: Row) -> AloneRemoval:
         """Try to remove one node, leaving the snapshot unchanged."""
         moves = self._removal_simulator.plan_drain(row)
-        if moves.blocking is None and self._have_room_elsewhere(row, moves.pods):
-            return AloneRemoval(True, _list_keys(moves.pods), _list_keys(moves.awaited))
-        self._snapshot.searches = SearchOrder()
+        if moves.blocking is None and self._surely_fit_elsewhere(row, moves.pods):
+            return AloneRemoval(True, list_keys(moves.pods), list_keys(moves.awaited))
+        self._snapshot.cursor = SearchCursor()
         self._removal_simulator.hints.clear()
         removal = self._removal_simulator.try_removal(row, self._acceptable, keep=False)
         if removal.reason:
-            return AloneRemoval(reason=removal.reason, blocking_pod=report_blocking_pod(removal))
-        return AloneRemoval(True, _list_keys(removal.moves.pods), _list_keys(removal.moves.awaited))
+            return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
+        return AloneRemoval(True, list_keys(removal.moves.pods), list_keys(removal.moves.awaited))
 
-    def _have_room_elsewhere(self, row: Row, pods: Sequence[Pod]) -> bool:
-        """Return whether each pod fits on at least as many other nodes as there are pods, so that all must find
-        room.
+    def _surely_fit_elsewhere(self, row: Row, pods: Sequence[Pod]) -> bool:
+        """Return whether it is certain without a trial that the pods fit on other nodes.
+
+        This is the case if each pod is accepted by at least as many other nodes as there are pods.
         """
         infos = self._snapshot.universe.pods.info
         for pod in pods:
             position = self.loop.get_position(pod)
             info_number = int(infos[position])
-            if info_number not in self._takers_by_kind:
+            if info_number not in self._accepting_nodes_by_kind:
                 takers = self._snapshot.find_accepting_nodes(position)
-                self._takers_by_kind[info_number] = None if takers is None else takers & self._acceptable
-            takers = self._takers_by_kind[info_number]
+                self._accepting_nodes_by_kind[info_number] = None if takers is None else takers & self._acceptable
+            takers = self._accepting_nodes_by_kind[info_number]
             if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
                 return False
         return True
-
-
-def _list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods."""
-    return tuple(pod.key for pod in pods)

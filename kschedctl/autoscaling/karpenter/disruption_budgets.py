@@ -21,12 +21,25 @@ from kschedctl.errors import InputError
 
 UNLIMITED = 2**31 - 1
 _SHARE = re.compile(r"([0-9]{1,9})%")
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
+_ANY = ("*", "?")
 
 
 def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
     """Return how many nodes of each pool may be disrupted for this reason.
 
-    Nodes that are already deleting or are not ready count against the limit.
+    Nodes that are being deleted or are not ready count against the limit.
     """
     counted_nodes = [
         node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
@@ -44,7 +57,7 @@ def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) 
 
 
 def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -> int:
-    """Return the smallest number that the pool's budgets for a reason allow, or 0 if one cannot be parsed."""
+    """Return the lowest limit of the pool's budgets for a reason, or 0 if one cannot be parsed."""
     budgets = pool.spec.disruption.budgets or ()
     try:
         return min(
@@ -60,7 +73,7 @@ def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -
 
 
 def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
-    """Return how many nodes one budget allows, rounding percentages up. Raises InputError.
+    """Return how many nodes one budget allows to disrupt, rounding percentages up. Raises InputError.
 
     A budget outside its schedule is unlimited.
     """
@@ -87,24 +100,10 @@ def _is_ready(state: StateNode) -> bool:
     return any(condition.type == "Ready" and condition.status == "True" for condition in conditions)
 
 
-MACROS = {
-    "@yearly": "0 0 1 1 *",
-    "@annually": "0 0 1 1 *",
-    "@monthly": "0 0 1 * *",
-    "@weekly": "0 0 * * 0",
-    "@daily": "0 0 * * *",
-    "@midnight": "0 0 * * *",
-    "@hourly": "0 * * * *",
-}
-_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
-_DAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
-_FIELDS = ((0, 59, ()), (0, 23, ()), (1, 31, ()), (1, 12, _MONTHS), (0, 6, _DAYS))
-_ANY = ("*", "?")
-
-
 def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
-    """Return whether a cron schedule was due in the ``nanoseconds`` before ``now`` (microseconds). Raises
-    InputError.
+    """Return whether a cron schedule was due in the last ``nanoseconds`` before ``now``. Raises InputError.
+
+    ``now`` is in microseconds since 1970.
     """
     fields = MACROS.get(schedule, schedule).split()
     if len(fields) != len(_FIELDS):
@@ -112,24 +111,24 @@ def is_schedule_active(schedule: str, now: int, nanoseconds: int) -> bool:
     sets = [_parse_field(text, *bounds) for text, bounds in zip(fields, _FIELDS, strict=True)]
     moment = datetime.fromtimestamp(now // 1_000_000, UTC)
     begin = moment - timedelta(microseconds=nanoseconds // 1000)
-    at = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
-    while at <= moment:
-        if not _matches_day(at, fields, sets):
-            at = at.replace(hour=0, minute=0) + timedelta(days=1)
-        elif at.hour not in sets[1]:
-            at = at.replace(minute=0) + timedelta(hours=1)
-        elif at.minute in sets[0]:
+    minute = begin.replace(second=0, microsecond=0) + timedelta(minutes=1)
+    while minute <= moment:
+        if not _matches_day(minute, fields, sets):
+            minute = minute.replace(hour=0, minute=0) + timedelta(days=1)
+        elif minute.hour not in sets[1]:
+            minute = minute.replace(minute=0) + timedelta(hours=1)
+        elif minute.minute in sets[0]:
             return True
         else:
-            at += timedelta(minutes=1)
+            minute += timedelta(minutes=1)
     return False
 
 
-def _matches_day(at: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
-    """Return whether month and day match. If both day fields are restricted, one match is enough."""
-    by_date, by_week = at.day in sets[2], (at.weekday() + 1) % 7 in sets[4]
+def _matches_day(moment: datetime, fields: list[str], sets: list[frozenset[int]]) -> bool:
+    """Return whether the month and the day match. If both day fields are restricted, one of them is enough."""
+    by_date, by_week = moment.day in sets[2], (moment.weekday() + 1) % 7 in sets[4]
     needs_both = fields[2].startswith(_ANY) or fields[4].startswith(_ANY)
-    return at.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
+    return moment.month in sets[3] and (by_date and by_week if needs_both else by_date or by_week)
 
 
 def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozenset[int]:

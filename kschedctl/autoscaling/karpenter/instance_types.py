@@ -171,7 +171,9 @@ def _build_offering(document: OfferingDocument) -> Offering:
 
 def _build_requirements(expressions: Iterable[SelectorRequirement]) -> Requirements:
     """Build requirements from selector expressions."""
-    return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in expressions)
+    return Requirements.from_list(
+        LabelRequirement.from_operator(e.key, e.operator, e.values or ()) for e in expressions
+    )
 
 
 def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[str, Quantity]) -> Requirements:
@@ -189,18 +191,20 @@ def _build_type_requirements(document: InstanceTypeDocument, capacity: Mapping[s
         CPU: (cpu,),
         MEMORY: (memory,),
     }
-    requirements = Requirements.of(LabelRequirement.of(key, IN, values) for key, values in labels.items())
+    requirements = Requirements.from_list(
+        LabelRequirement.from_operator(key, IN, values) for key, values in labels.items()
+    )
     requirements.add(_build_requirements(document.requirements).values())
     return requirements
 
 
 def _collect_offered_values(document: InstanceTypeDocument, key: str) -> list[str]:
-    """Return the values that a label has in all offerings together."""
+    """Return the values of a label in all offerings of the type."""
     return [v for offering in document.offerings for e in offering.requirements if e.key == key for v in e.values or ()]
 
 
 def _parse_size(name: str, cpu: str) -> str:
-    """Return the size in the type's name, or its number of CPUs if the name has none."""
+    """Return the size in the type's name, or the number of CPUs if the name has none."""
     match = _SIZED.fullmatch(name)
     return match[1] if match else cpu
 
@@ -212,7 +216,10 @@ def _parse_family(name: str) -> str:
 
 
 def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
-    """Derive instance types from nodes, in the format of instance_types.json. The last node of a type sets its size."""
+    """Derive instance types from the existing nodes, in the format of instance_types.json.
+
+    The last node of a type determines its size.
+    """
     nodes: dict[str, list[StateNode]] = {}
     for node in build_state_nodes(cluster):
         sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
@@ -243,7 +250,7 @@ def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
 
 
 def _keep_positive(amounts: Resources) -> Resources:
-    """Return only the amounts above zero."""
+    """Return the amounts that are above zero."""
     return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
 
 

@@ -26,12 +26,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted
 
+READY = Condition("Ready", "True")
+
 
 class LaunchingPools:
-    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects.
+    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects. Raises InputError.
 
     If ``types`` is None, only the instance types of existing nodes are known. Without ``limited``, the limits of
-    NodePools are ignored. Raises InputError.
+    NodePools are ignored.
     """
 
     name = NAME
@@ -47,7 +49,7 @@ class LaunchingPools:
     ) -> None:
         self._limited = limited
         self._types = derive_instance_types(cluster) if types is None else types
-        self._sold = read_instance_types(self._types)
+        self._catalog = read_instance_types(self._types)
         self._settings, self._now = settings, now
         type_count = counted(len(self._types), "instance type")
         self.doubts = (
@@ -55,8 +57,8 @@ class LaunchingPools:
         )
         self.sources = ("NodePools of the cluster",)
 
-    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what each NodePool lacks to take a pod, for some of the unschedulable pods. Raises InputError."""
+    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what each NodePool lacks for some of the unschedulable pods, by pod. Raises InputError."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
             pod: tuple(f"NodePool {pool}: {'; '.join(obstacles)}" for pool, obstacles in pools.items() if obstacles)
@@ -64,15 +66,18 @@ class LaunchingPools:
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Launch nodes for the unschedulable pods."""
+        """Launch nodes for the unschedulable pods, and return them with the reasons why other pods get none."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
         reasons = {key: error.error for key, error in report.pod_errors.items()}
         reasons |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return build_launched_nodes(cluster, claims, self._sold)._replace(reasons=reasons)
+        return build_launched_nodes(cluster, claims, self._catalog)._replace(reasons=reasons)
 
     def _mark_waiting_pods(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with all waiting pods marked unschedulable, and without limits unless ``limited``."""
+        """Return the cluster with all waiting pods marked as unschedulable.
+
+        Unless the pools are limited, their limits are removed.
+        """
         waiting = {
             (pod.metadata.namespace, pod.metadata.name): _mark_unschedulable(pod)
             for pod in cluster.unbound_pods()
@@ -91,11 +96,8 @@ def _mark_unschedulable(pod: Pod) -> Pod:
     return replace(pod, status=replace(pod.status, nominated_node_name=""))
 
 
-READY = Condition("Ready", "True")
-
-
 def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], catalog: InstanceTypeCatalog) -> NewNodes:
-    """Build a node for each claim from its cheapest offering, with the DaemonSets' pods."""
+    """Build the nodes that the claims would launch, each from its cheapest offering, with DaemonSets' pods."""
     used_names = {node.metadata.name for node in cluster.nodes}
     types = {sold_type.name: sold_type for sold_type in catalog.types}
     nodes: dict[str, tuple[Node, ...]] = {}
@@ -103,12 +105,12 @@ def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], cata
         name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
         used_names.add(name)
         nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_iter_claim_nodes(claim, name, types))
-    made = (node for of_pool in nodes.values() for node in of_pool)
-    return NewNodes(nodes, tuple(pod for node in made for pod in _iter_daemonset_pods(cluster, node)), {})
+    all_nodes = (node for pool_nodes in nodes.values() for node in pool_nodes)
+    return NewNodes(nodes, tuple(pod for node in all_nodes for pod in _iter_daemonset_pods(cluster, node)), {})
 
 
 def _iter_node_names(pool: str) -> Iterator[str]:
-    """Yield numbered node names for a pool, without end."""
+    """Yield numbered node names for a pool endlessly."""
     number = 0
     while number := number + 1:
         yield f"{pool}-new-{number}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
+from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, get_last_time, is_event_about
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
 from kschedctl.api.tolerations import is_tolerated
@@ -36,7 +36,9 @@ def explain_new_node(
     Without ``types``, only the instance types of existing nodes are known.
     """
     documents = derive_instance_types(cluster) if types is None else types
-    setting = KarpenterSetting.of(cluster, read_instance_types(documents), read_karpenter_options(options), now)
+    setting = KarpenterSetting.for_cluster(
+        cluster, read_instance_types(documents), read_karpenter_options(options), now
+    )
     type_count = len(documents) if types is None else None
     rejection = OF_DAEMON if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
     if rejection is not None:
@@ -76,9 +78,9 @@ class _PoolVerdicts:
             yield self._judge_template(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
 
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
-        """Return a usable pool's verdict on the pod, found by running the scheduler with this pool alone."""
+        """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
         key, has_instance_types = self._pod.key, template.options.any()
-        answer = self._provisioning.answer_for_pool(
+        answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
@@ -90,19 +92,19 @@ class _PoolVerdicts:
 
 
 def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:
-    """Build the event message that Karpenter writes if it cannot place the pod, or return ""."""
+    """Build the message of the event for a pod that cannot be placed, or return ""."""
     errors = run.errors.get(pod.key, ()) if run else ()
     return FAILED + "; ".join(errors) if errors else ""
 
 
 def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return Karpenter's last event about the pod and whether the replay agrees with it, or None."""
+    """Return Karpenter's last event about the pod and whether it agrees with the replay, or None if there is none."""
     pod_events = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not pod_events:
         return None
-    last = max(pod_events, key=last_seen)
+    last = max(pod_events, key=get_last_time)
     agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
-    return AutoscalerSaid(last.message, last_seen(last), agrees)
+    return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
 def _is_karpenter_event(event: Event) -> bool:
@@ -116,7 +118,7 @@ def _split_message(message: str) -> frozenset[str]:
 
 
 def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Yield the differences that affect this pod, in the order in which Karpenter relaxes preferences."""
+    """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(get_required_terms(pod))

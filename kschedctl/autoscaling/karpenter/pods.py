@@ -1,6 +1,6 @@
-"""Predicates on pods: whether Karpenter provisions, reschedules, evicts or protects them.
+"""Predicates on pods, which decide whether Karpenter provisions, reschedules, evicts or protects them.
 
-Upstream: pkg/utils/pod/scheduling.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: pkg/utils/pod/scheduling.go, pkg/utils/pdb/pdb.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.api.unhealthy_pods import why_unhealthy
+from kschedctl.api.unhealthy_pods import explain_unhealthy
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
+BudgetPredicate = Callable[[PodDisruptionBudget], bool]
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Return whether the pod is unschedulable and waits for a node that Karpenter may launch."""
+    """Return whether the pod is unschedulable and Karpenter may launch a node for it."""
     return (
         any(
             condition.type == "PodScheduled" and condition.reason == "Unschedulable"
@@ -39,7 +40,7 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def is_active(pod: Pod) -> bool:
-    """Return whether the pod has neither ended nor is being deleted."""
+    """Return whether the pod has not ended and is not being deleted."""
     return not pod.terminated and not is_terminating(pod)
 
 
@@ -62,7 +63,7 @@ def is_mirror(pod: Pod) -> bool:
 def is_protected(pod: Pod, now: int) -> bool:
     """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds).
 
-    An invalid duration does not protect it.
+    An invalid duration does not protect the pod.
     """
     annotation = pod.metadata.annotations.do_not_disrupt
     if annotation is None or annotation == "true":
@@ -75,7 +76,7 @@ def is_protected(pod: Pod, now: int) -> bool:
 
 
 def parse_protection_duration(annotation: str) -> int:
-    """Return for how many nanoseconds after its start the annotation protects a pod, or 0 if it is invalid."""
+    """Parse the do-not-disrupt annotation to nanoseconds after the pod's start, or 0 if it is invalid."""
     if annotation == "true":
         return INT64_MAX
     try:
@@ -85,19 +86,23 @@ def parse_protection_duration(annotation: str) -> int:
 
 
 def is_disruptable(pod: Pod, now: int) -> bool:
-    """Return whether the do-not-disrupt annotation allows the pod's disruption. Inactive pods can always be
-    disrupted.
+    """Return whether the do-not-disrupt annotation allows disrupting the pod.
+
+    Inactive pods can always be disrupted.
     """
     return not is_active(pod) or not is_protected(pod, now)
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply to it."""
+    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply."""
     return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Return whether draining a node evicts the pod. Mirror pods and pods that tolerate the disruption taint stay."""
+    """Return whether draining a node evicts the pod.
+
+    Mirror pods and pods that tolerate the disruption taint stay.
+    """
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 
@@ -108,11 +113,8 @@ def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
     )
 
 
-Blocks = Callable[[PodDisruptionBudget], bool]
-
-
 class EvictionLimits:
-    """A cluster's pods and PodDisruptionBudgets at one moment, given in microseconds."""
+    """The limits that PodDisruptionBudgets set on evictions at ``now`` (microseconds)."""
 
     def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod], now: int) -> None:
         self.now = now
@@ -122,7 +124,7 @@ class EvictionLimits:
     def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
         """Return the names of the budgets that forbid evicting the pod now.
 
-        If several budgets select the pod, all of them do.
+        If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
         """
         return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
 
@@ -136,22 +138,22 @@ class EvictionLimits:
                     for pod in self._pods
                     if pod.metadata.namespace == namespace
                     and selector.matches(pod.metadata.labels)
-                    and why_unhealthy(pod)
+                    and explain_unhealthy(pod)
                 ]
         return []
 
     def is_currently_reschedulable(self, pod: Pod) -> bool:
-        """Return whether the pod needs a new node when its node is removed, and can ever be evicted."""
+        """Return whether the pod needs another node if its node is removed, and can be evicted at some time."""
         return (
             is_reschedulable(pod)
             and is_disruptable(pod, self.now)
             and not self._find_forbidding_budgets(pod, _is_fully_blocking)
         )
 
-    def _find_forbidding_budgets(self, pod: Pod, forbids: Blocks) -> tuple[str, ...]:
-        """Return the budgets that select the pod and forbid its eviction according to ``forbids``.
+    def _find_forbidding_budgets(self, pod: Pod, forbids: BudgetPredicate) -> tuple[str, ...]:
+        """Return the names of the budgets that select the pod and forbid its eviction.
 
-        If several budgets select the pod, all of them are returned, because the eviction API supports only one.
+        ``forbids`` decides for a single budget. If several budgets select the pod, all of them forbid it.
         """
         if not self._budgets or not is_evictable(pod, self.now):
             return ()
@@ -164,7 +166,7 @@ class EvictionLimits:
 
 
 def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """Return whether the budget lets the pod be evicted because it is not ready (AlwaysAllow)."""
+    """Return whether the budget allows evicting the pod because the pod is not ready (AlwaysAllow)."""
     always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
     return always and any(
         condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions

@@ -30,6 +30,7 @@ from kschedctl.autoscaling.karpenter.requirements import (
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 
 OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
+NO_FIELDS = "node selector term with matchFields is not supported"
 
 
 def iter_requirement_errors(
@@ -39,8 +40,8 @@ def iter_requirement_errors(
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
-    if refused := describe_restriction(key, well_known):
-        yield refused
+    if restriction := describe_restriction(key, well_known):
+        yield restriction
     if key == CAPACITY_TYPE and operator == IN and CAPACITY_TYPES.isdisjoint(values):
         yield (
             f"no valid values found in [{' '.join(values)}] for {key}, expected one of: "
@@ -66,13 +67,10 @@ def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
     return number is not None and number >= 0
 
 
-NO_FIELDS = "node selector term with matchFields is not supported"
-
-
 def find_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
-    """Return why Karpenter rejects the pod before scheduling, or None if it does not.
+    """Return the error with which Karpenter rejects the pod before scheduling, or None if it does not.
 
-    The reason is "" if the pod excludes Karpenter's nodes, for which there is no event.
+    The error is "" if the pod excludes Karpenter's nodes, because there is no event in that case.
     """
     if build_pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
         return ""

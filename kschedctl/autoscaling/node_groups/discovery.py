@@ -28,6 +28,10 @@ from kschedctl.text.counts import counted, first_few
 NO_LIMIT = 1_000_000
 UNKNOWN = "templateUnknown"
 BY_LABELS = "node groups: labels of nodes"
+DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
+OWNER_NAME = "cluster.x-k8s.io/owner-name"
+_SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
+_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 @dataclass(frozen=True)
@@ -72,12 +76,12 @@ class NodeGroups:
 
     @property
     def are_certain(self) -> bool:
-        """Whether these are known to be exactly the autoscaler's groups."""
+        """Whether these are certainly all of the autoscaler's groups, with the right limits."""
         return self.limits_known and not self.faults and not self.doubts
 
 
 def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
-    """Merge the node groups of all sources, those of the user first. There may be none."""
+    """Find the node groups of all sources and merge them, those of the user first. There may be none."""
     flags = read_flags(cluster.autoscaler)
     merger = _GroupMerger(cluster, user_groups, flags)
     groups, sources = merger.merge_groups()
@@ -94,7 +98,7 @@ def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -
 
 
 def has_node_groups(cluster: Cluster) -> bool:
-    """Return whether a source in the cluster defines node groups with limits."""
+    """Return whether the cluster itself defines node groups with limits."""
     has_status = any(config_map.metadata.name == STATUS_MAP for config_map in cluster.config_maps)
     return has_status or bool(read_flags(cluster.autoscaler).groups or find_machine_groups(cluster).groups)
 
@@ -112,7 +116,7 @@ def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGro
 
 
 class _GroupMerger:
-    """Merges node groups, and collects doubts and faults on the way."""
+    """A merger of node groups that collects doubts and faults on the way."""
 
     def __init__(self, cluster: Cluster, user_groups: UserGroups, flags: Flags) -> None:
         self._cluster, self._user_groups, self._flags = cluster, user_groups, flags
@@ -122,7 +126,7 @@ class _GroupMerger:
 
     def merge_groups(self) -> tuple[list[JsonObject], tuple[str, ...]]:
         """Return the merged groups of the user and the cluster, and descriptions of their sources."""
-        groups, sources = self._read_cluster()
+        groups, sources = self._read_groups_of_cluster()
         user_documents = self._user_groups.groups
         if not user_documents:
             return groups, sources
@@ -133,8 +137,11 @@ class _GroupMerger:
         source = f"node groups: {self._user_groups.where}"
         return [*self._iter_groups_with_nodes(merged, {}), *cluster_only], (source, *(sources if cluster_only else ()))
 
-    def _read_cluster(self) -> tuple[list[JsonObject], tuple[str, ...]]:
-        """Return the groups of the first source in the cluster that has any: status, Cluster API, flags or labels."""
+    def _read_groups_of_cluster(self) -> tuple[list[JsonObject], tuple[str, ...]]:
+        """Return the groups of the first source in the cluster that has any, and a description of that source.
+
+        The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
+        """
         machines = find_machine_groups(self._cluster)
         self.faults += machines.faults
         statuses = [
@@ -158,7 +165,10 @@ class _GroupMerger:
     def _iter_status_groups(
         self, status: AutoscalerStatus, by_machines: Mapping[str, JsonObject]
     ) -> Iterator[JsonObject]:
-        """Yield the groups of a status ConfigMap with nodes and templates of Cluster API. Record active scale-ups."""
+        """Yield the groups of a status ConfigMap, completed with nodes and templates of Cluster API.
+
+        Active scale-ups are recorded.
+        """
         for group in status.groups:
             if group.scale_up == IN_PROGRESS and group.target > group.registered:
                 self.active[group.name] = group.target - group.registered
@@ -179,8 +189,9 @@ class _GroupMerger:
     def _iter_groups_with_nodes(
         self, groups: Sequence[JsonObject], registered: Mapping[str, int]
     ) -> Iterator[JsonObject]:
-        """Yield the groups with their nodes. Record a doubt if ``registered``, the autoscaler's own count, is
-        different.
+        """Yield the groups with their nodes.
+
+        ``registered`` is the autoscaler's own count of each group's nodes. A different number is recorded as a doubt.
         """
         names = [str(group["id"]) for group in groups if "nodes" not in group]
         members = assign_nodes(names, self._cluster.nodes, self._user_groups.label)
@@ -188,9 +199,7 @@ class _GroupMerger:
         for group in groups:
             name = str(group["id"])
             nodes = members.nodes.get(name, []) if "nodes" not in group else group["nodes"]
-            assigned_count = (
-                len(nodes) if isinstance(nodes, list) else 0
-            )  # of any other type: that is said where it is read
+            assigned_count = len(nodes) if isinstance(nodes, list) else 0  # read_groups reports any other type
             registered_count = registered.get(name, assigned_count)
             if registered_count != assigned_count:
                 registered_nodes = counted(registered_count, "node")
@@ -200,7 +209,7 @@ class _GroupMerger:
             yield self._mark_unknown_template({"target": assigned_count, **group, "nodes": nodes})
 
     def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
-        """Return the group, marked as having an unknown template if it has neither nodes nor a template."""
+        """Mark the group's template as unknown if the group has neither nodes nor a template, and return the group."""
         if group.get("nodes") or group.get("template"):
             return {name: value for name, value in group.items() if name != UNKNOWN}
         return group if "template" in group else {**group, UNKNOWN: True}
@@ -213,7 +222,7 @@ class _GroupMerger:
 
 
 def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
-    """Build groups from node labels. They have no limits, and their nodes serve as templates."""
+    """Build a group from each value of a node label. The groups have no limits."""
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         pool = node.metadata.labels.get(label, "") if label else find_pool(node)
@@ -223,12 +232,6 @@ def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
         {"id": pool, "min": 0, "max": NO_LIMIT, "target": len(nodes), "nodes": nodes}
         for pool, nodes in sorted(groups.items())
     ]
-
-
-DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
-OWNER_NAME = "cluster.x-k8s.io/owner-name"
-_SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
-_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
 
 
 class Members(NamedTuple):
@@ -241,7 +244,7 @@ class Members(NamedTuple):
 
 
 def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
-    """Assign nodes to groups by well-known labels, other naming conventions and the label ``label``."""
+    """Assign nodes to groups by well-known labels, naming conventions of clouds and the user's label."""
     index = _GroupIndex(groups)
     by_group: dict[str, list[str]] = {group: [] for group in groups}
     unsure: dict[str, tuple[str, ...]] = {}
@@ -255,7 +258,7 @@ def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") 
 
 
 class _GroupIndex:
-    """An index of groups by the names under which nodes may refer to them."""
+    """An index of node groups by the names with which nodes refer to them."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = groups
@@ -266,7 +269,7 @@ class _GroupIndex:
         self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
 
     def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
-        """Return the groups that match the first matching name of the node."""
+        """Return the groups to which the node could belong. There is usually one."""
         for name in _iter_group_names(node, label):
             if exact := self._exact.get(name.casefold()):
                 return tuple(exact)
@@ -277,7 +280,7 @@ class _GroupIndex:
         return ()
 
     def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
-        """Return the groups that match a label's pattern for this value."""
+        """Return the groups whose names match a label's pattern for this value."""
         key = label.key, value
         if key not in self._by_value:
             pattern = re.compile(label.group_pattern.format(re.escape(value)))
@@ -286,14 +289,14 @@ class _GroupIndex:
 
 
 def _iter_group_names(node: Node, label: str) -> Iterator[str]:
-    """Yield possible names of the node's group, the most reliable first."""
+    """Yield possible names of the node's group, most reliable first."""
     labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)
     yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet
     if scale_set := _SCALE_SET.search(node.spec.provider_id):
         yield scale_set[1]
-    yield from (labels[known.key] for known in POOL_LABELS if known.key in labels)
+    yield from (labels[pool_label.key] for pool_label in POOL_LABELS if pool_label.key in labels)
     base = name.rpartition("-")[0]
-    yield f"{base}-grp"  # GKE: an instance is called as its group, with other letters in the place of grp
-    yield base.rpartition("-")[0]  # machines of Gardener: their MachineDeployment, and two words more
+    yield f"{base}-grp"  # GKE: instances are named like their group, with a random suffix for grp
+    yield base.rpartition("-")[0]  # Gardener: the MachineDeployment's name and two more words

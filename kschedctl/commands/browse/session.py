@@ -68,7 +68,7 @@ class BrowseSession:
     @cached_property
     def pending_pods(self) -> Sequence[Pod]:
         """The pending pods in the scope."""
-        return found_pods.find_pending(self.cluster, self.scope)
+        return found_pods.find_pending_in_scope(self.cluster, self.scope)
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:

@@ -1,4 +1,4 @@
-"""The command ``kschedctl capacity``."""
+"""The command `kschedctl capacity`."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ def capacity(
         raise UsageError(f"--max {most}: from 1 to {MAX_PODS:,}")
     options = run.options()
 
-    def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
+    def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
         _, cluster, manifests, places, written = application
         with locate_errors(places):
             return study.capacity(
                 cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
             )
 
-    def enough(report: Capacity) -> bool:
+    def fits_enough(report: Capacity) -> bool:
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, view, read_manifests(source, namespace), ask, enough)
+        return ask_and_answer(run, view, read_manifests(source, namespace), answer_source, fits_enough)

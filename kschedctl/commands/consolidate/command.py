@@ -10,14 +10,14 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.workloads import makes_pods
+from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import (
     AUTOSCALER_KINDS,
     KARPENTER_KINDS,
     KarpenterInput,
     NodeGroupInput,
-    check_pools,
+    require_node_pools,
 )
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import DrawnUntabled
@@ -86,7 +86,7 @@ class ConsolidationOptions:
         """Read the manifests whose pods must fit. Raises UsageError, InputError."""
         if not self.headroom_for:
             return []
-        manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
+        manifests = [m.document for m in read([self.headroom_for]).manifests if is_workload_manifest(m.document)]
         if not manifests:
             raise UsageError("no workload among the manifests", where=self.headroom_for)
         return manifests
@@ -168,7 +168,7 @@ def _ask_named_autoscaler(
     """Return the answer of one autoscaler. Raises UsageError if it has nothing to look at."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
         return _ask_cluster_autoscaler(source, cluster, groups)
-    check_pools(cluster)
+    require_node_pools(cluster)
     return _ask_karpenter(source, cluster, asked)
 
 

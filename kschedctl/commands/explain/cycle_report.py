@@ -27,7 +27,7 @@ from kschedctl.commands.explain.report import (
     VolumesReport,
 )
 from kschedctl.replay import unknown as doubts
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,

@@ -52,7 +52,7 @@ from kschedctl.render.sections import (
     build_upstream_fault_lines,
     mark_verdict,
 )
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
@@ -140,7 +140,7 @@ def _build_permit_table(report: Explanation) -> Page:
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return build_table(rows, columns, return_row, limit=None, title="Not bound at once", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Not bound at once", full=False)
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
@@ -163,7 +163,7 @@ def _build_pre_filter_table(report: Explanation) -> Page:
     ]
     rows: list[Row] = [*refusals, *narrowing]
     return build_table(
-        rows, [*map(Column, ("point", "plugin", "answer"))], return_row, limit=None, title="Before any node"
+        rows, [*map(Column, ("point", "plugin", "answer"))], keep_row, limit=None, title="Before any node"
     )
 
 
@@ -226,7 +226,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
     ]
     columns += [Column("closest node")] if nearest and not stack else []
     rows = [_build_elimination_row(elimination, stack)[: len(columns)] for elimination in eliminations]
-    return build_table(rows, columns, return_row, limit=None, title="Why nodes are refused", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are refused", full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:

@@ -13,7 +13,7 @@ from kschedctl.cli.output_options import PICTURES, TEMPLATES
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
-    build_wishes,
+    build_live_request,
     connect_to_cluster,
     log_cluster,
     with_admission_plugins,
@@ -70,7 +70,7 @@ def follow_cluster(
 
     connected = connect_to_cluster(source)
     follower = Follower(
-        connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=max_seconds
+        connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
     log_cluster(follower.reading.cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())

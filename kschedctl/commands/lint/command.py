@@ -35,13 +35,12 @@ from kschedctl.commands.lint.settings import (
     read_settings,
 )
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import choose_rules, find_problems, get_rule
+from kschedctl.lint.catalogue import build_rule_list, build_rule_report
+from kschedctl.lint.engine import LintSettings, choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting
 from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
-from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path

@@ -156,7 +156,7 @@ class PoolGroups:
     def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
         """Add limits and pending pods to pools that are groups, and add groups without nodes."""
         loop = self._loop
-        waiting = {} if loop.is_over else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting())
+        waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
         grouped = {
             group.id: self._add_limits(
                 replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group

@@ -16,7 +16,7 @@ from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools, build_launched_nodes
 from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
-from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
+from kschedctl.fixes.new_node import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.unknown import VERDICT, UnknownKind

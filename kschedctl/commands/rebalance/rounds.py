@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay, add_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
-from kschedctl.descheduling.descheduler import find_unreplayed, run_round
+from kschedctl.descheduling.descheduler import iter_unreplayed, run_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
@@ -115,7 +115,7 @@ class DeschedulerReplay:
         evictors = run_round(self.policy, counter, of_ended)
         if not self.evicted:
             for evictor in evictors[:1]:
-                self.protected = evictor.count_protected(seen.on_ready_nodes)
+                self.protected = evictor.count_protected_pods(seen.on_ready_nodes)
         self.denied.append(counter.denied)
         self.ended.denied.append(of_ended.denied)
         moved, placement = len(replay.played) - before, replay.placement_hash()
@@ -131,7 +131,7 @@ class DeschedulerReplay:
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         held = pods.table.columns.containers.values
-        missing = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
+        missing = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
         basis["not_replayed"] = (*basis["not_replayed"], *missing)
         basis["undecided"] = basis["undecided"] or bool(missing)
         held_back = [*self._iter_held_back(), *self.ended.iter_held()]

@@ -20,8 +20,8 @@ from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
-from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting, run_to_report, start_room_making
+from kschedctl.commands.make_room.movable import find_movable_pods
+from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
@@ -37,7 +37,7 @@ from kschedctl.replay.controllers.creation_failures import CreationFailures, fin
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import complete_first
+from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -152,12 +152,12 @@ def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> R
     moved = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
     if report.verdict != "Unschedulable" or moved or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
-    cluster, keys = collect_waiting([asked])
+    cluster, keys = collect_waiting_pods([asked])
     known = cluster is asked.scheduler.cluster
     scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
     if not _may_moves_help(scheduler, keys[0]):
         return report
-    room = run_to_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
@@ -168,7 +168,7 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.run_cycle(position)
+    movable_pods, cycle = find_movable_pods(simulation, everywhere, None, [position]), simulation.run_cycle(position)
     return depends_on_other_nodes(cycle) or bool(
         SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
     )
@@ -186,4 +186,4 @@ def _add_autoscaler_fixes(
     autoscaler_answer = explain_new_node_for_pod(asked, now, given)
     fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
     wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))
+    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished)))

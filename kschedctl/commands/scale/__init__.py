@@ -18,8 +18,7 @@ from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUD
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
 from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.new_node import get_node_groups
-from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
+from kschedctl.fixes.new_node import get_node_groups, replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
 from kschedctl.sources.cluster import get_read_time

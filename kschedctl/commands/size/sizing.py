@@ -20,7 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
 from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
@@ -97,7 +97,7 @@ def size(
 
     ``not_created`` are pods of manifests that the API server would deny.
     """
-    pods = [made_again(pod) for pod in cluster.pods if _is_placed_anew(pod)]
+    pods = [recreate_pod(pod) for pod in cluster.pods if _is_placed_anew(pod)]
     more = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
     bare = replace(cluster, nodes=(), pods=NO_PODS)
     sizing = _Sizing(add_pods(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)

@@ -36,7 +36,7 @@ from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, is_concerned
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, concerns_pod
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -233,7 +233,7 @@ def replay_hints(
         events.append(
             EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
         )
-        if after == UNSCHEDULABLE and is_concerned(registrations, rejectors, info, occurrence, gate):
+        if after == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gate):
             hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
             after = _choose_queue(refused, info, hinted, view)
     return tuple(events), after

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.workloads import makes_pods
+from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
@@ -121,7 +121,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
     """Read the manifests of pods and workloads from files. Raises InputError, and UsageError if there are none."""
     if not names:
         return []
-    manifests = [manifest.document for manifest in read(names).manifests if makes_pods(manifest.document)]
+    manifests = [manifest.document for manifest in read(names).manifests if is_workload_manifest(manifest.document)]
     if not manifests:
         raise UsageError("no manifest of a pod, or of what makes pods", where="--room-for")
     return manifests

@@ -19,8 +19,7 @@ from kschedctl.api.validation import ValidationOptions
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
-from kschedctl.lint.analysis.pool_types import PoolTypeCatalog
-from kschedctl.lint.objects.custom_resources import may_create_pods, may_own_pods_in
+from kschedctl.lint.analysis.node_requirements import PoolTypeCatalog
 from kschedctl.lint.objects.kinds import WrittenNodePool, to_written_pool
 from kschedctl.lint.objects.manifests import (
     TYPED,
@@ -31,6 +30,8 @@ from kschedctl.lint.objects.manifests import (
     build_subject,
     find_release_namespaces,
     get_release,
+    may_create_pods,
+    may_own_pods_in,
 )
 from kschedctl.lint.objects.owners import TopmostOwners, find_cluster_workloads
 from kschedctl.lint.objects.subject import Location, Problem, Subject

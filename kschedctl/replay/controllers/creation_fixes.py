@@ -23,8 +23,8 @@ from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
-from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
+from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.scheduler import Scheduler

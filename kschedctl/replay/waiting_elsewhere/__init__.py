@@ -13,9 +13,12 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.gangs import find_coscheduling_groups, find_native_groups
 from kschedctl.replay.waiting_elsewhere.kueue import find_suspended_jobs, find_waiting_workloads
-from kschedctl.replay.waiting_elsewhere.operators import find_resources_without_pods
+from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
+    find_coscheduling_groups,
+    find_native_groups,
+    find_resources_without_pods,
+)
 from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere

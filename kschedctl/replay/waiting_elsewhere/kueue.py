@@ -17,12 +17,16 @@ from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, parse_amount, render_amount, sum_template_requests
 from kschedctl.replay.waiting_elsewhere.entries import (
+    NOTHING,
+    PODS,
     build_entry,
     find_condition,
     find_controller_key,
     is_condition_true,
+    parse_amount,
+    render_amount,
+    sum_template_requests,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 

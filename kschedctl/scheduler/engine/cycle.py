@@ -182,11 +182,13 @@ class Cycle:
         status, decided_by = self.pre_filter.status, self.pre_filter.plugin
         narrowing = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
         if status.rejected and decided_by:
-            return frozenset((decided_by, *(narrowing if status.code is Code.UNSCHEDULABLE else ())))
-        rejecting = (
+            return frozenset((decided_by, *narrowing) if status.code is Code.UNSCHEDULABLE else (decided_by,))
+        rejecting = {
             plugin for plugin, _, reported in self.filter.iter_reported() if (reported & self.considered).any()
-        )
-        return frozenset(rejecting).union(narrowing, (EXTENDERS,) * self.consultation.narrowed)
+        }
+        if self.consultation.narrowed:
+            rejecting.add(EXTENDERS)
+        return frozenset(rejecting.union(narrowing))
 
     def get_node_status(self, row: int) -> Status:
         """Return the status of a node in the diagnosis: Success, its rejection, or the status of unexamined nodes."""
@@ -306,13 +308,14 @@ class Filtering:
 
     def _evaluate(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
         """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
-        known_verdicts = known_verdicts or {}
-        return {
-            plugin.name: known_verdicts[plugin.name]
-            if plugin.name in known_verdicts and (not delta or self.reads(plugin) is Reads.NODES)
-            else self._judge_with_plugin(plugin, delta)
-            for plugin in self.plugins
-        }
+        verdicts: dict[str, PluginVerdict] = {}
+        for plugin in self.plugins:
+            known = known_verdicts.get(plugin.name) if known_verdicts else None
+            if known is not None and (not delta or self.find_dependency(plugin) is Reads.NODES):
+                verdicts[plugin.name] = known
+            else:
+                verdicts[plugin.name] = self._judge_with_plugin(plugin, delta)
+        return verdicts
 
     def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
         """Return which of the rows are rejected by plugins that read only a node's own row, (M,).
@@ -332,22 +335,22 @@ class Filtering:
     @cached_property
     def _own_row_plugins(self) -> list[FilterPlugin]:
         """The plugins that read nothing but a node's own row."""
-        return [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
+        return [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.OWN_ROW]
 
     def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
         """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        Verdicts in `known` are reused. Raises PluginError.
+        Verdicts in `known_verdicts` are reused. Raises PluginError.
         """
-        plugins = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
+        plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
         rejected = [
             (known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)).rejected
             for plugin in plugins
         ]
         return np.any(rejected, axis=0) if rejected else np.zeros(len(self.view.nodes), np.bool_)
 
-    def reads(self, plugin: FilterPlugin) -> Reads:
-        """Return what the plugin's verdict on this pod depends on."""
+    def find_dependency(self, plugin: FilterPlugin) -> Reads:
+        """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
         return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:

@@ -11,7 +11,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, get_preemptor_key
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -121,7 +121,7 @@ class DefaultPreemption(PreemptionPlugin):
 
         Snapshots never show such evictions. A replay of the queue does.
         """
-        if not view.preempting or preemptor_key(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or get_preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))

@@ -17,13 +17,13 @@ from kschedctl.api.objects import AnyGroup
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
+    build_composite_key,
+    build_pod_group_key,
     build_tree,
-    entity_key_of_composite,
-    entity_key_of_pod_group,
-    find_min_count,
     find_parent_key,
     find_root_key,
-    is_ready,
+    get_min_count,
+    has_enough_pods,
     iter_ancestors,
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
@@ -33,8 +33,8 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     UNTIL_INFEASIBLE,
     GroupProgress,
 )
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
-from kschedctl.scheduler.engine.pod_groups.victims import find_standing
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
+from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
 from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
@@ -135,7 +135,7 @@ class GangScheduling(DeclaredPlugin):
         key = group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
-        missing_pods = gang.min_count - find_state(view, key).size if gang and key else 0
+        missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
         pods = f"{missing_pods:,} more pods" if missing_pods > 1 else "another pod"
         yield WakeTrigger(POD, ADD, f"{pods} of group {name} {'are' if missing_pods > 1 else 'is'} created")
         yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
@@ -174,7 +174,7 @@ class GangScheduling(DeclaredPlugin):
         if group is None:
             raise PluginError(NOT_FOUND.format(*key, key[1]))
         gang = group.spec.scheduling_policy.gang
-        if gang is None or len(find_state(view, key).scheduled) >= gang.min_count:
+        if gang is None or len(find_group_state(view, key).scheduled) >= gang.min_count:
             return SUCCESS
         return Status(Code.WAIT, (NO_QUORUM,))
 
@@ -183,7 +183,7 @@ class GangScheduling(DeclaredPlugin):
 
         A group without a policy needs one pod, or one group.
         """
-        min_count = find_min_count(group)
+        min_count = get_min_count(group)
         if progress.scheduled + progress.remaining < min_count:
             return Status(Code.UNSCHEDULABLE, (MIN_COUNT_UNREACHABLE.format(min_count, *progress),))
         if progress.scheduled < min_count:
@@ -248,7 +248,7 @@ class HierarchicalGangScheduling(GangScheduling):
         except PluginError as error:
             return Status(Code.UNRESOLVABLE, (str(error),))
         new = key if view.pods.find_position(info.pod.key) is None else None
-        if is_ready(view, tree, new):
+        if has_enough_pods(view, tree, new):
             return SUCCESS
         message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS
         return Status(Code.UNRESOLVABLE, (message,))
@@ -277,7 +277,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
 
 def _count_group_pods(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
-    return find_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
+    return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
 
 def _is_grouped(info: PodInfo) -> bool:
@@ -299,7 +299,7 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
     """Yield each group's own priority, if it has one, and the lowest priority of its pods."""
     for key, positions in view.pods.by_group.items():
         yield int(view.pods.priority[view.pods.info[positions]].min())
-        priority = find_standing(view, key, as_groups=True).priority
+        priority = find_group_standing(view, key, as_groups=True).priority
         if priority is not None:
             yield priority
 
@@ -324,12 +324,12 @@ def _has_parent(info: PodInfo, view: Fork) -> bool:
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the tree of the waiting pod."""
     key = group_key(change.new)
-    return key is not None and _is_in_same_tree(info, entity_key_of_pod_group(key), view)
+    return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
 
 
 def _is_schedulable_after_tree_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, entity_key_of_pod_group(_get_group_key(change)), view)
+    return _is_in_same_tree(info, build_pod_group_key(_get_group_key(change)), view)
 
 
 def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -345,7 +345,7 @@ def _needs_fewer_pods(change: ChangedObject) -> bool:
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added composite group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, entity_key_of_composite(*_get_group_key(change)), view)
+    return _is_in_same_tree(info, build_composite_key(*_get_group_key(change)), view)
 
 
 def _get_group_key(change: ChangedObject) -> GroupKey:
@@ -356,5 +356,5 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
 def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
     own = group_key(info.pod)
-    root = find_root_key(view, entity_key_of_pod_group(own)) if own else None
+    root = find_root_key(view, build_pod_group_key(own)) if own else None
     return root is not None and root == find_root_key(view, other)

@@ -6,7 +6,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
@@ -56,7 +56,7 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
     Raises PluginError if a pod is in no domain or the pods are in several.
     """
     column, domain = view.nodes.label(key), ""
-    scheduled = find_scheduled_below(view, group).tolist()
+    scheduled = find_placed_pods(view, group).tolist()
     for position in scheduled:
         pod, row = view.pods.objects[position], int(view.node[position])
         if row < 0:
@@ -87,7 +87,7 @@ class PodGroupPodsCount(DeclaredPlugin):
     since = 36
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        return len(find_scheduled_below(view, group)) + len(proposal.assignments)
+        return len(find_placed_pods(view, group)) + len(proposal.assignments)
 
     def normalize_placements(self, scores: Scores) -> Scores:
         """Scale the pod counts so that the largest becomes 100.

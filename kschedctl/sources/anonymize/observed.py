@@ -15,10 +15,10 @@ from kschedctl.api.events import (
     NO_REPLICA_SET,
     OUT_OF,
     classify_message,
-    reports_failure,
+    reports_creation_failure,
 )
 from kschedctl.api.kinds import LEASE
-from kschedctl.api.noise import NODE_GROUP_ANNOTATIONS, is_kept_annotation
+from kschedctl.api.noise import NODE_GROUP_ANNOTATIONS, is_read_annotation
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import MIGRATED_PLUGINS
 from kschedctl.sources.anonymize.expressions import is_known_driver
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
@@ -83,7 +83,7 @@ def _filter_workload_conditions(
     return tuple(
         replace(condition, message=classify_message(condition.message))
         for condition in value
-        if reports_failure(condition)
+        if reports_creation_failure(condition)
     )
 
 
@@ -154,7 +154,7 @@ def replace_name_list(rewriter: Rewriter, value: str, obj: object) -> str:
 
 def filter_annotations(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
     """Keep only the annotations that something reads, and replace the names in their values."""
-    kept = {key: item for key, item in value.items() if is_kept_annotation(key) and key not in FREE_TEXT}
+    kept = {key: item for key, item in value.items() if is_read_annotation(key) and key not in FREE_TEXT}
     return {key: _replace_annotation_value(rewriter, key, item) for key, item in kept.items()}
 
 

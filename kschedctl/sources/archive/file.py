@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from kschedctl.api.component_flags import AS_BY_DEFAULT, ApiServerInstance, AutoscalerInstance
+from kschedctl.api.component_flags import DEFAULT_API_SERVER, ApiServerInstance, AutoscalerInstance
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
@@ -58,7 +58,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     kinds: tuple[str, ...] = ()
     """The kinds that the snapshot can hold. The first snapshots of this format do not say."""
     autoscaler: AutoscalerInstance | None = None
-    api_server: ApiServerInstance = AS_BY_DEFAULT
+    api_server: ApiServerInstance = DEFAULT_API_SERVER
 
 
 # -- writing ------------------------------------------------------------------------------------------------------

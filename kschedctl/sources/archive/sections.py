@@ -32,7 +32,7 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.pod_columns import OwnColumns
+from kschedctl.api.pod_columns import PodTextColumns
 from kschedctl.api.pod_table import PodTable
 from kschedctl.sources.decoding import validate_stored_names
 
@@ -227,9 +227,9 @@ def _decode_pods(data: bytes) -> PodTable:
     return PodTable(templates, template, record.names, _decode_columns(record, count))
 
 
-def _decode_columns(record: _PodRecord, count: int) -> OwnColumns:
+def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
     """Return the columns of a table of so many pods. Raises ValueError."""
-    return OwnColumns(
+    return PodTextColumns(
         uids=_decode_column(record.uids, count),
         node=_decode_texts(record.node, count),
         created=_decode_column(record.created, count),

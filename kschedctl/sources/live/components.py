@@ -12,8 +12,8 @@ import msgspec
 from kschedctl.api.component_flags import (
     API_SERVER,
     API_SERVER_NAMESPACE,
-    AS_BY_DEFAULT,
     AUTOSCALER,
+    DEFAULT_API_SERVER,
     ApiServerInstance,
     AutoscalerInstance,
     ContainerOwner,
@@ -297,4 +297,4 @@ def read_api_server(server: Server) -> ApiServerInstance:
     except (RefusedError, ClusterError) as error:
         log.info("pods of %s: %s", API_SERVER, error)
         owners = ()
-    return find_api_server(owners, "Pod") or AS_BY_DEFAULT
+    return find_api_server(owners, "Pod") or DEFAULT_API_SERVER

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_versions import group_of, version_order
+from kschedctl.api.api_versions import get_group, get_version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
 from kschedctl.api.events import is_irrelevant
 from kschedctl.api.json_values import Json, JsonObject, object_at
@@ -140,7 +140,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
     known = KINDS[kind]
-    group = group_of(known.versions[0])
+    group = get_group(known.versions[0])
     if not group or known.read_for is ReadFor.HISTORY:
         return ()
     try:
@@ -149,7 +149,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
         log.info("versions of %s: %s", group, error)
         return ()
     names = (version.group_version for version in served.versions)
-    return sorted((name for name in names if is_newer_version(kind, name)), key=version_order)
+    return sorted((name for name in names if is_newer_version(kind, name)), key=get_version_order)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:

@@ -11,7 +11,7 @@ from itertools import chain
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of, is_custom_api
+from kschedctl.api.api_versions import get_group, is_custom_api
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.gangs import find_group_kinds
@@ -160,7 +160,7 @@ def _read_kinds(
 
     elsewhere = {*QUEUE_KINDS} & {*wishes.also}
     served = served_groups(server) if elsewhere else None
-    absent = {kind for kind in elsewhere if served is not None and group_of(KINDS[kind].versions[0]) not in served}
+    absent = {kind for kind in elsewhere if served is not None and get_group(KINDS[kind].versions[0]) not in served}
     lists = read(
         (*ALWAYS_READ, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
     )

@@ -12,8 +12,8 @@ from remedy_worlds import ASKED, World
 import kschedctl
 from kschedctl.api.arrays import Row
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.catalogue import get_plugin_remedies, propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.document import iter_object_changes
+from kschedctl.fixes.proposals import get_plugin_remedies, propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial, Trials

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.events import PREEMPTED, count_occurrences, last_seen
+from kschedctl.api.events import PREEMPTED, count_occurrences, get_last_time
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
@@ -112,7 +112,7 @@ def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
         reference = event.involved_object
         if event.reason == PREEMPTED and reference.kind in ("", "Pod"):
             reported.add((reference.namespace, reference.name))
-            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), last_seen(event))
+            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), get_last_time(event))
     for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:

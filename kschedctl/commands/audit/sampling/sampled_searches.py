@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.commands.audit.sampling.report import (
     SampledKind,
     SampledProfile,
@@ -146,7 +146,7 @@ class PodKind(NamedTuple):
 
 def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
     """Return the kinds of the pods that were named."""
-    return [PodKind(target.scheduler, made_again(target.pod), str(find_owner(target.pod))) for target in targets]
+    return [PodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets]
 
 
 def iter_default_kinds(
@@ -196,7 +196,7 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
             firsts.setdefault(owner, stored)
             counts[owner] = counts.get(owner, 0) + count
     chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:max_kinds]
-    return [PodKind(scheduler, made_again(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
+    return [PodKind(scheduler, recreate_pod(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
 
 
 PERCENTAGES = tuple(range(5, 101, 5))

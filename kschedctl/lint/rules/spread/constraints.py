@@ -14,8 +14,17 @@ from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
+from kschedctl.lint.framework.rule import (
+    ERROR,
+    NOTE,
+    WARNING,
+    FieldEdit,
+    RemoveField,
+    Rule,
+    RuleProfile,
+    for_each_workload,
+    replace_label,
+)
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS
