@@ -56,8 +56,9 @@ def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, .
 
 
 def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
-    """Build a timing from a histogram. `whole` is the total time of attempts, None if the histogram is no part of
-    it.
+    """Build a timing from a histogram.
+
+    `attempts_seconds` is the total time of attempts, None if the histogram is no part of it.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     return Timing(

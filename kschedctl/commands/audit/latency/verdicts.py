@@ -354,7 +354,7 @@ def format_quantiles(histogram: Histogram) -> str:
 
 
 def _build_good_verdict(about: str, figures: str, is_above: bool | None) -> Verdict:
-    """Return the verdict that an aspect is not above its limit, or that this cannot be decided (`above` is None)."""
+    """Return the verdict that an aspect is not above its limit, or that this cannot be decided (`is_above` is None)."""
     return Verdict(about, figures, has_data=is_above is not None, is_undecided=is_above is None)
 
 
