@@ -26,7 +26,7 @@ def _import_and_run() -> int:
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy starts a thread for each core; sums of integers use none
     from kschedctl.api.garbage import without_garbage_collection  # noqa: PLC0415 - what takes a while to import
 
-    with without_garbage_collection(lasting=True):
+    with without_garbage_collection(freezes_objects=True):
         from kschedctl.cli.main import main  # noqa: PLC0415
 
     if signal.getsignal(signal.SIGINT) is _exit_on_interrupt:
@@ -35,7 +35,7 @@ def _import_and_run() -> int:
 
 
 def _exit_on_interrupt(signum: int, frame: FrameType | None) -> None:
-    """Exit at once: nothing has begun, and an exception inside an import may turn into another one."""
+    """Exit at once, because an exception inside an import may turn into another one."""
     os._exit(INTERRUPTED)
 
 

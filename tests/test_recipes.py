@@ -203,6 +203,7 @@ from kschedctl.api.objects import Node
 from kschedctl.scheduler.plugins.node_legend import NodeLegend
 from kschedctl.replay import kubectl
 from kschedctl.fixes.trial.changes import Fix, on_node
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 
 
@@ -210,7 +211,7 @@ def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     node = tried.cycle.view.nodes.objects[tried.at]
     name = node.metadata.name
     command = kubectl.render_command("label", "node", name, "legend-")
-    yield Fix("LabelNode", name, f"forget {name}", "operator", on_node(node, _plain), 10, commands=(command,))
+    yield Fix(FixKind.LABEL_NODE, name, f"forget {name}", "operator", on_node(node, _plain), 10, commands=(command,))
 
 
 def _plain(node: Node) -> Node:
@@ -290,7 +291,7 @@ def test_a_plugin_that_signs(copy: Path) -> None:
 
 def test_a_json_field(copy: Path) -> None:
     assert "Add the field to the struct in the command's `report.py`" in recipe("A JSON field")
-    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/pool_reports.py")
+    report, analysis = ("kschedctl/commands/pools/report.py", "kschedctl/commands/pools/__init__.py")
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'

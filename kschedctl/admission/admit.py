@@ -16,29 +16,27 @@ from typing import Any, TypeVar
 import msgspec
 
 from kschedctl.admission import (
+    classes,
     defaults,
     limit_ranger,
     node_selector,
     pod_security_policy,
-    priority,
     resource_quota,
-    runtime_class,
     service_account,
-    storage_class,
     tolerations,
 )
 from kschedctl.admission.request import BAD, CODES, INVALID, NOT_FOUND, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.unscheduled_fields import validate_unscheduled_fields
+from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange, ResourceQuota
-from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.validation import around_pods, manifests, unknown_fields
 from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.errors import InputError
-from kschedctl.reports.admission import Admission, OtherOutcome
+from kschedctl.reports.not_created import Admission, OtherOutcome
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
@@ -322,13 +320,13 @@ _MUTATING: Sequence[tuple[str, Plugin]] = (
     ("ServiceAccount", service_account.set_service_account),
     ("AlwaysPullImages", _always_pull_images),
     ("PodNodeSelector", node_selector.add_node_selector),
-    ("Priority", priority.set_priority),
+    ("Priority", classes.set_priority),
     ("DefaultTolerationSeconds", tolerations.add_default_tolerations),
     ("PodTolerationRestriction", tolerations.add_namespace_tolerations),
     ("ExtendedResourceToleration", tolerations.add_extended_resource_tolerations),
-    ("DefaultStorageClass", storage_class.set_default_class),
-    ("StorageObjectInUseProtection", storage_class.add_protection_finalizer),
-    ("RuntimeClass", runtime_class.apply_runtime_class),
+    ("DefaultStorageClass", classes.set_default_class),
+    ("StorageObjectInUseProtection", classes.add_protection_finalizer),
+    ("RuntimeClass", classes.apply_runtime_class),
 )
 _VALIDATING: Sequence[tuple[str, Plugin]] = (
     ("LimitPodHardAntiAffinityTopology", _check_hard_anti_affinity),
@@ -336,7 +334,7 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
     (POD_SECURITY, _skip),
     ("PodNodeSelector", node_selector.check_node_selector),
     ("PodTolerationRestriction", tolerations.check_whitelist),
-    ("RuntimeClass", runtime_class.check_overhead),
+    ("RuntimeClass", classes.check_overhead),
     ("ResourceQuota", resource_quota.check_quotas),
 )
 

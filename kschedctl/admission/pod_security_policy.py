@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.admission.pod_security import find_violations
 from kschedctl.api.json_values import JsonObject, object_at
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 
 LABEL = "pod-security.kubernetes.io/"
 ENFORCE = f"{LABEL}enforce"

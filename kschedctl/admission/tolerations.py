@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.admission.resource_quota import is_best_effort
-from kschedctl.api.observed.api_server import DEFAULT_TOLERATION_SECONDS
+from kschedctl.api.component_flags import DEFAULT_TOLERATION_SECONDS
 from kschedctl.api.resource_names import is_extended
 
 FAILING_NODE_TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")

@@ -55,12 +55,12 @@ class AdmissionPolicy(Struct, frozen=True):
 
 
 class PolicyBindingSpec(Struct, frozen=True):
-    """``validation_actions``: of a ValidatingAdmissionPolicy, Deny, Warn or Audit."""
+    """The policy that is put into force, and for which objects."""
 
     policy_name: str = ""
     match_resources: MatchResources = MatchResources()
     validation_actions: tuple[str, ...] = ()
-    """Deny, Warn or Audit; only ValidatingAdmissionPolicies have them."""
+    """Deny, Warn or Audit. Only ValidatingAdmissionPolicies have actions."""
 
 
 class PolicyBinding(Struct, frozen=True):

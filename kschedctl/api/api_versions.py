@@ -21,7 +21,7 @@ class ApiVersion(NamedTuple):
 
     name: str
     since: int
-    """The first minor version that has it."""
+    """The first minor version that has the API version."""
     deprecated: int | None = None
     """None if not deprecated yet."""
     removed: int | None = None
@@ -29,32 +29,33 @@ class ApiVersion(NamedTuple):
     replacement: str = ""
     """The apiVersion to use instead."""
     gate: str = ""
-    """The feature gate of the feature that the kind belongs to."""
+    """The feature gate for the kind."""
     same_fields: bool = True
-    """Whether its objects have the fields of the newest version and so can be read."""
+    """Whether objects have the fields of the newest version, and so can be read."""
 
     @property
     def is_read(self) -> bool:
-        """Return whether kschedctl reads its objects: a supported Kubernetes version serves it with the newest
-        fields.
+        """Whether kschedctl reads objects in this version.
+
+        A supported Kubernetes version has to serve it, with the fields of the newest version.
         """
         return self.same_fields and not self.is_removed_in(OLDEST_MINOR)
 
     @property
     def is_served_by_default(self) -> bool:
-        """Return whether an API server with default flags serves it."""
+        """Whether an API server with default flags serves the version."""
         return "alpha" not in self.name and ("beta" not in self.name or self.since < _BETA_OFF_SINCE)
 
     def exists_in(self, minor: int) -> bool:
-        """Return whether the minor version has it, served by default or not."""
+        """Return whether a minor version of Kubernetes has the API version, served by default or not."""
         return self.since <= minor and not self.is_removed_in(minor)
 
     def is_removed_in(self, minor: int) -> bool:
-        """Return whether the minor version no longer has it."""
+        """Return whether a minor version of Kubernetes no longer has the API version."""
         return self.removed is not None and minor >= self.removed
 
     def describe_lifecycle(self, minor: int = VERIFIED_MINOR) -> str:
-        """Return that it is deprecated or removed in the minor version, or "" if neither."""
+        """Return that the version is deprecated or removed in a minor version, or "" if it is neither."""
         if self.is_removed_in(minor):
             return f"was removed in 1.{self.removed}"
         if self.deprecated is None or minor < self.deprecated:
@@ -65,7 +66,7 @@ class ApiVersion(NamedTuple):
 _VERSION = re.compile(r"v([1-9][0-9]{0,3})(?:(alpha|beta)([1-9][0-9]{0,3}))?")
 
 
-OF_SCHEDULER_CONFIGURATION = tuple(
+SCHEDULER_CONFIGURATION_VERSIONS = tuple(
     ApiVersion(f"kubescheduler.config.k8s.io/{name}", since, None, removed, "kubescheduler.config.k8s.io/v1")
     for name, since, removed in (("v1beta1", 19, 23), ("v1beta2", 22, 28), ("v1beta3", 23, 29))
 )
@@ -80,22 +81,23 @@ def is_newer(api_version: str, known: Iterable[str]) -> bool:
     (True, False)
     """
     return all(
-        group_of(api_version) == group_of(name) and version_order(api_version) > version_order(name) for name in known
+        get_group(api_version) == get_group(name) and get_version_order(api_version) > get_version_order(name)
+        for name in known
     )
 
 
-def version_order(api_version: str) -> tuple[int, int, int]:
+def get_version_order(api_version: str) -> tuple[int, int, int]:
     """Return a sort key that grows with maturity: alpha, then beta, then stable, each by number."""
     parts = _VERSION.fullmatch(api_version.rpartition("/")[2])
     return (("alpha", "beta", None).index(parts[2]), int(parts[1]), int(parts[3] or 0)) if parts else (-1, 0, 0)
 
 
-def group_of(api_version: str) -> str:
-    """Return the group of an apiVersion, "" for the core group."""
+def get_group(api_version: str) -> str:
+    """Return the group of an apiVersion, or "" for the core group."""
     return api_version.rpartition("/")[0]
 
 
 def is_custom_api(api_version: str) -> bool:
     """Return whether the apiVersion is not one of Kubernetes' own, whose groups have no dot or end with .k8s.io."""
-    group = group_of(api_version)
+    group = get_group(api_version)
     return "." in group and (group.endswith(".x-k8s.io") or not group.endswith(".k8s.io"))

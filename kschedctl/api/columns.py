@@ -1,4 +1,4 @@
-"""Compact columns of strings: interned texts, timestamps and UIDs. A string is built when it is asked for."""
+"""Compact columns of strings: interned texts, timestamps and UIDs. A string is built only on request."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NO_UID = "00000000-0000-0000-0000-000000000000"
 _UIDS = re.compile(r"(?:(?:[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})?\n)*+")
 _TIMES = re.compile(r"(?:(?:\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ)?\n)*+", re.ASCII)
 NEVER, LATEST = -1, 253402300799
-"""Seconds since 1970 that stand for no time, and those of the end of the year 9999."""
+"""The seconds since 1970 that stand for no time, and those of the end of the year 9999."""
 NO_TIME = 2**63 - 1
 """Microseconds that sort after every time."""
 
@@ -27,9 +27,17 @@ NO_TIME = 2**63 - 1
 class TextColumn(Protocol):
     """A column of P strings, where "" means none."""
 
-    def text_of(self, row: int) -> str: ...
-    def texts(self) -> list[str]: ...
-    def take(self, rows: Rows) -> Self: ...
+    def text_of(self, row: int) -> str:
+        """Return the string in a row."""
+        ...
+
+    def texts(self) -> list[str]:
+        """Return the strings of all rows."""
+        ...
+
+    def take(self, rows: Rows) -> Self:
+        """Return the column of some rows."""
+        ...
 
 
 class InternedTexts(NamedTuple):
@@ -84,11 +92,12 @@ class UidColumn(NamedTuple):
 
 
 def _format_time(seconds: int) -> str:
+    """Format seconds since 1970 as a timestamp, or as "" for no time."""
     return "" if seconds == NEVER else strftime("%Y-%m-%dT%H:%M:%SZ", gmtime(seconds))
 
 
 def intern_texts(values: Iterable[str]) -> InternedTexts:
-    """Build a column of strings, many of which are equal."""
+    """Build a column that stores each distinct string once."""
     values = list(values)
     if len(distinct := set(values)) == 1:  # such as no text at all
         return InternedTexts(np.zeros(len(values), np.int32), tuple(distinct))
@@ -98,7 +107,7 @@ def intern_texts(values: Iterable[str]) -> InternedTexts:
 
 
 def build_time_column(values: Sequence[str]) -> TextColumn:
-    """Build a column of timestamps. If one is not as the API prints them, the strings are kept as they are.
+    """Build a column of timestamps, or of strings if one is not in the API's format.
 
     >>> column = build_time_column(["2026-01-31T12:00:00Z", ""])
     >>> column.texts()
@@ -116,10 +125,10 @@ def build_time_column(values: Sequence[str]) -> TextColumn:
     return TimeColumn(seconds) if (seconds >= 0).sum() == len(values) - values.count("") else intern_texts(values)
 
 
-def column_to_microseconds(column: TextColumn, place: Callable[[int], str]) -> Rows:
-    """Return microseconds since 1970 of shape (P,), with NO_TIME for none.
+def column_to_microseconds(column: TextColumn, describe_row: Callable[[int], str]) -> Rows:
+    """Return the times as microseconds since 1970, shape (P,), with NO_TIME for empty strings.
 
-    Raises InputError at ``place(row)`` for a row that holds no valid time.
+    Raises InputError at ``describe_row(row)`` for a row without a valid time.
     """
     if isinstance(column, TimeColumn):
         return np.where(column.seconds == NEVER, NO_TIME, column.seconds * 10**6)
@@ -130,12 +139,12 @@ def column_to_microseconds(column: TextColumn, place: Callable[[int], str]) -> R
             moments[code] = parse_microseconds(text) if text else NO_TIME
         except InputError as error:
             row = int((texts.codes == code).argmax())
-            raise InputError(error.what, where=place(row), hint=error.hint) from None
+            raise InputError(error.what, where=describe_row(row), hint=error.hint) from None
     return moments[texts.codes]
 
 
 def build_uid_column(values: Sequence[str]) -> TextColumn:
-    """Build a column of UIDs. If one is not as the API server makes them, the strings are kept as they are.
+    """Build a column of UIDs, or of strings if one is not in the API server's format.
 
     >>> build_uid_column(["d874b460-08fe-4508-a8ae-be43adb0d7b7"]).text_of(0)
     'd874b460-08fe-4508-a8ae-be43adb0d7b7'
@@ -146,7 +155,7 @@ def build_uid_column(values: Sequence[str]) -> TextColumn:
 
 
 def concatenate_columns(columns: Sequence[TextColumn]) -> TextColumn:
-    """Concatenate columns.
+    """Concatenate columns, which keep their compact form if all have the same.
 
     >>> concatenate_columns([build_time_column(["2026-01-31T12:00:00Z"]), build_time_column(["yesterday"])]).texts()
     ['2026-01-31T12:00:00Z', 'yesterday']
@@ -173,6 +182,6 @@ def concatenate_texts(columns: Sequence[InternedTexts]) -> InternedTexts:
 
 
 def _all_lines_match(pattern: re.Pattern[str], values: Sequence[str]) -> bool:
-    """Return whether the values, each ended by a newline, together match the pattern."""
+    """Return whether each value followed by a newline matches the pattern for lines."""
     text = "\n".join([*values, ""])
     return text.count("\n") == len(values) and pattern.fullmatch(text) is not None

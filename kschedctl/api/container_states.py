@@ -17,17 +17,17 @@ from kschedctl.api.objects import ContainerState, ContainerStatus, PodStatus
 Statuses = tuple[ContainerStatus, ...]
 _NO_STATE = ContainerState()
 NOT_RECORDED = "not held"
-"""The string for a pod whose states are unknown, as in snapshots of older versions."""
+"""The string for a pod whose states are unknown because its snapshot is from an older version."""
 CONTAINER_STATES = (
     *("PodInitializing", "ContainerCreating", "ImagePullBackOff", "CrashLoopBackOff", "CreateContainerConfigError"),
     *("ErrImagePull", "CreateContainerError", "InvalidImageName", "OOMKilled", "Error", "Completed"),
     *("DeadlineExceeded", "Evicted", "ContainerCannotRun", "StartError"),
 )
-"""The standard reasons for which containers wait or have terminated, as the descheduler knows them."""
+"""The standard reasons for which containers wait or have terminated, as in the descheduler."""
 
 
 class NotableContainers(NamedTuple):
-    """The statuses of containers that have restarted, wait or have terminated, reduced to just that."""
+    """The names, restart counts and states of containers that have restarted, wait or have terminated."""
 
     containers: Statuses = ()
     init_containers: Statuses = ()
@@ -35,7 +35,8 @@ class NotableContainers(NamedTuple):
 
     @classmethod
     def from_status(cls, status: PodStatus) -> NotableContainers:
-        return cls(*map(_select_notable, _statuses(status)))
+        """Select the notable containers of a pod's status."""
+        return cls(*map(_select_notable, _get_statuses(status)))
 
     @classmethod
     def from_text(cls, text: str) -> NotableContainers:
@@ -54,8 +55,8 @@ class NotableContainers(NamedTuple):
 
 
 def without_states(status: PodStatus) -> PodStatus:
-    """Return the status without what NotableContainers records."""
-    containers, init_containers, ephemeral = _statuses(status)
+    """Return the status without restart counts, states and ephemeral containers."""
+    containers, init_containers, ephemeral = _get_statuses(status)
     if not ephemeral and all(map(_is_unremarkable, (*containers, *init_containers))):
         return status
     return replace(
@@ -66,9 +67,9 @@ def without_states(status: PodStatus) -> PodStatus:
     )
 
 
-def with_states(status: PodStatus, text: str) -> PodStatus:
+def with_states(status: PodStatus, states_text: str) -> PodStatus:
     """Return the status of a template completed with a pod's own container states."""
-    notable = NotableContainers.from_text(text)
+    notable = NotableContainers.from_text(states_text)
     return replace(
         status,
         container_statuses=_merge_states(status.container_statuses, notable.containers),
@@ -77,19 +78,23 @@ def with_states(status: PodStatus, text: str) -> PodStatus:
     )
 
 
-def _statuses(status: PodStatus) -> tuple[Statuses, Statuses, Statuses]:
+def _get_statuses(status: PodStatus) -> tuple[Statuses, Statuses, Statuses]:
+    """Return the statuses of containers, init containers and ephemeral containers."""
     return status.container_statuses, status.init_container_statuses, status.ephemeral_container_statuses
 
 
 def _is_unremarkable(status: ContainerStatus) -> bool:
+    """Return whether the container has neither restarted nor a state."""
     return not status.restart_count and status.state == _NO_STATE
 
 
 def _strip_state(status: ContainerStatus) -> ContainerStatus:
+    """Return the status without restart count and state."""
     return status if _is_unremarkable(status) else replace(status, restart_count=0, state=_NO_STATE)
 
 
 def _select_notable(statuses: Statuses) -> Statuses:
+    """Return the notable statuses, reduced to name, restart count and state."""
     return tuple([ContainerStatus(s.name, s.restart_count, s.state) for s in statuses if not _is_unremarkable(s)])
 
 
@@ -97,7 +102,9 @@ def _merge_states(statuses: Statuses, notable: Statuses) -> Statuses:
     """Replace the restart counts and states of containers that have notable ones."""
     by_name = {status.name: status for status in notable}
     return tuple(
-        replace(s, restart_count=own.restart_count, state=own.state) if (own := by_name.get(s.name)) else s
+        replace(s, restart_count=notable_status.restart_count, state=notable_status.state)
+        if (notable_status := by_name.get(s.name))
+        else s
         for s in statuses
     )
 

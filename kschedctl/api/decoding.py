@@ -82,7 +82,7 @@ class TypeMismatch(NamedTuple):
 
 
 def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMismatch:
-    """Find the value that msgspec's error is about. msgspec itself does not name the keys of maps.
+    """Find the value that msgspec's error is about, including the keys of maps, which msgspec does not name.
 
     >>> try: convert_builtins({"cpu": "1", "memory": []}, dict[str, str])
     ... except msgspec.ValidationError as error: locate_mismatch({"cpu": "1", "memory": []}, error)[1:]
@@ -93,7 +93,7 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
     message, text = match.groups(default="")
     steps = [name or index for name, index in _STEP.findall(text)]
     received = _RECEIVED_TYPE.search(message)
-    path = _find_type(document, steps, received[1]) if received else None
+    path = _find_path_to_type(document, steps, received[1]) if received else None
     if path is None:
         before_map = steps[: steps.index(_ANY_KEY)] if _ANY_KEY in steps else steps
         return TypeMismatch(message, tuple(int(step) if step.isdecimal() else step for step in before_map), text)
@@ -103,8 +103,8 @@ def locate_mismatch(document: object, error: msgspec.ValidationError) -> TypeMis
     return TypeMismatch(message, path, text)
 
 
-def _find_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
-    """Return the path of the first value of the type to which the steps lead."""
+def _find_path_to_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[str | int, ...] | None:
+    """Return the path of the first value of the type among those that the steps lead to, or None."""
     if not steps:
         too_large = isinstance(value, int) and not -(2**63) <= value < 2**63  # which msgspec calls a float
         return () if wanted_type in (type_name(value), "float" if too_large else "") else None
@@ -115,27 +115,27 @@ def _find_type(value: object, steps: Sequence[str], wanted_type: str) -> tuple[s
     elif isinstance(value, list | tuple) and step.isdecimal() and int(step) < len(value):
         values = [(int(step), value[int(step)])]
     for key, inner in values:
-        path = _find_type(inner, steps[1:], wanted_type)
+        path = _find_path_to_type(inner, steps[1:], wanted_type)
         if path is not None:
             return key, *path
     return None
 
 
 def introduced_in(minor: int) -> msgspec.Meta:
-    """Return the annotation of a field that minor versions before ``minor`` do not know."""
+    """Return the annotation of a field that exists only since a minor version."""
     return msgspec.Meta(extra={_SINCE: minor})
 
 
 def iter_unknown_fields(document: object, struct: type, minor: int) -> Iterator[tuple[str, int | None]]:
     """Yield the fields of a document that the struct does not have in a minor version.
 
-    Each item is the path and the minor version that introduced the field, or None if no version has it.
+    Each item is the path and the minor version that introduced the field, or None if no version has the field.
     """
     yield from _iter_unknown_in(document, _type_info(struct), "", minor)
 
 
 def _iter_unknown_in(document: object, info: inspect.Type, path: str, minor: int) -> Iterator[tuple[str, int | None]]:
-    """Yield the path of each field that the type lacks, with the minor version that adds it, or None for no version."""
+    """Yield the path of each field that the type lacks, with the minor version that adds the field or None."""
     if isinstance(info, inspect.UnionType):
         for option in info.types:
             yield from _iter_unknown_in(document, option, path, minor)

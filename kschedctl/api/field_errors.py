@@ -1,7 +1,4 @@
-"""What is wrong with a field, as the API server words it.
-
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/field/{errors,path}.go (v1.36).
-"""
+"""Errors of fields, with the API server's messages."""
 
 from __future__ import annotations
 
@@ -45,11 +42,11 @@ class FieldError(NamedTuple):
     body: str
     """The text after the path."""
     at: Path = ()
-    """The field to blame if that is not ``path``, for example because upstream reports a path that does not exist."""
+    """The field to blame, if upstream reports another path or a path that does not exist."""
 
     @property
     def field(self) -> Path:
-        """Return the path of the field to look at."""
+        """Return the path of the field that has to be changed."""
         return self.at or self.path
 
     def __str__(self) -> str:
@@ -69,43 +66,43 @@ def format_path(path: Path) -> str:
 
 
 def invalid(path: Path, value: object, detail: str) -> FieldError:
-    """Return the error for a value that breaks a rule."""
+    """Build the error for a value that breaks a rule."""
     return FieldError(path, f"Invalid value: {format_value(value)}" + (f": {detail}" if detail else ""))
 
 
 def required(path: Path, detail: str = "") -> FieldError:
-    """Return the error for a missing or empty value."""
+    """Build the error for a missing or empty value."""
     return FieldError(path, "Required value" + (f": {detail}" if detail else ""))
 
 
 def duplicate(path: Path, value: object) -> FieldError:
-    """Return the error for a value that must be unique."""
+    """Build the error for a value that must be unique."""
     return FieldError(path, f"Duplicate value: {format_value(value)}")
 
 
 def forbidden(path: Path, detail: str) -> FieldError:
-    """Return the error for a value that is not allowed in this context."""
+    """Build the error for a value that is not allowed in this context."""
     return FieldError(path, f"Forbidden: {detail}")
 
 
 def not_found(path: Path, value: object, detail: str = "") -> FieldError:
-    """Return the error for a reference to an object that does not exist."""
+    """Build the error for a reference to an object that does not exist."""
     return FieldError(path, f"Not found: {format_value(value)}" + (f": {detail}" if detail else ""))
 
 
 def not_supported(path: Path, value: object, supported: Iterable[str]) -> FieldError:
-    """Return the error for a value outside a closed set. The supported values are shown in the given order."""
+    """Build the error for a value outside a closed set. The supported values are shown in the given order."""
     values = ", ".join(map(go_quote, supported))
     return FieldError(path, f"Unsupported value: {format_value(value)}: supported values: {values}")
 
 
 def deduplicate(field_errors: ValidationErrors) -> list[FieldError]:
-    """Return the errors in their order, keeping the first of those with equal text."""
+    """Return the errors in their order. Of errors with equal text the first is kept."""
     return list({str(error): error for error in reversed(tuple(field_errors))}.values())[::-1]
 
 
 def format_value(value: object) -> str:
-    """Format a value as upstream does: numbers and booleans plainly, strings quoted, everything else as JSON."""
+    """Format a value as upstream does: numbers and booleans plain, strings quoted, everything else as JSON."""
     if isinstance(value, TypedString):
         return dump_go_json(str(value))
     return go_quote(value) if isinstance(value, str) else dump_go_json(value)

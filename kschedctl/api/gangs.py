@@ -1,8 +1,4 @@
-"""Gangs of projects other than Kubernetes, as the labels and annotations of their pods declare them.
-
-Upstream: pkg/util/podgroup.go of kubernetes-sigs/scheduler-plugins, pkg/scheduler/api/job_info.go of
-volcano-sh/volcano, pkg/controller/jobs/pod of kubernetes-sigs/kueue.
-"""
+"""Gangs of projects other than Kubernetes, which the labels and annotations of their pods declare."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ GROUP_KINDS: Mapping[GangProject, str] = {
     GangProject.COSCHEDULING: "CoschedulingPodGroup",
     GangProject.VOLCANO: "VolcanoPodGroup",
 }
-"""The kind of object that describes a project's gangs. Kueue has none: its pods carry the size of their gang."""
+"""The kind of object that describes a project's gangs. Kueue has none, since its pods state the size of their gang."""
 
 
 class GangKey(NamedTuple):
@@ -44,7 +40,7 @@ class GangKey(NamedTuple):
 
 
 def find_gangs(pod: Pod) -> tuple[GangKey, ...]:
-    """Return the gangs that the pod belongs to, first that of the project that holds the pod back earliest."""
+    """Return the gangs that the pod belongs to. The gang that holds the pod back earliest comes first."""
     meta = pod.metadata
     volcano, coscheduling = meta.annotations.group_name, meta.labels.get(COSCHEDULING_LABEL)
     kueue = meta.labels.get(KUEUE_LABEL) or meta.annotations.pod_group_name

@@ -8,18 +8,19 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def without_garbage_collection(lasting: bool = False) -> Iterator[None]:
+def without_garbage_collection(freezes_objects: bool = False) -> Iterator[None]:
     """Pause cyclic garbage collection within the block.
 
-    Decoding many objects creates no cycles, and collecting meanwhile would take a third of the time. If ``lasting``,
-    the collector also ignores everything that exists at the end of the block from then on, such as imported modules.
+    Decoding many objects creates no cycles, and collecting at the same time would take a third of the time. With
+    ``freezes_objects``, the collector also ignores from then on everything that exists at the end of the block, such as
+    imported modules.
     """
     enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if lasting:
+        if freezes_objects:
             gc.freeze()
         if enabled:
             gc.enable()

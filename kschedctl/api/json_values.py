@@ -1,4 +1,4 @@
-"""Access to fields of decoded JSON or YAML documents, whatever shape they turn out to have."""
+"""Access to fields of decoded JSON or YAML documents of any shape."""
 
 from __future__ import annotations
 

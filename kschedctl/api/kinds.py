@@ -17,9 +17,9 @@ from kschedctl.api import admission_hooks as hooks
 from kschedctl.api import karpenter, operator_resources, queueing
 from kschedctl.api import machines as machine_api
 from kschedctl.api import objects as api
-from kschedctl.api.api_versions import OF_SCHEDULER_CONFIGURATION, ApiVersion, group_of, is_custom_api
+from kschedctl.api.api_versions import SCHEDULER_CONFIGURATION_VERSIONS, ApiVersion, get_group, is_custom_api
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.node_classes import NodeClass
+from kschedctl.api.karpenter import NodeClass
 from kschedctl.api.pod_table import NO_PODS, PodTable
 
 
@@ -28,13 +28,13 @@ class ReadFor(Enum):
 
     SCHEDULING = "scheduling"
     CREATION = "creation"
-    """Which pods are wanted."""
+    """To know which pods are wanted."""
     ELSEWHERE = "elsewhere"
-    """What holds pods back before kube-scheduler sees them."""
+    """To know what holds pods back before kube-scheduler sees them."""
     LIMITS = "limits"
-    """What the API server allows to be created."""
+    """To know what the API server allows to be created."""
     HISTORY = "history"
-    """How scheduling went. It changes all the time, and no verdict depends on it."""
+    """To know how scheduling went. These objects change all the time, and no verdict depends on them."""
 
 
 class ApiKind(NamedTuple):
@@ -62,12 +62,12 @@ class ApiKind(NamedTuple):
 
     @property
     def plural(self) -> str:
-        """Return the resource name used in paths and RBAC rules."""
+        """The resource name used in paths and RBAC rules."""
         return pluralize_kind(self.kind).lower()
 
     @property
     def event_resource(self) -> str:
-        """Return the name under which scheduler plugins register for its events."""
+        """The name under which scheduler plugins register for events of the kind."""
         group, _, version = self.versions[0].rpartition("/")
         if is_custom_api(self.versions[0]):
             return f"{self.plural}.{version}.{group}"
@@ -75,7 +75,7 @@ class ApiKind(NamedTuple):
 
 
 def pluralize_kind(kind: str) -> str:
-    """Return the plural of a kind: StorageClasses, PodDisruptionBudgets.
+    """Return the plural of a kind, such as StorageClasses.
 
     >>> tuple(map(pluralize_kind, ("StorageClass", "CSIStorageCapacity", "Elasticsearch", "Node")))
     ('StorageClasses', 'CSIStorageCapacities', 'Elasticsearches', 'Nodes')
@@ -96,25 +96,40 @@ def _declare_kind(
     namespaced: bool = True,
     read_for: ReadFor = ReadFor.SCHEDULING,
     home: str = "",
-    heard: bool = False,
-    only: tuple[str, ...] = (),
+    watched_by_scheduler: bool = False,
+    names: tuple[str, ...] = (),
 ) -> Any:
-    """Declare a field of Objects. ``versions`` are oldest first; a plain string never expires."""
+    """Declare a field of Objects. ``versions`` are oldest first, and a plain string never expires."""
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
-    names = [v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read]
-    of_all = (name, kind or name, "", struct, lifecycle, tuple(names), namespaced, read_for, home, heard)
-    made = ApiKind(*of_all, frozenset(only))
-    return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: made})
+    readable_versions = [
+        v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read
+    ]
+    arguments = (
+        name,
+        kind or name,
+        "",
+        struct,
+        lifecycle,
+        tuple(readable_versions),
+        namespaced,
+        read_for,
+        home,
+        watched_by_scheduler,
+    )
+    api_kind = ApiKind(*arguments, frozenset(names))
+    return field(default=NO_PODS if struct is api.Pod else (), metadata={_KIND: api_kind})
 
 
 def _declare_node_class(name: str, *versions: str, kind: str = "") -> Any:
+    """Declare a kind of NodeClasses of Karpenter."""
     return _declare_kind(NodeClass, *versions, name=name, kind=kind, namespaced=False, read_for=ReadFor.CREATION)
 
 
 def _declare_queueing_kind(
     struct: type[api.Struct], *versions: str, name: str = "", kind: str = "", namespaced: bool = True
 ) -> Any:
+    """Declare a kind by which Kueue or Volcano holds pods back."""
     return _declare_kind(struct, *versions, name=name, kind=kind, namespaced=namespaced, read_for=ReadFor.ELSEWHERE)
 
 
@@ -126,6 +141,7 @@ def _declare_operated_kind(name: str, *versions: str, kind: str = "") -> Any:
 
 
 def _declare_admission_hook(kind: str) -> Any:
+    """Declare a kind of admission webhooks or policies."""
     struct, versions = hooks.KINDS[kind]
     return _declare_kind(struct, *versions, name=kind, namespaced=False, read_for=ReadFor.LIMITS)
 
@@ -182,8 +198,8 @@ FILES_API_VERSION = "files.kschedctl.dev/v1"
 class Objects:
     """All objects that are read from a cluster, by kind."""
 
-    pods: PodTable = _declare_kind(api.Pod, _CORE, heard=True)
-    nodes: tuple[api.Node, ...] = _declare_kind(api.Node, _CORE, namespaced=False, heard=True)
+    pods: PodTable = _declare_kind(api.Pod, _CORE, watched_by_scheduler=True)
+    nodes: tuple[api.Node, ...] = _declare_kind(api.Node, _CORE, namespaced=False, watched_by_scheduler=True)
     namespaces: tuple[api.Namespace, ...] = _declare_kind(api.Namespace, _CORE, namespaced=False)
     services: tuple[api.Service, ...] = _declare_kind(api.Service, _CORE)
     replication_controllers: tuple[api.ReplicationController, ...] = _declare_kind(api.ReplicationController, _CORE)
@@ -209,56 +225,58 @@ class Objects:
         namespaced=False,
     )
     persistent_volume_claims: tuple[api.PersistentVolumeClaim, ...] = _declare_kind(
-        api.PersistentVolumeClaim, _CORE, heard=True
+        api.PersistentVolumeClaim, _CORE, watched_by_scheduler=True
     )
     persistent_volumes: tuple[api.PersistentVolume, ...] = _declare_kind(
-        api.PersistentVolume, _CORE, namespaced=False, heard=True
+        api.PersistentVolume, _CORE, namespaced=False, watched_by_scheduler=True
     )
     storage_classes: tuple[api.StorageClass, ...] = _declare_kind(
-        api.StorageClass, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True
+        api.StorageClass, _STORAGE_BETA, _STORAGE, namespaced=False, watched_by_scheduler=True
     )
     csi_nodes: tuple[api.CSINode, ...] = _declare_kind(
-        api.CSINode, _STORAGE_BETA._replace(deprecated=17), _STORAGE, namespaced=False, heard=True
+        api.CSINode, _STORAGE_BETA._replace(deprecated=17), _STORAGE, namespaced=False, watched_by_scheduler=True
     )
     csi_drivers: tuple[api.CSIDriver, ...] = _declare_kind(
-        api.CSIDriver, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True
+        api.CSIDriver, _STORAGE_BETA, _STORAGE, namespaced=False, watched_by_scheduler=True
     )
     csi_storage_capacities: tuple[api.CSIStorageCapacity, ...] = _declare_kind(
         api.CSIStorageCapacity,
         _ATTACHMENT_ALPHA._replace(since=19),
         ApiVersion("storage.k8s.io/v1beta1", 21, 24, 27, _STORAGE),
         _STORAGE,
-        heard=True,
+        watched_by_scheduler=True,
     )
     volume_attachments: tuple[api.VolumeAttachment, ...] = _declare_kind(
-        api.VolumeAttachment, _ATTACHMENT_ALPHA, _STORAGE_BETA, _STORAGE, namespaced=False, heard=True
+        api.VolumeAttachment, _ATTACHMENT_ALPHA, _STORAGE_BETA, _STORAGE, namespaced=False, watched_by_scheduler=True
     )
     resource_claims: tuple[api.ResourceClaim, ...] = _declare_kind(
-        api.ResourceClaim, _CLASSIC, *_DRA_VERSIONS, heard=True
+        api.ResourceClaim, _CLASSIC, *_DRA_VERSIONS, watched_by_scheduler=True
     )
     resource_claim_templates: tuple[api.ResourceClaimTemplate, ...] = _declare_kind(
         api.ResourceClaimTemplate, _CLASSIC, *_DRA_VERSIONS
     )
     device_classes: tuple[api.DeviceClass, ...] = _declare_kind(
-        api.DeviceClass, *_DRA_VERSIONS, namespaced=False, heard=True
+        api.DeviceClass, *_DRA_VERSIONS, namespaced=False, watched_by_scheduler=True
     )
     resource_slices: tuple[api.ResourceSlice, ...] = _declare_kind(
-        api.ResourceSlice, *_DRA_VERSIONS, namespaced=False, heard=True
+        api.ResourceSlice, *_DRA_VERSIONS, namespaced=False, watched_by_scheduler=True
     )
     device_taint_rules: tuple[api.DeviceTaintRule, ...] = _declare_kind(
         api.DeviceTaintRule, *_TAINT_RULES, namespaced=False
     )
-    pod_groups: tuple[api.PodGroup, ...] = _declare_kind(api.PodGroup, *_POD_GROUPS, heard=True)
+    pod_groups: tuple[api.PodGroup, ...] = _declare_kind(api.PodGroup, *_POD_GROUPS, watched_by_scheduler=True)
     composite_pod_groups: tuple[api.CompositePodGroup, ...] = _declare_kind(
-        api.CompositePodGroup, ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"), heard=True
+        api.CompositePodGroup, ApiVersion(_GROUPS_ALPHA, 37, gate="CompositePodGroup"), watched_by_scheduler=True
     )
     coscheduling_pod_groups: tuple[api.CoschedulingPodGroup, ...] = _declare_kind(
-        api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", heard=True
+        api.CoschedulingPodGroup, _COSCHEDULING, kind="PodGroup", watched_by_scheduler=True
     )
     volcano_pod_groups: tuple[api.VolcanoPodGroup, ...] = _declare_kind(api.VolcanoPodGroup, _VOLCANO, kind="PodGroup")
-    elastic_quotas: tuple[api.ElasticQuota, ...] = _declare_kind(api.ElasticQuota, _COSCHEDULING, heard=True)
+    elastic_quotas: tuple[api.ElasticQuota, ...] = _declare_kind(
+        api.ElasticQuota, _COSCHEDULING, watched_by_scheduler=True
+    )
     node_resource_topologies: tuple[api.NodeResourceTopology, ...] = _declare_kind(
-        api.NodeResourceTopology, "topology.node.k8s.io/v1alpha2", namespaced=False, heard=True
+        api.NodeResourceTopology, "topology.node.k8s.io/v1alpha2", namespaced=False, watched_by_scheduler=True
     )
     deployments: tuple[api.StoredWorkload, ...] = _declare_kind(
         api.StoredWorkload, *_OLD_WORKLOADS, _APPS, name="Deployment", read_for=ReadFor.CREATION
@@ -324,6 +342,17 @@ class Objects:
         queueing.ClusterQueue, *_KUEUE, namespaced=False
     )
     local_queues: tuple[queueing.LocalQueue, ...] = _declare_queueing_kind(queueing.LocalQueue, *_KUEUE)
+    cohorts: tuple[queueing.Cohort, ...] = _declare_queueing_kind(queueing.Cohort, *_KUEUE, namespaced=False)
+    resource_flavors: tuple[queueing.ResourceFlavor, ...] = _declare_queueing_kind(
+        queueing.ResourceFlavor, *_KUEUE, namespaced=False
+    )
+    workload_priority_classes: tuple[queueing.WorkloadPriorityClass, ...] = _declare_queueing_kind(
+        queueing.WorkloadPriorityClass, *_KUEUE, namespaced=False
+    )
+    admission_checks: tuple[queueing.AdmissionCheck, ...] = _declare_queueing_kind(
+        queueing.AdmissionCheck, *_KUEUE, namespaced=False
+    )
+    topologies: tuple[queueing.Topology, ...] = _declare_queueing_kind(queueing.Topology, *_KUEUE, namespaced=False)
     volcano_queues: tuple[queueing.VolcanoQueue, ...] = _declare_queueing_kind(
         queueing.VolcanoQueue, _VOLCANO, kind="Queue", namespaced=False
     )
@@ -397,7 +426,7 @@ class Objects:
         read_for=ReadFor.ELSEWHERE,
     )
     config_maps: tuple[api.ConfigMap, ...] = _declare_kind(
-        api.ConfigMap, _CORE, read_for=ReadFor.CREATION, home="kube-system", only=AUTOSCALER_MAPS
+        api.ConfigMap, _CORE, read_for=ReadFor.CREATION, home="kube-system", names=AUTOSCALER_MAPS
     )
     resource_quotas: tuple[api.ResourceQuota, ...] = _declare_kind(api.ResourceQuota, _CORE, read_for=ReadFor.LIMITS)
     limit_ranges: tuple[api.LimitRange, ...] = _declare_kind(api.LimitRange, _CORE, read_for=ReadFor.LIMITS)
@@ -444,7 +473,7 @@ UNREAD_KINDS: Mapping[str, tuple[ApiVersion, ...]] = {
         ApiVersion("scheduling.k8s.io/v1alpha1", 35, None, 36, "scheduling.k8s.io/v1alpha2", _GROUPS),
         *_POD_GROUPS,
     ),
-    "KubeSchedulerConfiguration": OF_SCHEDULER_CONFIGURATION,
+    "KubeSchedulerConfiguration": SCHEDULER_CONFIGURATION_VERSIONS,
 }
 """API versions with a limited lifetime of kinds that are not read, oldest first."""
 
@@ -462,7 +491,7 @@ def list_expiring_versions(kind: str) -> list[ApiVersion]:
 
 
 def find_first_minor(kind: str) -> int:
-    """Return the first minor version that has the kind, if all of its versions have a limited lifetime."""
+    """Return the first minor version that has the kind. All of its versions must have a limited lifetime."""
     return min(version.since for version in list_expiring_versions(kind))
 
 
@@ -478,18 +507,18 @@ def describe_lifecycle(api_version: str, kind: str) -> str:
     return version.describe_lifecycle() if version else ""
 
 
-_RENAMED = {(group_of(kind.versions[0]), kind.kind): kind.name for kind in KINDS.values() if kind.kind != kind.name}
+_RENAMED = {(get_group(kind.versions[0]), kind.kind): kind.name for kind in KINDS.values() if kind.kind != kind.name}
 
 
 def unique_kind_name(kind: str, api_version: str) -> str:
-    """Return the unique name of a kind, whatever the version of its API group.
+    """Return the kind's unique name, which does not depend on the version of its API group.
 
     >>> unique_kind_name("PodGroup", "scheduling.volcano.sh/v1beta1")
     'VolcanoPodGroup'
     >>> unique_kind_name("PodGroup", "scheduling.k8s.io/v1alpha2")
     'PodGroup'
     """
-    return _RENAMED.get((group_of(api_version), kind), kind)
+    return _RENAMED.get((get_group(api_version), kind), kind)
 
 
 def get_kind(document: JsonObject) -> str:
@@ -498,14 +527,14 @@ def get_kind(document: JsonObject) -> str:
 
 
 def get_api_kind(name: str) -> str:
-    """Return the name of a kind in the API."""
+    """Return the name that a kind has in the API."""
     return KINDS[name].kind if name in KINDS else name
 
 
 def is_read_name(kind: str, name: object) -> bool:
-    """Return whether an object of this name is among those of its kind that are read."""
-    only = KINDS[kind].names if kind in KINDS else frozenset()
-    return not only or name in only
+    """Return whether objects of the kind are read if they have this name."""
+    read_names = KINDS[kind].names if kind in KINDS else frozenset()
+    return not read_names or name in read_names
 
 
 def is_operated(kind: str) -> bool:

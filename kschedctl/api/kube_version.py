@@ -53,12 +53,12 @@ class KubeVersion(NamedTuple):
         return f"1.{self.minor}" if self.patch == NEWEST_PATCH else f"1.{self.minor}.{self.patch}"
 
     def version_for(self, change: str) -> KubeVersion:
-        """Return the version whose rule applies for a change between versions."""
+        """Return the version whose rule applies to a change between versions."""
         return self
 
 
 class VersionMix(NamedTuple):
-    """Changes that are to behave as in another version."""
+    """Changes that behave as in another version."""
 
     version: str
     changes: frozenset[str]
@@ -72,6 +72,7 @@ class MixedVersion(KubeVersion):
 
     @classmethod
     def mix_with(cls, version: KubeVersion, mix: VersionMix) -> MixedVersion:
+        """Return the version in which the changes of the mix behave as in another version."""
         mixed = cls(*version)
         mixed.mix = mix
         return mixed
@@ -89,7 +90,7 @@ def clamp_minor(minor: int) -> int:
 
 
 def describe_substitute(server_version: str, minor: int) -> str:
-    """Return the note on a server whose own version is not replayed or not verified, or ""."""
+    """Return the note on a server whose version is not replayed or not verified, or ""."""
     closest = clamp_minor(minor)
     if closest == minor:
         unverified = f"the rules of 1.{minor} were not compared with a real kube-scheduler: see kschedctl versions"
@@ -115,8 +116,12 @@ class ByVersion(msgspec.Struct, Generic[T_co], frozen=True):
     """A value that differs between versions."""
 
     what: str
+    """The behavior that differs."""
     steps: tuple[tuple[str, T_co], ...]
-    """(release, value), oldest first. "" is the value before the first change; several releases mean backports."""
+    """Pairs of release and value, the oldest first.
+
+    The release "" has the value before the first change. Several releases mean that the change was backported.
+    """
     upstream: str = ""
     """The pull request behind the change."""
     from_notes: str = ""

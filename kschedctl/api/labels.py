@@ -54,7 +54,7 @@ class SelectorError(InputError, ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A condition on one label. ``build_requirement`` builds a validated one."""
+    """A condition on one label. ``build_requirement`` also validates."""
 
     key: str
     operator: str
@@ -62,8 +62,9 @@ class Requirement:
     values: tuple[str, ...] = ()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether the labels satisfy the requirement. An absent label satisfies only ``!``, ``!=`` and
-        ``notin``.
+        """Return whether the labels satisfy the requirement.
+
+        An absent label satisfies only ``!``, ``!=`` and ``notin``.
         """
         value = labels.get(self.key)
         match self.operator:
@@ -113,12 +114,12 @@ class Selector:
 
     @property
     def selects_everything(self) -> bool:
-        """Return whether the selector selects everything."""
+        """Whether the selector selects everything."""
         return not self.requirements and not self.matches_nothing
 
     @property
     def keys(self) -> frozenset[str]:
-        """Return the label keys that the selector reads."""
+        """The label keys that the selector reads."""
         return frozenset(requirement.key for requirement in self.requirements)
 
     def __str__(self) -> str:
@@ -142,15 +143,14 @@ def build_requirement(key: str, operator: str, values: Sequence[str] | None = ()
 
 
 def selector_from_set(labels: Mapping[str, str]) -> Selector:
-    """Build the selector of a label map (a pod's nodeSelector, a Service's selector) without validation, as upstream
-    does.
-    """
+    """Build the selector of a map of labels, such as a pod's nodeSelector. As upstream, nothing is validated."""
     return build_selector(Requirement(key, EQUALS, (value,)) for key, value in labels.items())
 
 
 def selector_from_api(label_selector: LabelSelector | None) -> Selector:
-    """Build the selector of an API LabelSelector: None selects nothing, an empty one everything. Raises
-    SelectorError.
+    """Build the selector of an API LabelSelector. Raises SelectorError.
+
+    None selects nothing, and an empty LabelSelector everything.
     """
     if label_selector is None:
         return NOTHING
@@ -166,27 +166,29 @@ def selector_from_api(label_selector: LabelSelector | None) -> Selector:
 
 
 def validate_requirement(key: str, operator: str, values: Sequence[str] | None, path: str = "") -> list[str]:
-    """Return one message for each error of a requirement. ``path`` is the field that contains it."""
-    errors, at = [], join_path(path, "values")
+    """Return one message for each error of a requirement. ``path`` is the field with the requirement."""
+    errors, values_path = [], join_path(path, "values")
     if problem := "; ".join(find_label_key_errors(key)):
         errors.append(format_invalid(join_path(path, "key"), key, problem))
     if problem := _validate_value_count(operator, len(values or ())):
-        errors.append(format_invalid(at, values, problem))
+        errors.append(format_invalid(values_path, values, problem))
     if operator in (GREATER_THAN, LESS_THAN):
         problem = "for 'Gt', 'Lt' operators, the value must be an integer"
         errors += [
-            format_invalid(f"{at}[{i}]", v, problem) for i, v in enumerate(values or ()) if parse_int64(v) is None
+            format_invalid(f"{values_path}[{i}]", v, problem)
+            for i, v in enumerate(values or ())
+            if parse_int64(v) is None
         ]
     if operator not in OPERATORS:
         errors.append(format_not_supported(join_path(path, "operator"), operator, OPERATORS))
     for i, value in enumerate(values or ()):
         if problem := "; ".join(find_label_value_errors(value)):
-            errors.append(format_invalid(f"{at}[{i}][{key}]", value, problem))
+            errors.append(format_invalid(f"{values_path}[{i}][{key}]", value, problem))
     return errors
 
 
 def _validate_value_count(operator: str, count: int) -> str:
-    """Return what is wrong with the number of values, or ""."""
+    """Return the problem with the number of values, or ""."""
     if operator in (IN, NOT_IN) and not count:
         return "for 'in', 'notin' operators, values set can't be empty"
     if operator in (EQUALS, DOUBLE_EQUALS, NOT_EQUALS) and count != 1:
@@ -200,7 +202,7 @@ def _validate_value_count(operator: str, count: int) -> str:
 
 @lru_cache(maxsize=65536)
 def find_label_key_errors(key: str) -> tuple[str, ...]:
-    """Return why the string is not a label key."""
+    """Return the reasons why a string is not a valid label key, or ()."""
     prefix, slash, name = key.rpartition("/")
     if "/" in prefix:
         prefixed = "with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
@@ -217,11 +219,12 @@ def find_label_key_errors(key: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65536)
 def find_label_value_errors(value: str) -> tuple[str, ...]:
-    """Return why the string is not a label value."""
+    """Return the reasons why a string is not a valid label value, or ()."""
     return _validate_syntax(value, 63, _VALUE, _VALUE_ERROR)
 
 
 def _validate_syntax(text: str, limit: int, pattern: str, error: str) -> tuple[str, ...]:
+    """Return the errors of a text that exceeds a number of bytes or does not match a pattern."""
     too_long = () if len(text.encode()) <= limit else (f"must be no more than {limit} bytes",)
     return too_long if re.fullmatch(pattern, text) else (*too_long, error)
 
@@ -275,9 +278,11 @@ class _Parser:
 
     @property
     def token(self) -> str:
+        """The token at the current position."""
         return self.tokens[self.position]
 
     def next(self) -> str:
+        """Return the current token and advance to the next one."""
         self.position += 1
         return self.tokens[self.position - 1]
 
@@ -301,19 +306,20 @@ class _Parser:
         return requirements
 
     def starts_requirement(self) -> bool:
+        """Return whether the current token can begin a requirement."""
         return self.token == "!" or _is_identifier(self.token)
 
     def parse_requirement(self) -> Requirement:
         """Parse a requirement such as `a`, `!a`, `a=b` or `a in (b, c)`. Raises SelectorError."""
-        absent = self.token == "!"
-        self.position += absent
+        is_negated = self.token == "!"
+        self.position += is_negated
         key = self.next()
         if not _is_identifier(key):
             raise SelectorError(f"found '{key}', expected: identifier")
         if problem := "; ".join(find_label_key_errors(key)):
             raise SelectorError(format_invalid("<nil>", key, problem))
-        if absent or self.token in ("", ","):
-            return build_requirement(key, DOES_NOT_EXIST if absent else EXISTS)
+        if is_negated or self.token in ("", ","):
+            return build_requirement(key, DOES_NOT_EXIST if is_negated else EXISTS)
         operator = {">": GREATER_THAN, "<": LESS_THAN}.get(self.token, self.token)
         if operator not in BINARY_OPERATORS or self.token in (GREATER_THAN, LESS_THAN):
             raise SelectorError(f"found '{self.token}', expected: {', '.join(BINARY_OPERATORS)}")
@@ -330,7 +336,7 @@ class _Parser:
         return value
 
     def parse_values(self) -> set[str]:
-        """Parse the list of values in parentheses. Raises SelectorError."""
+        """Parse a list of values in parentheses. Raises SelectorError."""
         if (opening := self.next()) != "(":
             raise SelectorError(f"found '{opening}' expected: '('")
         if self.token not in (")", ",") and not _is_identifier(self.token):
@@ -349,4 +355,5 @@ class _Parser:
 
 
 def _is_identifier(token: str) -> bool:
+    """Return whether the token is a key or value, not an operator or separator."""
     return token != "" and token[0] not in "=!(),<>"

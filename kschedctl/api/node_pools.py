@@ -103,7 +103,7 @@ POOL_NAMES = (
 
 
 def find_pool(node: Node) -> str:
-    """Return the name of the node's pool, or "" if no label tells."""
+    """Return the name of the node's pool, or "" if no label or annotation names it."""
     labels = node.metadata.labels
     if provider_pool := next((labels[label.key] for label in POOL_LABELS if label.key in labels), ""):
         return provider_pool

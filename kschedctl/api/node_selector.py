@@ -49,7 +49,7 @@ class CompiledTerm:
     selector: Selector = EVERYTHING
     fields: tuple[SelectorRequirement, ...] = ()
     errors: tuple[str, ...] = ()
-    """Parse errors; a term with errors matches nothing."""
+    """Parse errors. A term with errors matches nothing."""
 
     def matches(self, labels: Mapping[str, str], node_name: str) -> bool:
         """Return whether a node with these labels and this name satisfies the term.
@@ -128,11 +128,16 @@ class RequiredNodeAffinity:
     affinity: CompiledNodeSelector | None
 
     def match(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether both match. Raises NodeSelectorError if the nodeSelector matches and the affinity raises."""
+        """Return whether nodeSelector and affinity both match.
+
+        Raises NodeSelectorError if the nodeSelector matches and a term of the affinity could not be parsed.
+        """
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether both match, counting unparsable terms as not matching, as most of upstream does."""
+        """Return whether nodeSelector and affinity both match. As in most of upstream, unparsable terms do not
+        match.
+        """
         try:
             return self.match(labels, node_name)
         except NodeSelectorError:
@@ -150,12 +155,14 @@ class RequiredNodeAffinity:
 
 
 def compile_node_selector(node_selector: NodeSelector, path: str = "") -> CompiledNodeSelector:
-    """Compile a NodeSelector. Parse errors are kept until ``match`` or ``raise_errors``; ``path`` is the selector's
-    field path.
+    """Compile a NodeSelector whose field path is ``path``. Parse errors are kept until ``match`` or
+    ``raise_errors``.
     """
-    at = join_path(path, "nodeSelectorTerms")
+    terms_path = join_path(path, "nodeSelectorTerms")
     terms = enumerate(node_selector.node_selector_terms)
-    return CompiledNodeSelector(tuple(_compile_term(term, f"{at}[{i}]") for i, term in terms if not _is_empty(term)))
+    return CompiledNodeSelector(
+        tuple(_compile_term(term, f"{terms_path}[{i}]") for i, term in terms if not _is_empty(term))
+    )
 
 
 def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> CompiledPreferredTerms:
@@ -182,10 +189,12 @@ def compile_required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
 
 
 def _compile_term(term: NodeSelectorTerm, path: str) -> CompiledTerm:
-    """Compile a term, or return its errors."""
+    """Compile a term, or return a term with its errors."""
     selector, errors = compile_requirements(term.match_expressions, join_path(path, "matchExpressions"))
-    at = join_path(path, "matchFields")
-    errors += [error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{at}[{i}]")]
+    fields_path = join_path(path, "matchFields")
+    errors += [
+        error for i, field in enumerate(term.match_fields) for error in _validate_field(field, f"{fields_path}[{i}]")
+    ]
     return CompiledTerm(errors=tuple(errors)) if errors else CompiledTerm(selector, tuple(term.match_fields))
 
 
@@ -200,9 +209,11 @@ def compile_requirements(requirements: Iterable[SelectorRequirement], path: str)
                 format_not_supported(join_path(requirement_path, "operator"), requirement.operator, _OPERATORS)
             )
             continue
-        faults = api_labels.validate_requirement(requirement.key, operator, requirement.values, requirement_path)
-        errors += faults
-        valid += [] if faults else [Requirement(requirement.key, operator, tuple(requirement.values or ()))]
+        requirement_errors = api_labels.validate_requirement(
+            requirement.key, operator, requirement.values, requirement_path
+        )
+        errors += requirement_errors
+        valid += [] if requirement_errors else [Requirement(requirement.key, operator, tuple(requirement.values or ()))]
     return api_labels.build_selector(valid), errors
 
 
@@ -225,9 +236,11 @@ def _matches_field(field: SelectorRequirement, node_name: str) -> bool:
 
 
 def _is_empty(term: NodeSelectorTerm) -> bool:
+    """Return whether the term has no requirements."""
     return not term.match_expressions and not term.match_fields
 
 
 def _raise_if_any(errors: Iterable[str]) -> None:
+    """Raise NodeSelectorError with all messages, if there are any."""
     if messages := tuple(errors):
         raise NodeSelectorError(api_labels.format_aggregate(messages))

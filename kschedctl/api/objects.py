@@ -1,5 +1,4 @@
-"""The Kubernetes objects that scheduling reads, as frozen structs with only the fields that something in kschedctl
-reads.
+"""The Kubernetes objects that scheduling reads, as frozen structs with only the fields that kschedctl reads.
 
 Names and meaning of the fields are those of the API (staging/src/k8s.io/api, v1.36). Everything else in a document is
 ignored. Quantities, times and IntOrStrings keep the form in which they were printed.
@@ -7,7 +6,7 @@ ignored. Quantities, times and IntOrStrings keep the form in which they were pri
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -25,12 +24,14 @@ ZERO_TIME = "0001-01-01T00:00:00Z"
 
 
 class Struct(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
-    """Base of all API structs: camelCase in documents, immutable, and without cycles, so not tracked by the garbage
-    collector.
+    """The base of all API structs: camelCase in documents, immutable, and without cycles.
+
+    The garbage collector therefore does not track them.
     """
 
 
 def _unset(struct: Struct, field: str) -> None:
+    """Set a field of a frozen struct to None."""
     msgspec.structs.force_setattr(struct, field, None)
 
 
@@ -460,12 +461,12 @@ class Pod(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return ``namespace/name``."""
+        """The pod's ``namespace/name``."""
         return f"{self.metadata.namespace}/{self.metadata.name}"
 
     @property
     def terminated(self) -> bool:
-        """Return whether the pod has succeeded or failed, so that it occupies nothing and is not scheduled."""
+        """Whether the pod has succeeded or failed, so that it uses no resources and is not scheduled."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -771,7 +772,7 @@ class CSIPersistentVolumeSource(Struct, frozen=True):
 
 
 class NodeVolumeSource(Struct, frozen=True):
-    """A source that lies on one node. Only its presence is read."""
+    """A source on one node. Only its presence is read."""
 
 
 class VolumeNodeAffinity(Struct, frozen=True):
@@ -1154,7 +1155,7 @@ class GangSchedulingPolicy(Struct, frozen=True):
 
 
 class BasicSchedulingPolicy(Struct, frozen=True):
-    """The policy that pods are placed one by one. It has no fields."""
+    """The policy by which pods are placed one by one. It has no fields."""
 
 
 class PodGroupSchedulingPolicy(Struct, frozen=True):
@@ -1213,7 +1214,7 @@ class PodGroupSpec(Struct, frozen=True):
 
     @property
     def is_disrupted_together(self) -> bool:
-        """Return whether the pods are evicted all or none."""
+        """Whether all pods of the group are evicted together."""
         mode = self.disruption_mode
         return mode.all is not None if isinstance(mode, DisruptionMode) else mode == "PodGroup"
 
@@ -1257,7 +1258,7 @@ class CompositePodGroupSpec(Struct, frozen=True):
 
     @property
     def is_disrupted_together(self) -> bool:
-        """Return whether all pods of its groups are evicted or none."""
+        """Whether all pods of the groups are evicted together."""
         return self.disruption_mode is not None and self.disruption_mode.all is not None
 
 
@@ -1455,3 +1456,28 @@ class LeaseSpec(Struct, frozen=True):
 class Lease(Struct, frozen=True):
     metadata: RecordMeta = RecordMeta()
     spec: LeaseSpec = LeaseSpec()
+
+
+class AnyMeta(Protocol):
+    """The metadata fields of objects of every kind."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def creation_timestamp(self) -> str | None: ...
+
+
+class ApiObject(Protocol):
+    """An API object of any kind."""
+
+    @property
+    def metadata(self) -> AnyMeta: ...
+
+
+def object_key(obj: ApiObject) -> tuple[str, str]:
+    """Return the object's namespace and name, which identify it within its kind."""
+    return obj.metadata.namespace, obj.metadata.name

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of
+from kschedctl.api.api_versions import get_group
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject, array_at, object_at
 from kschedctl.api.objects import Condition, Int64, ObjectMeta, Struct
@@ -69,9 +69,9 @@ class OperatorResource(Struct, frozen=True):
     status: Any = None
     """Cleared once the facts are extracted."""
     expected_pods: Int64 | None = None
-    """The number of pods that the resource asks for, None if no field tells."""
+    """The number of pods that the resource asks for, or None if no field states it."""
     suspended: bool = False
-    """Whether the resource asks for no pods for now."""
+    """Whether the resource currently asks for no pods."""
     phase: str = ""
     """The phase in the operator's words."""
     message: str = ""
@@ -81,7 +81,7 @@ class OperatorResource(Struct, frozen=True):
     def __post_init__(self) -> None:
         spec, status = self.spec, self.status
         if isinstance(spec, Mapping):
-            _set_field(self, "expected_pods", count_pods(spec))
+            _set_field(self, "expected_pods", count_requested_pods(spec))
             policy = object_at(spec, "runPolicy")
             _set_field(self, "suspended", any(holder.get("suspend") is True for holder in (spec, policy)))
         if isinstance(status, Mapping):
@@ -93,7 +93,7 @@ class OperatorResource(Struct, frozen=True):
 
     @property
     def has_ended(self) -> bool:
-        """Return whether the operator reports that the resource has finished and needs no more pods."""
+        """Whether the operator reports that the resource has finished and needs no more pods."""
         ended = any(c.status == "True" and c.type.lower() in _ENDED for c in self.conditions)
         return ended or self.phase.lower() in _ENDED
 
@@ -114,25 +114,25 @@ def may_create_pods(document: JsonObject) -> bool:
     >>> may_create_pods(kafka), may_create_pods({**kafka, "kind": "KafkaTopic"}), may_create_pods({"kind": "Pod"})
     (True, False, False)
     """
-    group, kind, spec = group_of(str(document.get("apiVersion") or "")), document.get("kind"), document.get("spec")
+    group, kind, spec = get_group(str(document.get("apiVersion") or "")), document.get("kind"), document.get("spec")
     if not is_custom_group(group) or kind in KINDS_WITHOUT_PODS or kind in _INSTALLERS:
         return False
     if any(group.startswith(part) or group.endswith(part) for part in _MACHINE_GROUPS):
         return False
-    return isinstance(spec, Mapping) and (count_pods(spec) is not None or _has_pod_template(spec))
+    return isinstance(spec, Mapping) and (count_requested_pods(spec) is not None or _has_pod_template(spec))
 
 
 def is_custom_group(group: str) -> bool:
-    """Return whether the API group is not Kubernetes' own, or belongs to one of the two projects that create pods."""
+    """Return whether the API group is not Kubernetes' own, or is that of a project whose controllers create pods."""
     return "." in group and (group in KUBERNETES_PROJECTS_WITH_PODS or not group.endswith("k8s.io"))
 
 
 def build_custom_resource(document: JsonObject) -> CustomResource | None:
-    """Return the struct of a document that may create pods, or None if its metadata is invalid."""
+    """Build the struct of a document that may create pods, or return None if its metadata is invalid."""
     spec, status = document.get("spec"), document.get("status")
-    named = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
+    metadata_fields = {key: value for key, value in object_at(document, "metadata").items() if value is not None}
     try:
-        metadata = convert_builtins(named, ObjectMeta)
+        metadata = convert_builtins(metadata_fields, ObjectMeta)
     except msgspec.ValidationError:
         return None
     if not metadata.name or "/" in f"{metadata.name}{metadata.namespace}":
@@ -146,45 +146,43 @@ def build_custom_resource(document: JsonObject) -> CustomResource | None:
     )
 
 
-def count_pods(spec: JsonObject) -> int | None:
-    """Return how many pods a specification asks for, or None if no known field tells.
+def count_requested_pods(spec: JsonObject) -> int | None:
+    """Return how many pods a specification asks for, or None if no known field states it.
 
     Counts of parts are added. If a part has a template with counts, its own count multiplies them.
 
-    >>> count_pods({"kafka": {"replicas": 3}, "zookeeper": {"replicas": 2}})
+    >>> count_requested_pods({"kafka": {"replicas": 3}, "zookeeper": {"replicas": 2}})
     5
-    >>> count_pods({"headGroupSpec": {}, "workerGroupSpecs": [{"replicas": 2}, {"replicas": 4}]})
+    >>> count_requested_pods({"headGroupSpec": {}, "workerGroupSpecs": [{"replicas": 2}, {"replicas": 4}]})
     7
-    >>> count_pods({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
+    >>> count_requested_pods({"replicatedJobs": [{"replicas": 2, "template": {"spec": {"parallelism": 3}}}]})
     6
-    >>> count_pods({"version": 16}) is None
+    >>> count_requested_pods({"version": 16}) is None
     True
     """
     return _count_pods_in(spec, (*_COUNT_FIELDS, *_TOP_LEVEL_COUNT_FIELDS))
 
 
 def _count_pods_in(part: JsonObject, fields: tuple[str, ...]) -> int | None:
-    """Count the pods that a part of a custom resource asks for, including its inner parts; None if it names no
-    number.
-    """
-    own = next((count for field in fields if (count := _as_count(part.get(field))) is not None), None)
-    inside = [count for field, inner in part.items() if (count := _count_pods_of_part(field, inner)) is not None]
-    if own is None:
-        return sum(inside) if inside else None
-    multiplied = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
-    return own * sum(inside) if inside and multiplied else own + sum(inside)
+    """Count the pods that a part and its inner parts ask for, or return None if no field states a number."""
+    own_count = next((count for field in fields if (count := _as_count(part.get(field))) is not None), None)
+    inner_counts = [count for field, inner in part.items() if (count := _count_pods_in_field(field, inner)) is not None]
+    if own_count is None:
+        return sum(inner_counts) if inner_counts else None
+    has_template = any(isinstance(part.get(field), dict) for field in ("template", "leaderWorkerTemplate"))
+    return own_count * sum(inner_counts) if inner_counts and has_template else own_count + sum(inner_counts)
 
 
-def _count_pods_of_part(field: str, part: object) -> int | None:
-    """Count the pods of the field of a custom resource, or return None if it names no number."""
+def _count_pods_in_field(field: str, part: object) -> int | None:
+    """Count the pods that a field of a custom resource asks for, or return None if it states no number."""
     if field in _PARTS_WITHOUT_COUNTS:
         return None
     if isinstance(part, list):
-        counts = [count_pods(entry) for entry in part if isinstance(entry, dict)]
+        counts = [count_requested_pods(entry) for entry in part if isinstance(entry, dict)]
         if field == "instances":  # of Crunchy's PostgresCluster, whose sets have one pod unless they say otherwise
             return sum(1 if count is None else count for count in counts)
-        known = [count for count in counts if count is not None]
-        return sum(known) if known else None
+        stated_counts = [count for count in counts if count is not None]
+        return sum(stated_counts) if stated_counts else None
     if not isinstance(part, dict):
         return None
     size = (*_COUNT_FIELDS, "size") if field == "leaderWorkerTemplate" else _COUNT_FIELDS
@@ -193,6 +191,7 @@ def _count_pods_of_part(field: str, part: object) -> int | None:
 
 
 def _as_count(value: object) -> int | None:
+    """Return the value if it can be a number of pods, or None."""
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**31 else None
 
 
@@ -211,7 +210,7 @@ def _has_pod_template(value: object) -> bool:
 
 
 def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
-    """Return the first of the fields that holds text, also within the status of an application or job."""
+    """Return the first of the fields with text in the status, or in that of its application or job."""
     for holder in (status, object_at(status, "applicationState"), object_at(status, "jobStatus")):
         for field in fields:
             if isinstance(text := holder.get(field), str) and text:
@@ -220,7 +219,7 @@ def _find_text(status: JsonObject, fields: tuple[str, ...]) -> str:
 
 
 def _iter_conditions(status: JsonObject) -> Iterator[Condition]:
-    """Yield the conditions of a custom resource's status, with "" for values that are no strings."""
+    """Yield the conditions in a custom resource's status. Values that are not strings become ""."""
     for condition in array_at(status, "conditions"):
         if isinstance(condition, Mapping):
             texts = (condition.get(field) for field in ("type", "status", "reason", "message"))

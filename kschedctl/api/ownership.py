@@ -53,8 +53,9 @@ def has_template_hash(pod: Pod) -> bool:
 
 
 def find_owner(pod: Pod) -> Owner:
-    """Return the workload that owns the pod: the Deployment rather than its ReplicaSet, or the pod itself if it is
-    bare.
+    """Return the workload that owns the pod. A pod without a controller is its own owner.
+
+    For a ReplicaSet of a Deployment, the owner is the Deployment.
     """
     meta = pod.metadata
     owner = find_controller(meta)

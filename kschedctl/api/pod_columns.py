@@ -1,4 +1,4 @@
-"""The data that pods of one template do not share, as columns with one row per pod."""
+"""The data that differ between pods of one template, as columns with one row per pod."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ MAX_MESSAGE_LENGTH = 4096
 """The number of characters kept of a message."""
 
 
-class OwnTexts(NamedTuple):
-    """The strings of one pod, in the order of OwnColumns; "" means none."""
+class PodTexts(NamedTuple):
+    """The strings of one pod, in the order of PodTextColumns. "" means none."""
 
     uid: str
     node: str
@@ -37,8 +37,8 @@ class OwnTexts(NamedTuple):
     containers: str
 
     @classmethod
-    def from_pod(cls, pod: Pod) -> OwnTexts:
-        """Collect the texts that differ between pods of a workload."""
+    def from_pod(cls, pod: Pod) -> PodTexts:
+        """Collect the texts that differ between pods of a template."""
         meta, status = pod.metadata, pod.status
         scheduled, disrupted = get_condition(pod, "PodScheduled"), get_condition(pod, "DisruptionTarget")
         return cls(
@@ -54,8 +54,8 @@ class OwnTexts(NamedTuple):
         )
 
 
-class OwnColumns(NamedTuple):
-    """Columns of P pods."""
+class PodTextColumns(NamedTuple):
+    """Columns with the data of P pods."""
 
     uids: TextColumn
     node: InternedTexts
@@ -74,55 +74,55 @@ class OwnColumns(NamedTuple):
     """NotableContainers as text."""
 
     @classmethod
-    def from_lists(cls, texts: Sequence[Sequence[str]]) -> OwnColumns:
-        """Build the columns from one list per field of OwnTexts."""
+    def from_lists(cls, texts: Sequence[Sequence[str]]) -> PodTextColumns:
+        """Build the columns from one list per field of PodTexts."""
         makers = (build_uid_column, intern_texts, *[build_time_column] * 3, *[intern_texts] * 4)
         columns: Any = [make(column) for make, column in zip(makers, texts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def concatenate(cls, parts: Sequence[OwnColumns]) -> OwnColumns:
+    def concatenate(cls, parts: Sequence[PodTextColumns]) -> PodTextColumns:
         """Concatenate the rows of several parts."""
         columns: Any = [concatenate_columns(column) for column in zip(*parts, strict=True)]
         return cls(*columns)
 
     @classmethod
-    def take_from_parts(cls, parts: list[OwnColumns], rows: Rows) -> OwnColumns:
-        """Return the given rows of the concatenated parts. Empties ``parts`` to free memory on the way."""
+    def take_from_parts(cls, parts: list[PodTextColumns], rows: Rows) -> PodTextColumns:
+        """Return the given rows of the concatenated parts, and empty ``parts`` to save memory."""
         remaining = [list(column) for column in zip(*parts, strict=True)]
         parts.clear()
         columns: Any = [concatenate_columns(remaining.pop(0)).take(rows) for _ in cls._fields]
         return cls(*columns)
 
-    def take(self, rows: Rows) -> OwnColumns:
-        """Return the rows in this order."""
+    def take(self, rows: Rows) -> PodTextColumns:
+        """Return the rows in the given order."""
         columns: Any = [column.take(rows) for column in self]
-        return OwnColumns(*columns)
+        return PodTextColumns(*columns)
 
 
 def get_condition(pod: Pod, kind: str) -> Condition:
-    """Return the pod's condition of the type, or an empty one."""
+    """Return the pod's condition of a type, or an empty condition."""
     return next((c for c in pod.status.conditions if c.type == kind), _NONE)
 
 
 _NONE = Condition()
 
 
-def restore_status(status: PodStatus, own: OwnTexts) -> PodStatus:
-    """Return the status of a template completed with a pod's own strings."""
-    if own.started or own.message:
-        status = replace(status, start_time=own.started or None, message=own.message)
-    if own.containers not in ("", NOT_RECORDED):
-        status = with_states(status, own.containers)
+def restore_status(status: PodStatus, pod_texts: PodTexts) -> PodStatus:
+    """Return a template's status completed with the strings of one pod."""
+    if pod_texts.started or pod_texts.message:
+        status = replace(status, start_time=pod_texts.started or None, message=pod_texts.message)
+    if pod_texts.containers not in ("", NOT_RECORDED):
+        status = with_states(status, pod_texts.containers)
     if not any(c.type in ("PodScheduled", "DisruptionTarget") for c in status.conditions):
         return status
-    return replace(status, conditions=tuple([_restore_condition(c, own) for c in status.conditions]))
+    return replace(status, conditions=tuple([_restore_condition(c, pod_texts) for c in status.conditions]))
 
 
-def _restore_condition(condition: Condition, own: OwnTexts) -> Condition:
-    """Put the pod's own texts back into a shared condition."""
+def _restore_condition(condition: Condition, pod_texts: PodTexts) -> Condition:
+    """Return a template's condition completed with the texts and times of one pod."""
     if condition.type == "PodScheduled":
-        return replace(condition, message=own.refusal, last_transition_time=own.scheduled or None)
+        return replace(condition, message=pod_texts.refusal, last_transition_time=pod_texts.scheduled or None)
     if condition.type == "DisruptionTarget":
-        return replace(condition, last_transition_time=own.disrupted or None)
+        return replace(condition, last_transition_time=pod_texts.disrupted or None)
     return condition

@@ -6,6 +6,7 @@ Upstream: staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36, v1.37
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
 from functools import partial
 from typing import NamedTuple
 
@@ -19,15 +20,23 @@ from kschedctl.api.quantity import Quantity, parse
 Quantities = dict[str, Quantity]
 """Quantities by resource name."""
 
+
+class ComparedRequests(StrEnum):
+    """The requests of which the largest counts while a pod is resized: desired, allocated and actuated."""
+
+    PER_CONTAINER = "of each container"
+    SUMMED = "of all containers together"
+
+
 COMPARED = ByVersion(
     "of what the largest counts while a pod is resized: what it wants, was promised and runs with",
-    (("", "of each container"), ("1.37", "of all containers together")),
+    (("", ComparedRequests.PER_CONTAINER), ("1.37", ComparedRequests.SUMMED)),
     "#140047",
 )
 
 
 class Options(NamedTuple):
-    """What counts as requested. The defaults are those of kube-scheduler v1.36 for the pods on a node."""
+    """The rules by which requests are counted. The defaults are those of kube-scheduler v1.36 for pods on a node."""
 
     use_status: bool = True
     pod_level: bool = True
@@ -38,7 +47,7 @@ class Options(NamedTuple):
     """Container requests to assume for resources that a container does not name."""
     sidecar_ports: bool = True
     """Whether host ports of restartable init containers count."""
-    compared: str = "of each container"
+    compared: ComparedRequests = ComparedRequests.PER_CONTAINER
     """The value of COMPARED for the version."""
 
     @property
@@ -46,7 +55,7 @@ class Options(NamedTuple):
         """Return whether desired, allocated and actuated requests of all containers are summed before they are
         compared.
         """
-        return self.use_status and self.compared == "of all containers together"
+        return self.use_status and self.compared is ComparedRequests.SUMMED
 
 
 def parse_quantities(resources: Resources) -> Quantities:
@@ -57,7 +66,7 @@ def parse_quantities(resources: Resources) -> Quantities:
 def compute_pod_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of a pod: the larger of what it needs while starting and while running.
+    """Compute the requests of a pod: the larger of its needs while it starts and while it runs.
 
     ``from_devices`` gives the node resources that each claim's devices provide, instead of the pod's status. Raises
     QuantityError for a quantity that cannot be parsed.
@@ -79,7 +88,7 @@ def has_pod_level_requests(pod: Pod) -> bool:
 def aggregate_container_requests(
     pod: Pod, options: Options = Options(), from_devices: Sequence[Mapping[str, Quantity]] | None = None
 ) -> Quantities:
-    """Compute the requests of all containers: all running ones together, or the peak during initialization."""
+    """Compute the requests of all containers: their sum while running, or the peak during initialization."""
     device_resources = _read_device_resources(pod, options) if from_devices is None else from_devices
     if options.sums_before_comparing:
         return _compute_largest_sum(pod, options, device_resources)
@@ -96,9 +105,10 @@ def aggregate_container_requests(
 
 
 def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[Mapping[str, Quantity]]) -> Quantities:
-    """Compute the largest of the sums that all containers desire, are allocated and have actuated.
+    """Compute the largest of the summed desired, allocated and actuated requests of all containers.
 
-    An infeasible resize is ignored. If the status of the pod itself has the latter two, they already include devices.
+    Desired requests do not count if the resize is infeasible. Allocated and actuated requests in the status of the pod
+    itself already include devices.
     """
     infeasible, status = _is_resize_infeasible(pod), pod.status
     total = {} if infeasible else _add_all(device_resources, _sum_containers(pod, options, _select_desired))
@@ -115,13 +125,13 @@ def _compute_largest_sum(pod: Pod, options: Options, device_resources: Sequence[
 
 
 def _sum_containers(
-    pod: Pod, options: Options, select: Callable[[Container, ContainerStatus | None], Resources]
+    pod: Pod, options: Options, select_requests: Callable[[Container, ContainerStatus | None], Resources]
 ) -> Quantities:
-    """Return the peak of what ``select`` returns for the containers and their statuses."""
+    """Return the peak of the requests that ``select_requests`` returns for each container and its status."""
     statuses = {s.name: s for s in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
     def parse_requests(container: Container) -> Quantities:
-        return {**options.non_missing, **parse_quantities(select(container, statuses.get(container.name)))}
+        return {**options.non_missing, **parse_quantities(select_requests(container, statuses.get(container.name)))}
 
     return _compute_peak(
         map(parse_requests, pod.spec.containers), ((is_sidecar(c), parse_requests(c)) for c in pod.spec.init_containers)
@@ -129,16 +139,19 @@ def _sum_containers(
 
 
 def _select_desired(container: Container, status: ContainerStatus | None) -> Resources:
+    """Return the requests of the container's spec."""
     return container.resources.requests
 
 
 def _select_allocated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+    """Return the requests that the kubelet allocated, or those of the spec if the resize is feasible."""
     if status is not None and status.allocated_resources:
         return status.allocated_resources
     return {} if infeasible else container.resources.requests
 
 
 def _select_actuated(container: Container, status: ContainerStatus | None, infeasible: bool) -> Resources:
+    """Return the requests that the container runs with, or the allocated ones if the status has none."""
     if status is not None and status.resources is not None and status.resources.requests:
         return status.resources.requests
     return _select_allocated(container, status, infeasible)
@@ -171,7 +184,7 @@ def is_sidecar(container: Container) -> bool:
 
 
 def _compute_peak(containers: Iterable[Quantities], init_containers: Iterable[tuple[bool, Quantities]]) -> Quantities:
-    """Return the most that the containers need at the same time.
+    """Return the largest amounts that the containers need at the same time.
 
     Init containers come in order as (is a sidecar, amounts). They run one by one, each beside the sidecars before it.
     The amounts are modified.
@@ -180,20 +193,21 @@ def _compute_peak(containers: Iterable[Quantities], init_containers: Iterable[tu
     for amounts in containers:
         _add_amounts(total, amounts)
     sidecars: Quantities = {}
-    most: Quantities = {}
+    peak: Quantities = {}
     for sidecar, amounts in init_containers:
         if sidecar:
             _add_amounts(total, amounts)
             _add_amounts(sidecars, amounts)
-            _raise_to(most, sidecars)
+            _raise_to(peak, sidecars)
         else:
             _add_amounts(amounts, sidecars)
-            _raise_to(most, amounts)
-    _raise_to(total, most)
+            _raise_to(peak, amounts)
+    _raise_to(total, peak)
     return total
 
 
 def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    """Return the statuses with resources by container name."""
     status = pod.status
     return {s.name: s for s in (*status.container_statuses, *status.init_container_statuses) if s.resources is not None}
 
@@ -201,7 +215,7 @@ def _index_statuses(pod: Pod) -> dict[str, ContainerStatus]:
 def _compute_container_requests(
     pod: Pod, container: Container, statuses: Mapping[str, ContainerStatus], options: Options
 ) -> Quantities:
-    """Compute a container's requests, with the resources allocated to a running container."""
+    """Compute a container's requests. If its status has resources, a pending resize counts as well."""
     requests = parse_quantities(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
@@ -224,8 +238,8 @@ def _compute_pod_level_requests(pod: Pod, resources: ResourceRequirements, optio
 def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirements, allocated: Resources) -> Quantities:
     """Return the largest of the desired, actuated and allocated requests during an in-place resize.
 
-    An infeasible resize is ignored. kube-scheduler 1.33.0 to 1.33.3 crashes if the first is not set and another is
-    (#132895, fixed in 1.33.4), so none of their answers differs from this one.
+    Desired requests do not count if the resize is infeasible. kube-scheduler 1.33.0 to 1.33.3 crashes if a resource is
+    not desired but actuated or allocated (#132895, fixed in 1.33.4), so these versions give no different answer.
     """
     result = {} if _is_resize_infeasible(pod) else dict(spec)
     _raise_to(result, parse_quantities(actuated.requests))
@@ -234,24 +248,22 @@ def _compute_effective(pod: Pod, spec: Quantities, actuated: ResourceRequirement
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
+    """Return whether the kubelet reports that an in-place resize can never happen on the node."""
     pending = next((c for c in pod.status.conditions if c.type == "PodResizePending"), None)
     return pending is not None and pending.reason == "Infeasible"
 
 
 def is_resize_deferred(pod: Pod) -> bool:
-    """Return whether the kubelet deferred an in-place resize of the pod for lack of room on its node.
+    """Return whether the kubelet deferred an in-place resize of the pod because its node has no room.
 
-    kube-scheduler counts the new requests all the same. Before 1.33 status.resize says what a condition says since.
+    kube-scheduler counts the new requests anyway. Before 1.33 the deferral is in status.resize instead of a condition.
     """
     pending = (c.reason for c in pod.status.conditions if c.type == "PodResizePending" and c.status != "False")
     return "Deferred" in (*pending, pod.status.resize)
 
 
 def revert_resize(pod: Pod) -> Pod:
-    """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec.
-
-    Containers without a status stay unchanged.
-    """
+    """Return the pod with the requests and limits that its kubelet allocated instead of those of its spec."""
     spec, status = pod.spec, pod.status
     statuses = {s.name: s for s in (*status.init_container_statuses, *status.container_statuses)}
 
@@ -262,31 +274,35 @@ def revert_resize(pod: Pod) -> Pod:
         reverted = _replace_by_allocated(container.resources, running.resources, running.allocated_resources)
         return replace(container, resources=reverted)
 
-    of_pod = spec.resources and _replace_by_allocated(spec.resources, status.resources, status.allocated_resources)
+    pod_resources = spec.resources and _replace_by_allocated(
+        spec.resources, status.resources, status.allocated_resources
+    )
     containers, init_containers = tuple(map(revert, spec.containers)), tuple(map(revert, spec.init_containers))
-    changed = replace(spec, containers=containers, init_containers=init_containers, resources=of_pod)
+    changed = replace(spec, containers=containers, init_containers=init_containers, resources=pod_resources)
     return replace(pod, spec=changed)
 
 
 def _replace_by_allocated(
-    wanted: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
+    requirements: ResourceRequirements, actuated: ResourceRequirements | None, allocated: Resources
 ) -> ResourceRequirements:
-    """Return the requirements with the amounts that the status says are allocated or, failing that, actuated."""
+    """Replace the amounts of the requirements by the allocated or, if there are none, the actuated ones."""
     requests = allocated or (actuated.requests if actuated else {})
     limits = actuated.limits if actuated else {}
     return replace(
-        wanted,
-        requests={name: requests.get(name, amount) for name, amount in wanted.requests.items()},
-        limits={name: limits.get(name, amount) for name, amount in wanted.limits.items()},
+        requirements,
+        requests={name: requests.get(name, amount) for name, amount in requirements.requests.items()},
+        limits={name: limits.get(name, amount) for name, amount in requirements.limits.items()},
     )
 
 
-def _add_amounts(total: Quantities, more: Mapping[str, Quantity]) -> None:
-    for name, quantity in more.items():
+def _add_amounts(total: Quantities, amounts: Mapping[str, Quantity]) -> None:
+    """Add amounts to the total, in place."""
+    for name, quantity in amounts.items():
         total[name] = total[name].add(quantity) if name in total else quantity
 
 
-def _raise_to(total: Quantities, other: Mapping[str, Quantity]) -> None:
-    for name, quantity in other.items():
+def _raise_to(total: Quantities, minima: Mapping[str, Quantity]) -> None:
+    """Raise each amount of the total, in place, to at least the other amount."""
+    for name, quantity in minima.items():
         if name not in total or quantity > total[name]:
             total[name] = quantity

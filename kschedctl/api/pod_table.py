@@ -18,7 +18,7 @@ from kschedctl.api.arrays import Ints
 from kschedctl.api.columns import InternedTexts, TextColumn
 from kschedctl.api.container_states import without_states
 from kschedctl.api.objects import Condition, Pod, PodMeta, PodSpec, PodStatus, Volume
-from kschedctl.api.pod_columns import OwnColumns, OwnTexts, restore_status
+from kschedctl.api.pod_columns import PodTextColumns, PodTexts, restore_status
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -29,37 +29,41 @@ Key = tuple[str, str]
 """Namespace and name."""
 TemplateKey = tuple[bytes, bytes, bytes, bytes]
 """Digests of a template's metadata, spec, volumes and status, limited to what pods share."""
-OwnTextLists = list[list[str]]
-"""One list for each field of OwnTexts."""
+PodTextLists = list[list[str]]
+"""One list for each field of PodTexts."""
 
 
 class PodTable(Sequence[Pod]):
-    """P pods of T templates, sorted by namespace and name. A Pod is built once, when it is asked for.
+    """P pods of T templates, sorted by namespace and name. A Pod is built only on its first access.
 
     ``templates`` are Pods without name, UID, node, times and messages. ``template``, shape (P,), holds the template of
-    each pod, and ``columns`` hold everything else. The namespace may be empty if a manifest names none. The table keeps
+    each pod, and ``columns`` hold everything else. The namespace is empty if a manifest names none. The table stores
     only what scheduling reads: most conditions and volumes without a source are dropped.
     """
 
-    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: OwnColumns) -> None:
+    def __init__(self, templates: Sequence[Pod], template: Ints, names: Sequence[str], columns: PodTextColumns) -> None:
         self.templates, self.template = templates, template
         self.names, self.columns = names, columns
         self._made: dict[int, Pod] = {}
 
     @property
     def uids(self) -> TextColumn:
+        """The UIDs of the pods."""
         return self.columns.uids
 
     @property
     def node(self) -> InternedTexts:
+        """The names of the pods' nodes, "" for unbound pods."""
         return self.columns.node
 
     @property
     def created(self) -> TextColumn:
+        """The creation times of the pods."""
         return self.columns.created
 
     @property
     def started(self) -> TextColumn:
+        """The times at which the kubelets accepted the pods."""
         return self.columns.started
 
     @classmethod
@@ -90,7 +94,7 @@ class PodTable(Sequence[Pod]):
         return (self[row] for row in range(len(self)))
 
     def find(self, namespace: str, name: str) -> Pod | None:
-        """Return the pod of that name without building others, or None."""
+        """Return the pod with this name, or None. No other pod is built."""
         row = self.find_row(namespace, name)
         return None if row is None else self[row]
 
@@ -110,45 +114,46 @@ class PodTable(Sequence[Pod]):
         return np.flatnonzero(chosen[self.template])
 
     def iter_unbound(self) -> Iterator[Pod]:
-        """Yield the pods without a node without building others."""
+        """Yield the pods without a node. No other pod is built."""
         names = np.array([not name for name in self.node.values], np.bool_)
         return (self[row] for row in np.flatnonzero(names[self.node.codes]).tolist())
 
     def take(self, rows: npt.NDArray[np.int64]) -> PodTable:
-        """Return the pods of these rows, which must ascend."""
+        """Return the table of some rows, in ascending order."""
         names = list(map(self.names.__getitem__, rows.tolist()))
         return PodTable(self.templates, self.template[rows], names, self.columns.take(rows))
 
     def filter_by_template(self, predicate: Callable[[Pod], bool]) -> PodTable:
-        """Return the pods whose template satisfies the predicate."""
+        """Return the table of the pods whose template satisfies the predicate."""
         rows = self.find_rows(predicate)
         return self if len(rows) == len(self) else self.take(rows).drop_unused_templates()
 
     def drop_terminated(self) -> PodTable:
-        """Return the pods that have not terminated."""
+        """Return the table without terminated pods."""
         return self.filter_by_template(lambda template: not template.terminated)
 
     def select_terminated(self) -> PodTable:
-        """Return the pods that have terminated."""
+        """Return the table of the terminated pods."""
         return self.filter_by_template(lambda template: template.terminated)
 
     def apply_changes(self, changes: Mapping[Key, Pod | None]) -> PodTable:
-        """Return a table in which pods are replaced, added, or removed if their new value is None."""
-        gone = [row for key, pod in changes.items() if pod is None and (row := self.find_row(*key)) is not None]
-        kept = self._remove_rows(gone) if gone else self
-        return kept.add_or_replace(PodTable.from_pods(pod for pod in changes.values() if pod is not None))
+        """Return a table with pods added, replaced, or removed if their new value is None."""
+        removed_rows = [row for key, pod in changes.items() if pod is None and (row := self.find_row(*key)) is not None]
+        remaining = self._remove_rows(removed_rows) if removed_rows else self
+        return remaining.add_or_replace(PodTable.from_pods(pod for pod in changes.values() if pod is not None))
 
     def add_or_replace(self, added: PodTable) -> PodTable:
-        """Return a table with pods added, replacing those of the same names."""
+        """Return a table with pods added, which replace pods of equal name."""
         if not len(added) or not len(self):
             return added if len(added) else self
         keys = added.list_keys()
-        kept = np.delete(np.arange(len(self)), [row for key in keys if (row := self.find_row(*key)) is not None])
-        places = np.searchsorted(kept, [self._find_insertion_row(*key) for key in keys])
-        rows = np.insert(kept, places, np.arange(len(self), len(self) + len(added)))
+        kept_rows = np.delete(np.arange(len(self)), [row for key in keys if (row := self.find_row(*key)) is not None])
+        places = np.searchsorted(kept_rows, [self._find_insertion_row(*key) for key in keys])
+        rows = np.insert(kept_rows, places, np.arange(len(self), len(self) + len(added)))
         return self._append(added).take(rows).drop_unused_templates()
 
     def _remove_rows(self, rows: list[int]) -> PodTable:
+        """Return the table without some rows."""
         return self.take(np.delete(np.arange(len(self)), rows)).drop_unused_templates()
 
     def drop_unused_templates(self) -> PodTable:
@@ -164,7 +169,7 @@ class PodTable(Sequence[Pod]):
         )
 
     def with_default_namespace(self, namespace: str) -> PodTable:
-        """Return a table in which pods without a namespace get ``namespace``, winning over others of their name."""
+        """Return a table in which pods without a namespace get ``namespace`` and replace pods of equal name."""
         if all(template.metadata.namespace for template in self.templates):
             return self
         builder = PodTableBuilder()
@@ -172,7 +177,7 @@ class PodTable(Sequence[Pod]):
         return builder.build()
 
     def _append(self, other: PodTable) -> PodTable:
-        """Append the rows of another table without sorting them in."""
+        """Append the rows of another table without sorting the result."""
         new: list[Pod] = []
         codes = []
         for key, template in zip(other._template_numbers, other.templates, strict=True):
@@ -183,17 +188,17 @@ class PodTable(Sequence[Pod]):
             (*self.templates, *new),
             np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
             [*self.names, *other.names],
-            OwnColumns.concatenate([self.columns, other.columns]),
+            PodTextColumns.concatenate([self.columns, other.columns]),
         )
 
     @cached_property
     def _template_numbers(self) -> dict[TemplateKey, int]:
-        """Return the number of each template by its key."""
+        """The number of each template by its key."""
         return {_build_template_key(template): number for number, template in enumerate(self.templates)}
 
     @cached_property
     def _namespace_ranges(self) -> dict[str, tuple[int, int]]:
-        """Return the first row of each namespace and the row after its last."""
+        """The first row of each namespace, and the row after its last."""
         code_by_namespace: dict[str, int] = {}
         codes = [code_by_namespace.setdefault(pod.metadata.namespace, len(code_by_namespace)) for pod in self.templates]
         rows = np.array(codes, np.int64)[self.template]
@@ -202,7 +207,7 @@ class PodTable(Sequence[Pod]):
         return {names[rows[a]]: (a, b) for a, b in zip(starts, [*starts[1:], len(self)], strict=False)}
 
     def _find_insertion_row(self, namespace: str, name: str) -> int:
-        """Return the row of the pod of that name, or the row before which it would be inserted."""
+        """Return the row of the pod with this name, or the row before which the pod would be inserted."""
         if namespace in self._namespace_ranges:
             return bisect_left(self.names, name, *self._namespace_ranges[namespace])
         return min(
@@ -210,44 +215,46 @@ class PodTable(Sequence[Pod]):
         )
 
     def find_row(self, namespace: str, name: str) -> int | None:
-        """Return the row of the pod of that name, or None."""
+        """Return the row of the pod with this name, or None."""
         row, (_, stop) = self._find_insertion_row(namespace, name), self._namespace_ranges.get(namespace, (0, 0))
         return row if row < stop and self.names[row] == name else None
 
     def _build_pod(self, row: int) -> Pod:
-        """Build the pod of a row from its template and its own texts."""
+        """Build the pod of a row from its template and its columns."""
         pod = self.templates[self.template[row]]
-        meta, own = pod.metadata, OwnTexts(*(column.text_of(row) for column in self.columns))
+        meta, texts = pod.metadata, PodTexts(*(column.text_of(row) for column in self.columns))
         made = PodMeta(
             self.names[row],
             meta.namespace,
-            own.uid,
+            texts.uid,
             meta.labels,
             meta.owner_references,
-            own.created or None,
+            texts.created or None,
             meta.deletion_timestamp,
             meta.generate_name,
             meta.annotations,
         )
-        spec = replace(pod.spec, node_name=own.node) if own.node else pod.spec
-        return Pod(made, spec, restore_status(pod.status, own))
+        spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
+        return Pod(made, spec, restore_status(pod.status, texts))
 
 
 class PodRows(NamedTuple):
-    """P pods as lists: namespaces, names, template numbers, and one list for each field of OwnTexts."""
+    """Lists with the data of P pods."""
 
     namespaces: list[str]
     names: list[str]
     template: list[int]
-    texts: OwnTextLists
+    """The number of each pod's template."""
+    texts: PodTextLists
+    """One list for each field of PodTexts."""
 
     @classmethod
     def empty(cls) -> PodRows:
-        return cls([], [], [], [[] for _ in OwnTexts._fields])
+        return cls([], [], [], [[] for _ in PodTexts._fields])
 
 
 class PodTableBuilder:
-    """Collects pods into a PodTable without keeping the Pod objects."""
+    """A builder that collects pods into a PodTable without keeping the Pod objects."""
 
     def __init__(self) -> None:
         self._numbers: dict[TemplateKey, int] = {}
@@ -258,7 +265,7 @@ class PodTableBuilder:
         self._names: list[str] = []
         self._rows = PodRows.empty()
         self._template: list[Ints] = []
-        self._columns: list[OwnColumns] = []
+        self._columns: list[PodTextColumns] = []
 
     def add(self, pods: Iterable[Pod]) -> None:
         """Add pods."""
@@ -267,7 +274,7 @@ class PodTableBuilder:
             rows.namespaces.append(pod.metadata.namespace)
             rows.names.append(pod.metadata.name)
             rows.template.append(self.intern_template(pod))
-            for column, text in zip(rows.texts, OwnTexts.from_pod(pod), strict=True):
+            for column, text in zip(rows.texts, PodTexts.from_pod(pod), strict=True):
                 column.append(text)
         self.extend(rows)
 
@@ -292,7 +299,9 @@ class PodTableBuilder:
             self._flush_rows()
 
     def build(self) -> PodTable:
-        """Build the table and end the builder. Of two pods with the same name the later one counts."""
+        """Build the table, after which the builder cannot be used any more. Of pods with equal names the last
+        counts.
+        """
         self._flush_rows()
         self._numbers, self._shared, self._statuses = {}, {}, {}  # the columns need the room
         names, template, columns = self._names, np.concatenate(self._template), self._columns
@@ -302,26 +311,26 @@ class PodTableBuilder:
             tuple(self._templates),
             template[rows],
             list(map(names.__getitem__, rows.tolist())),
-            OwnColumns.take_from_parts(columns, rows),
+            PodTextColumns.take_from_parts(columns, rows),
         ).drop_unused_templates()
 
     def _flush_rows(self) -> None:
         """Turn the collected rows into columns, which take less memory."""
         rows, self._rows = self._rows, PodRows.empty()
         self._template.append(np.array(rows.template, np.int32))
-        self._columns.append(OwnColumns.from_lists(rows.texts))
+        self._columns.append(PodTextColumns.from_lists(rows.texts))
 
 
 def _sort_rows(namespaces: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Return the rows sorted by namespace and name, keeping the last of equal ones.
+    """Return the rows sorted by namespace and name. Of equal rows the last is kept.
 
     >>> _sort_rows(["b", "a", "b", "a"], ["x", "y", "x", "w"])
     [3, 1, 2]
     """
     order = sorted(range(len(names)), key=names.__getitem__)
     order.sort(key=namespaces.__getitem__)
-    later = zip_longest(order, order[1:])
-    return [a for a, b in later if b is None or names[a] != names[b] or namespaces[a] != namespaces[b]]
+    neighbors = zip_longest(order, order[1:])
+    return [a for a, b in neighbors if b is None or names[a] != names[b] or namespaces[a] != namespaces[b]]
 
 
 def _set_namespace(pod: Pod, namespace: str) -> Pod:
@@ -347,15 +356,15 @@ def extract_template(pod: Pod) -> Pod:
 
 def _build_template_key(pod: Pod) -> TemplateKey:
     """Return a key that is equal for pods of one template."""
-    status = (_status_fields(without_states(pod.status)), _keep_relevant_conditions(pod.status))
+    status_parts = (_status_fields(without_states(pod.status)), _keep_relevant_conditions(pod.status))
     parts = (
         (pod.metadata.namespace, _meta_fields(pod.metadata)),
         _spec_fields(pod.spec),
         _keep_volumes_with_source(pod),
-        status,
+        status_parts,
     )
-    metadata, spec, volumes, said = map(digest, parts)
-    return metadata, spec, volumes, said
+    metadata, spec, volumes, status_key = map(digest, parts)
+    return metadata, spec, volumes, status_key
 
 
 def digest(parts: object) -> bytes:
@@ -370,8 +379,9 @@ def digest(parts: object) -> bytes:
         return repr(parts).encode()
 
 
-def _get_fields_except(struct: type[msgspec.Struct], *left_out: str) -> Callable[[object], object]:
-    return attrgetter(*(name for name in struct.__struct_fields__ if name not in left_out))
+def _get_fields_except(struct: type[msgspec.Struct], *excluded: str) -> Callable[[object], object]:
+    """Return a function that reads all fields of a struct except the excluded ones."""
+    return attrgetter(*(name for name in struct.__struct_fields__ if name not in excluded))
 
 
 _meta_fields = _get_fields_except(PodMeta, "name", "namespace", "uid", "creation_timestamp")
@@ -382,15 +392,23 @@ _NO_SOURCE = _volume_sources(Volume())
 
 
 def _keep_volumes_with_source(pod: Pod) -> tuple[Volume, ...]:
+    """Return the volumes with a source that scheduling reads."""
     return tuple([volume for volume in pod.spec.volumes if _volume_sources(volume) != _NO_SOURCE])
 
 
 def _keep_relevant_conditions(status: PodStatus) -> tuple[Condition, ...]:
     """Return the conditions that scheduling reads, without times. Of Ready only the status is kept."""
-    return tuple([_strip_condition(c) for c in status.conditions if c.type in KEPT_CONDITIONS and not _is_noise(c)])
+    return tuple(
+        [
+            _strip_condition(c)
+            for c in status.conditions
+            if c.type in KEPT_CONDITIONS and not _is_irrelevant_condition(c)
+        ]
+    )
 
 
-def _is_noise(condition: Condition) -> bool:
+def _is_irrelevant_condition(condition: Condition) -> bool:
+    """Return whether the condition only reports that the pod was scheduled."""
     return condition.type == "PodScheduled" and condition.status == "True"
 
 

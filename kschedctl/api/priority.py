@@ -31,13 +31,13 @@ SYSTEM_PREFIX = "system-"
 HIGHEST_USER_PRIORITY = 1_000_000_000
 LOWEST_PRIORITY = -(2**31)
 POLICIES = ("PreemptLowerPriority", "Never")
-"""The preemption policies; the first is the default of a PriorityClass."""
+"""The preemption policies, of which the first is the default of a PriorityClass."""
 
 
 def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
-    """Set the priority of a pod that has none yet, from its class or the global default.
+    """Set the priority of a pod that has none from its PriorityClass or the global default.
 
-    Of several global defaults the lowest counts. A class that does not exist leaves the pod without a priority, which
+    Of several global defaults the lowest counts. If the class does not exist, the pod stays without a priority, which
     counts as 0.
     """
     if pod.spec.priority is not None:
@@ -52,9 +52,9 @@ def resolve_priority(pod: Pod, classes: Iterable[PriorityClass]) -> Pod:
 def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known: bool = True) -> Pod:
     """Return a pod that is about to be created with its final class, priority and preemption policy.
 
-    Unless ``all_known``, other classes may exist, and a pod whose class is not among ``classes`` is returned unchanged.
-    Raises InputError with upstream's message if the API server would deny the pod: its class does not exist, or the pod
-    sets another priority or preemption policy than its class.
+    Unless ``all_classes_known``, other classes may exist, and a pod whose class is not among ``classes`` is returned
+    unchanged. Raises InputError with upstream's message if the API server would deny the pod because its class does not
+    exist, or because the pod sets another priority or preemption policy than its class.
     """
     spec, where = pod.spec, f"Pod {pod.key.lstrip('/')}"
     class_ = find_priority_class(spec.priority_class_name, classes)
@@ -81,7 +81,7 @@ def admit_priority(pod: Pod, classes: Iterable[PriorityClass], all_classes_known
 
 
 def find_priority_class(name: str, classes: Iterable[PriorityClass]) -> PriorityClass | None:
-    """Return the class of that name, or the global default for "". Return None if there is none."""
+    """Return the class with this name, or the global default for "". Return None if there is none."""
     if name:
         return next((c for c in (*classes, *SYSTEM_CLASSES) if c.metadata.name == name), None)
     return min((c for c in classes if c.global_default), key=lambda c: c.value, default=None)

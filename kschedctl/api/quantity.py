@@ -47,21 +47,21 @@ _WRONG_SUFFIX = "unable to parse quantity's suffix"
 
 
 class QuantityError(InputError, ValueError):
-    """A string that is not a quantity. ``what`` is upstream's message, ``hint`` shows the string."""
+    """An error for a string that is not a quantity. ``what`` is upstream's message, ``hint`` shows the string."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True, eq=False)
 class Quantity:
-    """The number ``mantissa * 10**scale``. Compared, ordered and hashed by that number, whatever the format."""
+    """The number ``mantissa * 10**scale``, which is compared and hashed whatever its format."""
 
     mantissa: int
     scale: int = 0
     format: Format = Format.DECIMAL_SI
     big: bool = False
-    """Whether upstream would hold it as a big decimal, which behaves differently beyond int64."""
+    """Whether upstream stores the amount as a big decimal, which behaves differently beyond int64."""
     written: str = ""
-    """The string it was parsed from, if upstream prints that unchanged."""
+    """The parsed string, if upstream prints the string unchanged."""
 
     def value(self) -> int:
         """Return the amount as an int64, rounded away from zero."""
@@ -72,13 +72,16 @@ class Quantity:
         return self._scale_to_int64(MILLI)
 
     def cmp(self, other: Quantity) -> int:
-        """Return -1, 0 or 1 as this amount is smaller than, equal to or larger than the other."""
+        """Return -1, 0 or 1 if this amount is smaller than, equal to or larger than the other."""
         scale = min(self.scale, other.scale)
-        mine, theirs = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)
-        return (mine > theirs) - (mine < theirs)
+        own_mantissa, other_mantissa = (
+            _rescale(self.mantissa, self.scale - scale),
+            _rescale(other.mantissa, other.scale - scale),
+        )
+        return (own_mantissa > other_mantissa) - (own_mantissa < other_mantissa)
 
     def add(self, other: Quantity) -> Quantity:
-        """Return the sum in this quantity's format, or in the other's if this one is zero."""
+        """Return the sum in this quantity's format, or in the other's format if this quantity is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
             quantity, big = self if self.mantissa else other, self.big or other.big
@@ -179,18 +182,18 @@ def parse(text: str | int | float) -> Quantity:
 
 @lru_cache(maxsize=65536, typed=True)
 def parse_value(text: str | int | float) -> int:
-    """Return the int64 value of a quantity in a document, where surrounding white space is allowed."""
+    """Return the int64 value of a quantity in a document, which may have surrounding blanks."""
     return parse(text.strip() if isinstance(text, str) else text).value()
 
 
 @lru_cache(maxsize=65536, typed=True)
 def parse_milli_value(text: str | int | float) -> int:
-    """Return the int64 value in thousandths of a quantity in a document."""
+    """Return the int64 value in thousandths of a quantity in a document, which may have surrounding blanks."""
     return parse(text.strip() if isinstance(text, str) else text).milli_value()
 
 
 def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
-    """Return the exponent (of 10, or of 2 for BinarySI) and the format of a suffix."""
+    """Return the exponent (of 10, or of 2 for BinarySI) and the format of a suffix. Raises QuantityError."""
     if suffix in _DECIMAL:
         return _DECIMAL[suffix], Format.DECIMAL_SI
     if suffix in _BINARY:
@@ -202,7 +205,7 @@ def _parse_suffix(suffix: str, text: object) -> tuple[int, Format]:
 
 
 def _parse_digits(digits: str, scale: int, text: object) -> int:
-    """Return the digits as a number. Raises QuantityError if ``10**scale`` would make the number too long."""
+    """Parse the digits as an integer. Raises QuantityError if ``10**scale`` would make the number too long."""
     if len(digits) + (max(scale, 0) if digits.strip("0") else 0) > _MAX_DIGITS:
         raise QuantityError(
             f"quantities of more than {_MAX_DIGITS} digits are not supported", hint=f"got {_shorten(text)}"
@@ -211,14 +214,14 @@ def _parse_digits(digits: str, scale: int, text: object) -> int:
 
 
 def _is_canonical_on_sight(digits: str, scale: int, format: Format) -> bool:
-    """Return whether upstream considers a string canonical without formatting it, and so prints it unchanged."""
+    """Return whether upstream prints a quantity unchanged because its string looks canonical."""
     if format is Format.BINARY_SI:
         return int(digits) % 8 != 0
     return scale % 3 == 0 and not digits.endswith("000") and digits[0] != "0"
 
 
 def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
-    """Return a big decimal in nano units, rounded up. BinarySI is capped at the largest int64."""
+    """Build a big decimal in nano units, rounded up. BinarySI is limited to the largest int64."""
     nanos = _rescale(mantissa, scale - NANO)
     if format is Format.BINARY_SI and abs(nanos) > INT64_MAX * 10**9:
         return Quantity(INT64_MAX if nanos > 0 else -INT64_MAX, 0, format, big=True)
@@ -228,7 +231,7 @@ def _make_big(mantissa: int, scale: int, format: Format) -> Quantity:
 
 
 def _rescale(mantissa: int, exponent: int) -> int:
-    """Return ``mantissa * 10**by`` rounded away from zero.
+    """Return ``mantissa * 10**exponent`` rounded away from zero.
 
     >>> _rescale(-15, 1), _rescale(-15, -1), _rescale(1, -2_000_000_000)
     (-150, -2, 1)
@@ -242,7 +245,9 @@ def _rescale(mantissa: int, exponent: int) -> int:
 
 
 def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
-    """Divide the number by a factor as often as possible. Return the result and ``power`` plus the number of divisions.
+    """Divide a number by a factor as often as possible, and return the result and the power of the factor.
+
+    The power starts at ``power``.
 
     >>> _strip_factors(-1200, 10)
     (-12, 2)
@@ -253,6 +258,7 @@ def _strip_factors(number: int, factor: int, power: int = 0) -> tuple[int, int]:
 
 
 def _is_int64(number: int) -> bool:
+    """Return whether the number fits an int64."""
     return INT64_MIN <= number <= INT64_MAX
 
 
@@ -262,5 +268,6 @@ def _wrap_int64(number: int) -> int:
 
 
 def _shorten(text: object) -> str:
+    """Return the representation of a value in at most 60 characters."""
     shown = repr(text)
     return shown if len(shown) <= 60 else f"{shown[:57]}..."

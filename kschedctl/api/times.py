@@ -1,4 +1,4 @@
-"""Timestamps as the API prints them, and durations as people write them."""
+"""Timestamps as the API prints them, durations as people write them, and the age of an object in kubectl's format."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from kschedctl.errors import InputError
 
+MINUTE, HOUR, DAY = 60, 3600, 86400
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -38,13 +39,13 @@ def parse_nanoseconds(text: str) -> int:
 
 
 def subtract_seconds(text: str, seconds: int) -> str:
-    """Return the RFC 3339 time that many seconds earlier, limited to the years 1 to 9999. Raises InputError.
+    """Return the RFC 3339 time that is some seconds earlier, limited to the years 1 to 9999. Raises InputError.
 
     >>> subtract_seconds("2026-05-06T11:12:00+02:00", 30), subtract_seconds("0001-01-01T00:00:00Z", 30)
     ('2026-05-06T09:11:30Z', '0001-01-01T00:00:00Z')
     """
-    since = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
-    return (_EPOCH + timedelta(microseconds=since)).isoformat().replace("+00:00", "Z")
+    microseconds = min(max(parse_microseconds(text) - seconds * 10**6, _FIRST), _LAST)
+    return (_EPOCH + timedelta(microseconds=microseconds)).isoformat().replace("+00:00", "Z")
 
 
 _FIRST, _LAST = parse_microseconds("0001-01-01T00:00:00Z"), parse_microseconds("9999-12-31T23:59:59Z")
@@ -98,3 +99,42 @@ def format_duration(seconds: float) -> str:
         return f"{seconds:.3g}s"
     minutes, rest = divmod(math.floor(seconds + 0.5), 60)
     return f"{minutes}m" + (f"{rest}s" if rest else "")
+
+
+_YEAR = 365 * DAY
+_AGE_STEPS = (
+    (2 * MINUTE, 1, "s", 0, ""),
+    (10 * MINUTE, MINUTE, "m", 1, "s"),
+    (3 * HOUR, MINUTE, "m", 0, ""),
+    (8 * HOUR, HOUR, "h", MINUTE, "m"),
+    (2 * DAY, HOUR, "h", 0, ""),
+    (8 * DAY, DAY, "d", HOUR, "h"),
+    (2 * _YEAR, DAY, "d", 0, ""),
+    (8 * _YEAR, _YEAR, "y", DAY, "d"),
+)
+"""For ages below the first number of seconds: the unit, its letter, the smaller unit shown beside it, and that unit's
+letter.
+"""
+
+
+def format_age(created: str | None, now: str) -> str:
+    """Format the time between two RFC 3339 times, or return "" if one is unknown or the object is not created yet.
+
+    >>> format_age("2026-01-01T00:00:00Z", "2026-01-01T00:05:30Z")
+    '5m30s'
+    >>> format_age("2026-01-01T00:00:00Z", "2026-01-04T04:10:00Z")
+    '3d4h'
+    """
+    if not created or not now:
+        return ""
+    try:
+        seconds = (parse_nanoseconds(now) - parse_nanoseconds(created)) // 10**9
+    except InputError:
+        return ""
+    if seconds < 0:
+        return ""
+    for limit, unit, letter, small_unit, small_letter in _AGE_STEPS:
+        if seconds < limit:
+            small_count = seconds % unit // small_unit if small_unit else 0
+            return f"{seconds // unit}{letter}" + (f"{small_count}{small_letter}" if small_count else "")
+    return f"{seconds // _YEAR}y"

@@ -1,7 +1,4 @@
-"""Pods that a PodDisruptionBudget does not count as healthy, so that they use up what it allows.
-
-Upstream: countHealthyPods in pkg/controller/disruption/disruption.go (v1.36).
-"""
+"""Pods that a PodDisruptionBudget counts as unhealthy, so that they use up the disruptions it allows."""
 
 from __future__ import annotations
 
@@ -13,12 +10,14 @@ from kschedctl.api.objects import Pod, PodDisruptionBudget
 MAX_NAMED = 3
 
 
-def why_unhealthy(pod: Pod) -> str:
-    """Return why a pod does not count as healthy, or "" if it does. A pod without a Ready condition counts as healthy.
+def explain_unhealthy(pod: Pod) -> str:
+    """Return why a pod does not count as healthy, or "" if it does.
+
+    A pod without a Ready condition counts as healthy.
 
     >>> from kschedctl.api.objects import Condition, ObjectMeta, PodSpec, PodStatus
     >>> status = PodStatus(phase="Running", conditions=(Condition("Ready", "False"),))
-    >>> why_unhealthy(Pod(ObjectMeta("dns-b", "kube-system"), PodSpec(node_name="n2"), status))
+    >>> explain_unhealthy(Pod(ObjectMeta("dns-b", "kube-system"), PodSpec(node_name="n2"), status))
     'is not Ready'
     """
     if pod.terminated:
@@ -33,7 +32,7 @@ def why_unhealthy(pod: Pod) -> str:
 
 def describe_unhealthy(pods: Sequence[Pod]) -> str:
     """Return a clause that names the first unhealthy pods with their nodes, or "" if all pods are healthy."""
-    unhealthy = [(pod, why) for pod in pods if (why := why_unhealthy(pod))]
+    unhealthy = [(pod, why) for pod in pods if (why := explain_unhealthy(pod))]
     named = [f"{pod.key}{_format_node_suffix(pod)} {why}" for pod, why in unhealthy[:MAX_NAMED]]
     if len(unhealthy) > MAX_NAMED:
         named.append(f"and {len(unhealthy) - MAX_NAMED:,} more do not count either")
@@ -62,7 +61,7 @@ def explain_used_up_budgets(
 
 def list_unhealthy_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
     """Return ``namespace/name`` of the pods that do not count as healthy."""
-    return tuple(pod.key for pod in pods if why_unhealthy(pod))
+    return tuple(pod.key for pod in pods if explain_unhealthy(pod))
 
 
 def _format_node_suffix(pod: Pod) -> str:

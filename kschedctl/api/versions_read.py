@@ -1,11 +1,19 @@
-"""Which kinds and API versions of documents kschedctl reads for scheduling."""
+"""The kinds and API versions that kschedctl reads, and the treatment of objects in newer API versions.
+
+An object in a newer version is read if all of its fields are known. Otherwise it is left out, and its kind counts as
+not fully read.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 
-from kschedctl.api.api_versions import is_custom_api, is_newer, version_order
+from kschedctl.api.api_versions import get_version_order, is_custom_api, is_newer
+from kschedctl.api.decoding import iter_unknown_fields
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS, LIFECYCLES, ReadFor, describe_lifecycle
+from kschedctl.api.kube_version import NEWEST_MINOR
 from kschedctl.errors import InputError
 
 
@@ -44,5 +52,51 @@ def is_newer_version(kind: str, version: str) -> bool:
     if kind not in KINDS or (version, kind) in LIFECYCLES or version in KINDS[kind].versions:
         return False
     known_versions = {*KINDS[kind].versions, *(each.name for each in KINDS[kind].lifecycle)}
-    equally_mature = {name for name in known_versions if version_order(name)[0] == version_order(version)[0]}
+    equally_mature = {name for name in known_versions if get_version_order(name)[0] == get_version_order(version)[0]}
     return is_newer(version, KINDS[kind].versions) or (bool(equally_mature) and is_newer(version, equally_mature))
+
+
+_INFORMATIONAL_FIELDS = re.compile(r"apiVersion|kind|metadata\..*|status\.conditions\[.*")
+"""Fields that every kind has and that scheduling does not depend on."""
+_DRIVER_FIELDS = re.compile(
+    r"spec\.(spec\.)?(devices\.)?config|status\.(allocation\.devices\.config|devices\[\d+\]\.\w+)"
+)
+"""Fields of DeviceClasses, claims and devices that only device drivers read.
+
+Upstream: staging/src/k8s.io/api/resource/v1/types.go (v1.37).
+"""
+_KINDS_WITH_DRIVER_FIELDS = frozenset({"DeviceClass", "ResourceClaim", "ResourceClaimTemplate"})
+
+
+def find_unknown_field(kind: str, document: JsonObject) -> str:
+    """Return the problem with the first unknown field that may affect scheduling, or "" if there is none.
+
+    An object with such a field cannot be read. ``document`` has no null values.
+    """
+    return next((f"{path} is not known" for path in iter_unknown_paths(kind, document)), "")
+
+
+def iter_unknown_paths(kind: str, document: JsonObject) -> Iterator[str]:
+    """Yield the paths of fields that may affect scheduling and that the kind's struct lacks."""
+    struct = KINDS[kind].struct
+    relevant = (
+        document if "status" in struct.__struct_fields__ else {k: v for k, v in document.items() if k != "status"}
+    )
+    paths = (path for path, _ in iter_unknown_fields(relevant, struct, NEWEST_MINOR))
+    has_driver_fields = kind in _KINDS_WITH_DRIVER_FIELDS
+    return (
+        p
+        for p in paths
+        if not (_INFORMATIONAL_FIELDS.fullmatch(p) or (has_driver_fields and _DRIVER_FIELDS.fullmatch(p)))
+    )
+
+
+def describe_skipped(version: str, reason: str) -> str:
+    """Return the phrase, to follow a kind's plural, which says that objects of the version were left out."""
+    return f"in apiVersion {version}, which is newer than this kschedctl, were left out ({reason})"
+
+
+def describe_accepted(kind: str, version: str) -> str:
+    """Return the note that objects of a newer version were read."""
+    api_kind = KINDS[kind]
+    return f"{api_kind.kind} in apiVersion {version} is newer than this kschedctl: read as {api_kind.versions[0]}"

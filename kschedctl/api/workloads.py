@@ -1,4 +1,4 @@
-"""Workload manifests, and the pods that their controllers would make of them.
+"""Workload manifests, their pod templates, and the pods that their controllers would create.
 
 Upstream: pkg/controller/{replicaset,statefulset,job,daemon,replication} and apps/v1, batch/v1 (v1.36). Names that
 controllers choose at random get a number instead, so that an answer can be repeated.
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import (
     Affinity,
@@ -83,7 +83,7 @@ class Deployment(Struct, frozen=True):
     spec: DeploymentSpec = DeploymentSpec()
 
 
-class Replicated(Struct, frozen=True):
+class ReplicaSetManifest(Struct, frozen=True):
     """A ReplicaSet."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -136,81 +136,82 @@ class CronJob(Struct, frozen=True):
 KINDS: dict[str, type[Struct]] = {
     "Pod": Pod,
     "Deployment": Deployment,
-    "ReplicaSet": Replicated,
+    "ReplicaSet": ReplicaSetManifest,
     "ReplicationController": ReplicationControllerManifest,
     "StatefulSet": StatefulSet,
     "DaemonSet": DaemonSet,
     "Job": Job,
     "CronJob": CronJob,
 }
-"""The kinds that make pods."""
+"""The structs of the kinds whose objects are pods or create pods."""
 _GROUPS = ("", "apps", "batch", "extensions")
 HOOK = "helm.sh/hook"
 _INSTALLED = frozenset({"pre-install", "post-install", "pre-upgrade", "post-upgrade"})
 
-NEW = "new"
-"""Stands for the hash of a Deployment's new template."""
+NEW_TEMPLATE_HASH = "new"
+"""A placeholder for the hash of a Deployment's new template."""
 
 
-def makes_pods(document: JsonObject) -> bool:
-    """Whether it is of KINDS, and not what another vendor names so."""
+def is_workload_manifest(document: JsonObject) -> bool:
+    """Return whether the document is of one of KINDS, in an API group of Kubernetes."""
     group = str(document.get("apiVersion") or "").rpartition("/")[0]
     return str(document.get("kind")) in KINDS and group in _GROUPS
 
 
-def is_not_installed(document: JsonObject) -> bool:
-    """Whether it is a hook of Helm that neither installing nor upgrading creates, as tests are."""
+def is_non_install_hook(document: JsonObject) -> bool:
+    """Return whether the document is a Helm hook, such as a test, that neither install nor upgrade creates."""
     metadata = document.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
     hooks = annotations.get(HOOK) if isinstance(annotations, Mapping) else None
     return isinstance(hooks, str) and not _INSTALLED & {hook.strip() for hook in hooks.split(",")}
 
 
-def decode(document: Mapping[str, object]) -> Struct:
-    """One workload document, typed. Raises msgspec.ValidationError."""
+def decode_workload(document: Mapping[str, object]) -> Struct:
+    """Decode a workload document into the struct of its kind. Raises msgspec.ValidationError."""
     manifest: Struct = convert_builtins(document, KINDS[str(document["kind"])])
     return manifest
 
 
-class Made(Struct, frozen=True):
-    """What a controller makes of one workload: pods, in the order of their creation, and claims for volumes.
-
-    ``owner`` is the kind and the object that the pods name as their controller, where scheduling reads that kind.
-    """
+class CreatedPods(Struct, frozen=True):
+    """The pods and claims that a controller creates for one workload."""
 
     workload: str
+    """The kind, namespace and name of the workload."""
     pods: tuple[Pod, ...] = ()
+    """The pods in the order of their creation."""
     claims: tuple[PersistentVolumeClaim, ...] = ()
+    """The claims for the pods' volumes."""
     owner: tuple[str, StoredWorkload | ReplicationController] | None = None
+    """The kind of the pods' controller and the controller itself, if scheduling reads objects of that kind."""
 
 
-def identity(workload: Struct) -> Owner:
-    """Kind, namespace and name; a name that would be generated ends in 0."""
+def get_identity(workload: Struct) -> Owner:
+    """Return kind, namespace and name of a workload. A generated name ends in 0."""
     meta: ObjectMeta | PodMeta = workload.metadata  # type: ignore[attr-defined]
     kind = next(kind for kind, struct in KINDS.items() if isinstance(workload, struct))
     return Owner(kind, meta.namespace or DEFAULT_NAMESPACE, meta.name or f"{meta.generate_name}0")
 
 
-def title(workload: Struct) -> str:
-    """``Deployment shop/web``."""
-    return str(identity(workload))
+def format_title(workload: Struct) -> str:
+    """Return the workload as ``Deployment shop/web``."""
+    return str(get_identity(workload))
 
 
-def number_of_pods(workload: Struct, nodes: int) -> int:
-    """How many pods ``make`` makes at the most, in a cluster of so many nodes."""
+def count_pods(workload: Struct, nodes: int) -> int:
+    """Return the maximum number of pods that ``create_pods`` creates in a cluster with that many nodes."""
     match workload:
         case DaemonSet():
             return nodes
         case Job():
-            return _side_by_side(workload.spec)
+            return _count_parallel_pods(workload.spec)
         case CronJob():
-            return _side_by_side(workload.spec.job_template.spec)
-    return _count(getattr(workload.spec, "replicas", 1))  # type: ignore[attr-defined]
+            return _count_parallel_pods(workload.spec.job_template.spec)
+    return _default_replicas(getattr(workload.spec, "replicas", 1))  # type: ignore[attr-defined]
 
 
-def make(workload: Struct, nodes: Sequence[Node]) -> Made:
-    """The pods of a workload: replicas, or for a DaemonSet one for each node that it would run on."""
-    kind, namespace, name = identity(workload)
+def create_pods(workload: Struct, nodes: Sequence[Node]) -> CreatedPods:
+    """Create the pods of a workload: its replicas, or for a DaemonSet one pod for each node that it runs on."""
+    kind, namespace, name = get_identity(workload)
     meta = workload.metadata  # type: ignore[attr-defined]
     workload = replace(workload, metadata=replace(meta, name=name, namespace=namespace))
     owner: tuple[str, StoredWorkload | ReplicationController] | None = None
@@ -219,73 +220,81 @@ def make(workload: Struct, nodes: Sequence[Node]) -> Made:
     match workload:
         case Pod():
             pods = (workload,)
-        case Deployment() | Replicated():
-            made = _replica_set(workload) if isinstance(workload, Deployment) else workload
-            pods = _replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
+        case Deployment() | ReplicaSetManifest():
+            made = _build_replica_set(workload) if isinstance(workload, Deployment) else workload
+            pods = _build_replicas(made.spec.template, made.spec.replicas, made.metadata.name, namespace)
             owner = "ReplicaSet", StoredWorkload(made.metadata, made.spec)
         case ReplicationControllerManifest():
-            pods = _replicas(workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind)
+            pods = _build_replicas(
+                workload.spec.template or PodTemplateSpec(), workload.spec.replicas, name, namespace, kind
+            )
             owner = kind, ReplicationController(workload.metadata, workload.spec)
         case StatefulSet():
-            pods, claims = _stateful(workload, namespace)
+            pods, claims = _build_stateful_pods(workload, namespace)
             spec = WorkloadSpec(workload.spec.replicas, workload.spec.selector, workload.spec.template)
             owner = kind, StoredWorkload(workload.metadata, spec)
         case DaemonSet():
-            pods = tuple(_daemons(workload, namespace, nodes))
+            pods = tuple(_iter_daemon_pods(workload, namespace, nodes))
         case Job():
-            pods = _job(workload.spec, name, namespace)
+            pods = _build_job_pods(workload.spec, name, namespace)
         case CronJob() if not workload.spec.suspend:
-            pods = _job(workload.spec.job_template.spec, f"{name}-0", namespace)
-    return Made(title(workload), pods, claims, owner)
+            pods = _build_job_pods(workload.spec.job_template.spec, f"{name}-0", namespace)
+    return CreatedPods(format_title(workload), pods, claims, owner)
 
 
-def _replica_set(deployment: Deployment) -> Replicated:
-    """What the controller makes of a Deployment: its pods and its selector get one label more."""
-    spec, name, own = deployment.spec, deployment.metadata.name, {TEMPLATE_HASH: NEW}
-    meta = replace(spec.template.metadata, labels={**spec.template.metadata.labels, **own})
+def _build_replica_set(deployment: Deployment) -> ReplicaSetManifest:
+    """Build the ReplicaSet of a Deployment, which adds a label to the pods and to their selector."""
+    spec, name, hash_label = deployment.spec, deployment.metadata.name, {TEMPLATE_HASH: NEW_TEMPLATE_HASH}
+    meta = replace(spec.template.metadata, labels={**spec.template.metadata.labels, **hash_label})
     selector = spec.selector or LabelSelector()
-    selector = replace(selector, match_labels={**selector.match_labels, **own})
+    selector = replace(selector, match_labels={**selector.match_labels, **hash_label})
     template = replace(spec.template, metadata=meta)
     owner = OwnerReference("Deployment", name, "apps/v1", controller=True)
-    metadata = replace(deployment.metadata, name=f"{name}-{NEW}", owner_references=(owner,))
-    return Replicated(metadata, WorkloadSpec(spec.replicas, selector, template))
+    metadata = replace(deployment.metadata, name=f"{name}-{NEW_TEMPLATE_HASH}", owner_references=(owner,))
+    return ReplicaSetManifest(metadata, WorkloadSpec(spec.replicas, selector, template))
 
 
-def _count(replicas: int | None) -> int:
+def _default_replicas(replicas: int | None) -> int:
+    """Return the number of replicas, which is 1 if it is not set."""
     return 1 if replicas is None else replicas
 
 
-def _replicas(
+def _build_replicas(
     template: PodTemplateSpec, replicas: int | None, name: str, namespace: str, kind: str = "ReplicaSet"
 ) -> tuple[Pod, ...]:
-    return tuple(_build_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_count(replicas)))
+    """Build the pods of a template, named by their index."""
+    return tuple(_build_pod(template, f"{name}-{i}", namespace, kind, name) for i in range(_default_replicas(replicas)))
 
 
 def _build_pod(template: PodTemplateSpec, name: str, namespace: str, kind: str, owner: str) -> Pod:
     """Build a pending pod from a template, owned by a workload."""
     version = {"Job": "batch/v1", "ReplicationController": "v1"}.get(kind, "apps/v1")
     owners = (OwnerReference(kind, owner, version, controller=True),)
-    written = template.metadata
-    meta = PodMeta(name, namespace, labels=written.labels, owner_references=owners, annotations=written.annotations)
+    template_meta = template.metadata
+    meta = PodMeta(
+        name, namespace, labels=template_meta.labels, owner_references=owners, annotations=template_meta.annotations
+    )
     return Pod(meta, template.spec, PodStatus("Pending"))
 
 
-def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
-    """Ordinal names, the ordinal's labels, and a claim for each volume claim template."""
+def _build_stateful_pods(
+    workload: StatefulSet, namespace: str
+) -> tuple[tuple[Pod, ...], tuple[PersistentVolumeClaim, ...]]:
+    """Build a StatefulSet's pods with their ordinals and labels, and a claim per pod and volume claim template."""
     spec, name = workload.spec, workload.metadata.name
     pods: list[Pod] = []
     claims: list[PersistentVolumeClaim] = []
-    for ordinal in range(spec.ordinals.start, spec.ordinals.start + _count(spec.replicas)):
-        own = f"{name}-{ordinal}"
-        pod = _build_pod(spec.template, own, namespace, "StatefulSet", name)
+    for ordinal in range(spec.ordinals.start, spec.ordinals.start + _default_replicas(spec.replicas)):
+        pod_name = f"{name}-{ordinal}"
+        pod = _build_pod(spec.template, pod_name, namespace, "StatefulSet", name)
         labels = {
             **pod.metadata.labels,
-            "statefulset.kubernetes.io/pod-name": own,
+            "statefulset.kubernetes.io/pod-name": pod_name,
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
         volumes = list(pod.spec.volumes)
         for template in spec.volume_claim_templates:
-            claim = f"{template.metadata.name}-{own}"
+            claim = f"{template.metadata.name}-{pod_name}"
             source = PersistentVolumeClaimVolumeSource(claim)
             volumes = [v for v in volumes if v.name != template.metadata.name]
             volumes.append(Volume(template.metadata.name, persistent_volume_claim=source))
@@ -296,16 +305,17 @@ def _stateful(workload: StatefulSet, namespace: str) -> tuple[tuple[Pod, ...], t
     return tuple(pods), tuple(claims)
 
 
-def _side_by_side(spec: JobSpec) -> int:
-    parallelism = _count(spec.parallelism)
+def _count_parallel_pods(spec: JobSpec) -> int:
+    """Return how many pods of a Job run at the same time."""
+    parallelism = _default_replicas(spec.parallelism)
     return parallelism if spec.completions is None else min(parallelism, spec.completions)
 
 
-def _job(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
-    """As many pods as run side by side; a suspended job has none."""
+def _build_job_pods(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
+    """Build the pods of a Job that run at the same time. A suspended Job has none."""
     if spec.suspend:
         return ()
-    pods = _replicas(spec.template, _side_by_side(spec), name, namespace, "Job")
+    pods = _build_replicas(spec.template, _count_parallel_pods(spec), name, namespace, "Job")
     labelled = []
     for index, pod in enumerate(pods):
         labels = {**pod.metadata.labels, "job-name": name, "batch.kubernetes.io/job-name": name}
@@ -315,10 +325,10 @@ def _job(spec: JobSpec, name: str, namespace: str) -> tuple[Pod, ...]:
     return tuple(labelled)
 
 
-def made_again(pod: Pod) -> Pod:
-    """The pod that a controller makes in place of one that is gone: the same but for its node and its state.
+def recreate_pod(pod: Pod) -> Pod:
+    """Return the pod that a controller creates in place of a deleted pod, without a node and a state.
 
-    It keeps its name and UID, and with them the claims that were made for it.
+    The new pod keeps the old one's name and UID, and thereby the claims that were created for the old one.
     """
     status = PodStatus("Pending", resource_claim_statuses=pod.status.resource_claim_statuses)
     meta = replace(pod.metadata, deletion_timestamp=None)
@@ -338,18 +348,21 @@ _DAEMON_TOLERATIONS = tuple(
         ("unschedulable", "NoSchedule"),
     )
 )
-"""What the DaemonSet controller adds to its pods; with host networking also network-unavailable."""
+"""The tolerations that the DaemonSet controller adds to its pods, except the one for host networking."""
 
 
-def _daemons(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
-    """One pod for each node that matches its node selection and whose hard taints it tolerates, pinned by name."""
+def _iter_daemon_pods(workload: DaemonSet, namespace: str, nodes: Sequence[Node]) -> Iterator[Pod]:
+    """Yield a pod for each node that the DaemonSet's node selection matches and whose hard taints it tolerates.
+
+    The node affinity of each pod names its node.
+    """
     spec = add_daemon_tolerations(workload.spec.template.spec)
     template = replace(workload.spec.template, spec=spec)
     required = compile_required_node_affinity(spec)
     for node in nodes:
         name = node.metadata.name
-        wanted = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
-        if wanted and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
+        is_selected = spec.node_name in ("", name) and required.allows(node.metadata.labels, name)
+        if is_selected and find_untolerated(node.spec.taints, spec.tolerations, HARD_EFFECTS) is None:
             owner = workload.metadata.name
             pod = _build_pod(template, f"{owner}-{name}", namespace, "DaemonSet", owner)
             yield replace(pod, spec=replace(spec, affinity=pin_to_node(spec.affinity, name)))
@@ -365,9 +378,7 @@ def add_daemon_tolerations(spec: PodSpec) -> PodSpec:
 
 
 def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
-    """Return the affinity with its required node terms replaced by the node's name, as the DaemonSet controller
-    does.
-    """
+    """Replace the affinity's required node terms by the node's name, as the DaemonSet controller does."""
     term = NodeSelectorTerm(match_fields=(SelectorRequirement("metadata.name", "In", (node,)),))
     pod_affinity = affinity or Affinity()
     node_affinity = pod_affinity.node_affinity or NodeAffinity()
@@ -375,3 +386,25 @@ def pin_to_node(affinity: Affinity | None, node: str) -> Affinity:
     return replace(
         pod_affinity, node_affinity=replace(node_affinity, required_during_scheduling_ignored_during_execution=required)
     )
+
+
+USUAL_TEMPLATE_PATH: tuple[str, ...] = ("spec", "template")
+"""The path of the pod template in most kinds of workloads."""
+POD_TEMPLATE_PATHS: Mapping[str, tuple[str, ...]] = {
+    "Pod": (),
+    "PodTemplate": ("template",),
+    **dict.fromkeys(
+        ("ReplicationController", "ReplicaSet", "Deployment", "StatefulSet", "DaemonSet", "Job"), USUAL_TEMPLATE_PATH
+    ),
+    "CronJob": ("spec", "jobTemplate", *USUAL_TEMPLATE_PATH),
+}
+"""Kind -> path of its pod template. A pod counts as its own template."""
+
+
+def get_pod_template(workload: JsonObject) -> JsonObject:
+    """Return the pod template of a document, the document itself if it is a pod, or {} if it has no template.
+
+    >>> get_pod_template({"kind": "CronJob", "spec": {"jobTemplate": {"spec": {"template": {"spec": {}}}}}})
+    {'spec': {}}
+    """
+    return object_at(workload, *POD_TEMPLATE_PATHS.get(str(workload.get("kind")), USUAL_TEMPLATE_PATH))

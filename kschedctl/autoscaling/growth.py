@@ -1,22 +1,27 @@
-"""The interface of autoscalers, which add nodes for pending pods loop by loop."""
+"""The interface of autoscalers, which add nodes for pending pods loop by loop, and the progress of their replays."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeVar
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node, Pod
 from kschedctl.cluster import Cluster
 
 UNSCHEDULABLE_CONDITION = Condition("PodScheduled", "False", "Unschedulable")
+T = TypeVar("T")
+Begin = Callable[[str, int], Callable[[int], None]]
+"""A function that begins a task with a title and a number of parts. It returns a function that reports finished
+parts.
+"""
 
 
 class NewNodes(NamedTuple):
     """The nodes that an autoscaler adds in one loop."""
 
     nodes: Mapping[str, tuple[Node, ...]]
-    """Pool -> its new nodes."""
+    """Pool or node group -> its new nodes."""
     daemons: tuple[Pod, ...]
     """The DaemonSet pods of the new nodes."""
     reasons: Mapping[str, str]
@@ -38,18 +43,31 @@ class Autoscaler(Protocol):
         """Descriptions of what is uncertain about its configuration."""
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Return the nodes that the next loop adds for pending pods. Raises InputError."""
+        """Add nodes for pending pods as the next loop does, and return them. Raises InputError."""
 
-    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return the obstacles that keep groups or pools from adding a node, for some of the unschedulable pods.
-        Raises InputError.
+    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return, for some unschedulable pods, the obstacles that keep the autoscaler from adding a node. Raises
+        InputError.
         """
 
 
 def mark_unschedulable(pod: Pod) -> Pod:
-    """Return the pod as pending, with the condition that kube-scheduler found no node for it."""
+    """Return the pod as pending, with the condition that kube-scheduler sets if no node fits."""
     conditions = (
         *(condition for condition in pod.status.conditions if condition.type != UNSCHEDULABLE_CONDITION.type),
         UNSCHEDULABLE_CONDITION,
     )
     return replace(pod, status=replace(pod.status, phase="Pending", conditions=conditions))
+
+
+def ignore_progress(title: str, total: int) -> Callable[[int], None]:
+    """Begin a task whose progress is not reported."""
+    return lambda done: None
+
+
+def iter_with_progress(begin: Begin, title: str, parts: list[T]) -> Iterator[T]:
+    """Yield the parts of a task. Each part is reported as done when the next one is requested."""
+    done = begin(title, len(parts))
+    for part in parts:
+        yield part
+        done(1)

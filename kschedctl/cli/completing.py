@@ -1,19 +1,22 @@
 """Shell completion: `kschedctl __complete WORD…`, which the completion scripts of all shells call.
 
 The last word is the one that is being typed. Each candidate is a line, with its meaning after a tab; the last line is a
-colon and kubectl's ShellCompDirective.
+colon and kubectl's ShellCompDirective. Options are read from `completions/options.json`, because loading a command
+loads the scheduler, which takes half a second or more. `python -m kschedctl.cli.completing` writes that file anew after
+an option has changed.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from kschedctl.cli.candidates import find_names_in_time
-from kschedctl.cli.main import COMMANDS
-from kschedctl.cli.outline import OptionOutline, read_outline
+from kschedctl.cli.main import COMMANDS, load_command
 
 FILES_TOO, NO_FILES, KEEP_ORDER = 0, 4, 36
 """Directives of kubectl: offer files as well; no files; no files, and keep the order of the words."""
@@ -57,7 +60,7 @@ def find_completions(words: Sequence[str]) -> Completions:
 
 
 def _join_options(words: Sequence[str]) -> list[str]:
-    """Join `--option=value`, which bash splits into three words.
+    """Join `--option=value` again, which bash splits into three words.
 
     >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
@@ -100,7 +103,7 @@ def _list_completions(typed: Sequence[str]) -> Completions:
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
-    """Return the completions of an option's value, by the option's metavar."""
+    """Return the completions of an option's value, which depend on the option's metavar."""
     kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
         return _complete_names(kind, typed)
@@ -108,7 +111,7 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 
 
 def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
-    """Return the completions of an argument, by the metavars of the command's arguments."""
+    """Return the completions of an argument, which depend on the metavars of the command's arguments."""
     said = " ".join(metavars)
     if kind := "pods" if "POD" in said else "nodes" if "NODE" in said else "":
         return _complete_names(kind, typed)
@@ -135,3 +138,69 @@ def _complete_names(kind: str, typed: Sequence[str]) -> Completions:
 
 def _collapse_whitespace(text: str) -> str:
     return " ".join(text.split())
+
+
+OUTLINE_FILE = Path(__file__).parent / "completions" / "options.json"
+
+
+class OptionOutline(NamedTuple):
+    """An option of a command."""
+
+    names: tuple[str, ...]
+    metavar: str
+    help: str
+    takes_value: bool
+
+
+class CommandOutline(NamedTuple):
+    """The options and arguments of a command, or of each of its subcommands."""
+
+    options: tuple[OptionOutline, ...]
+    """The options that the help shows, or shows with `--help-all`."""
+    argument_metavars: tuple[str, ...]
+    subcommands: Mapping[str, CommandOutline]
+
+
+def build_outline(command: Any) -> CommandOutline:
+    """Build the outline of a command, as typer runs it."""
+    options = [p for p in command.params if p.param_type_name == "option" and not p.hidden]
+    return CommandOutline(
+        tuple(OptionOutline(tuple(p.opts), p.metavar or "", p.help or "", not (p.is_flag or p.count)) for p in options),
+        tuple(p.metavar or "" for p in command.params if p.param_type_name == "argument"),
+        {name: build_outline(subcommand) for name, subcommand in getattr(command, "commands", {}).items()},
+    )
+
+
+def read_outline(name: str) -> CommandOutline:
+    """Return the outline of a command: from the file, or from the command itself if the file does not have it."""
+    content = json.loads(OUTLINE_FILE.read_bytes()).get(name)
+    return build_outline(load_command(name)) if content is None else _decode_outline(content)
+
+
+def _decode_outline(content: Any) -> CommandOutline:
+    """Decode an outline from the lists in the file."""
+    options, argument_metavars, subcommands = content
+    return CommandOutline(
+        tuple(OptionOutline(tuple(names), *rest) for names, *rest in options),
+        tuple(argument_metavars),
+        {name: _decode_outline(subcommand) for name, subcommand in subcommands.items()},
+    )
+
+
+def encode_outlines() -> str:
+    """Return the content of the file: JSON with the outline of every command, an option per line."""
+    commands = ",\n".join(
+        f"{json.dumps(name)}: {_encode_outline(build_outline(load_command(name)))}" for name in COMMANDS
+    )
+    return f"{{\n{commands}\n}}\n"
+
+
+def _encode_outline(outline: CommandOutline) -> str:
+    """Encode an outline as JSON lists."""
+    options = ",\n".join(json.dumps(option, ensure_ascii=False) for option in outline.options)
+    subcommands = ",\n".join(f"{json.dumps(name)}: {_encode_outline(sub)}" for name, sub in outline.subcommands.items())
+    return f"[[\n{options}\n], {json.dumps(outline.argument_metavars, ensure_ascii=False)}, {{{subcommands}}}]"
+
+
+if __name__ == "__main__":
+    OUTLINE_FILE.write_text(encode_outlines(), "utf-8")

@@ -7,6 +7,8 @@ reached; 4 a bug of kschedctl; 5 undecided; 130 interrupted; 141 the output has 
 from __future__ import annotations
 
 import logging
+import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -20,16 +22,15 @@ from typer.core import TyperGroup
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.cli.help_text import GroupedOptions, HelpContext
-from kschedctl.cli.program import build_command_line, get_program_name
 from kschedctl.errors import KschedctlError
-from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
-from kschedctl.text.urls import strip_credentials
+from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, load_command_table
+from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
 COMMANDS: dict[str, CommandEntry] = {
     command.name: command
     for heading in HelpHeading
-    for command in sorted(all_commands(), key=lambda command: command.place)
+    for command in sorted(load_command_table(), key=lambda command: command.place)
     if command.heading is heading
 }
 """Name -> command, in the order of the help.
@@ -37,7 +38,6 @@ COMMANDS: dict[str, CommandEntry] = {
 The command is the function of its name, with underscores for hyphens, in `command.py` of its folder, or a dict of
 functions by sub-command. The EXAMPLES of the module are command lines for its help, or a dict of such.
 """
-
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
     "kschedctl explain -A --demo",
@@ -48,6 +48,17 @@ COMPLETE = "__complete"
 """The command that completion scripts call."""
 USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 4, 130, 141
 log = logging.getLogger("kschedctl")
+
+
+def get_program_name() -> str:
+    """Return `kschedctl`, or `kubectl ksched` if kubectl runs it as a plugin."""
+    return "kubectl ksched" if os.path.basename(sys.argv[0]).startswith("kubectl-ksched") else "kschedctl"
+
+
+def build_command_line(*arguments: str | Iterable[str]) -> str:
+    """Build a command line of the program, quoted for a shell."""
+    flat = [part for a in arguments for part in ([a] if isinstance(a, str) else a)]
+    return f"{get_program_name()} {shlex.join(flat)}"
 
 
 class Commands(TyperGroup):
@@ -74,7 +85,7 @@ class Commands(TyperGroup):
 def load_command(name: str) -> object:
     """Import a command and return it as typer runs it."""
     entry, made = COMMANDS[name], _create_typer()
-    with without_garbage_collection(lasting=True):
+    with without_garbage_collection(freezes_objects=True):
         module = import_module(f"kschedctl.commands.{entry.module}.command")
     functions, examples = getattr(module, entry.module), module.EXAMPLES
     if isinstance(functions, dict):

@@ -1,4 +1,4 @@
-"""Manifests in the files of `-f`, and the cluster to which commands apply them."""
+"""Manifests in the files of `-f`: their validation, and the cluster to which commands apply them."""
 
 from __future__ import annotations
 
@@ -11,22 +11,31 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 import typer
 
-from kschedctl.admission.hooks import NAME_LABEL
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import NAME_LABEL, is_missing_namespace
+from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import Json, JsonObject, text_at
 from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Namespace as StoredNamespace
 from kschedctl.api.objects import ObjectMeta, Pod, Resources, Struct
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_table import Key, PodTable
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
-from kschedctl.api.workloads import KINDS, CronJob, StatefulSet, identity, is_not_installed, makes_pods, title
+from kschedctl.api.validation import around_pods
+from kschedctl.api.validation.manifests import KINDS as MANIFEST_STRUCTS
+from kschedctl.api.workloads import (
+    KINDS,
+    POD_TEMPLATE_PATHS,
+    USUAL_TEMPLATE_PATH,
+    CronJob,
+    StatefulSet,
+    format_title,
+    get_identity,
+    is_non_install_hook,
+    is_workload_manifest,
+)
 from kschedctl.cli.options import Source, Truth, parse_feature_gates
-from kschedctl.cli.refusals import refuse_invalid, refuse_invalid_around
 from kschedctl.cli.source import (
     CREATION_LIMIT_KINDS,
     NOTHING_MORE,
@@ -39,9 +48,10 @@ from kschedctl.cli.source import (
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
+from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
 from kschedctl.sources.collector import Manifest
-from kschedctl.sources.decoding import decode_document as typed_document
-from kschedctl.sources.object_checks import iter_pod_resources, validate_quantities
+from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
+from kschedctl.sources.documents.positions import locate_field
 from kschedctl.sources.read import ReadResult, load_configuration_file, read
 from kschedctl.text.counts import first_few
 
@@ -94,7 +104,7 @@ def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Load the cluster around the files, unless they describe a cluster. Raises KschedctlError."""
-    refuse_invalid_around(reading.around)
+    validate_other_objects(reading.around)
     if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
@@ -118,30 +128,37 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     """
     written = _decode_manifests(reading)
     listed = _find_listed_pods(reading)
-    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.iter_unbound() if not exists(pod))]
+    workloads = [
+        *(entry.workload for entry in written),
+        *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod)),
+    ]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
-    stored = listed.apply_changes({_key_of_pod(pod): pod if exists(pod) else None for pod in pods})
+    stored = listed.apply_changes({_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods})
     around, namespace = load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, stored, namespace)
     cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
-    new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
-    cluster = add_missing_namespaces(cluster, map(identity, new), source)
-    refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
-    places = {title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
-    documents = {identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
+    new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
+    cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
+    validate_manifests([entry.manifest for entry in written if not is_existing_pod(entry.workload)], cluster, namespace)
+    places = {format_title(with_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
+    documents = {get_identity(with_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
     return Application(source, cluster, new, places, documents)
 
 
 def _decode_manifests(reading: ReadResult) -> list[_DecodedManifest]:
     """Decode the pods and workloads. Raises InputError that names file, document and field."""
-    makers = (m for m in reading.manifests if makes_pods(m.document) and not is_not_installed(m.document))
+    makers = (m for m in reading.manifests if is_workload_manifest(m.document) and not is_non_install_hook(m.document))
     return [_DecodedManifest(manifest, decode_manifest(manifest)) for manifest in makers]
 
 
 def _find_listed_pods(reading: ReadResult) -> PodTable:
     """Return the pods from long lists, which are decoded as a table and not as manifests."""
-    pods = (m.document["metadata"] for m in reading.manifests if makes_pods(m.document) and m.document["kind"] == "Pod")
-    return reading.pods.apply_changes({key_of_metadata(metadata): None for metadata in pods})
+    pods = (
+        m.document["metadata"]
+        for m in reading.manifests
+        if is_workload_manifest(m.document) and m.document["kind"] == "Pod"
+    )
+    return reading.pods.apply_changes({get_object_key(metadata): None for metadata in pods})
 
 
 def build_described_cluster(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
@@ -154,15 +171,15 @@ def build_described_cluster(source: Source, reading: ReadResult, objects: Mappin
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete else reading.gaps,
         autoscaler=reading.autoscaler,
-        api_server=reading.api_server or AS_BY_DEFAULT,
+        api_server=reading.api_server or DEFAULT_API_SERVER,
     )
     return with_admission_plugins(cluster, source)
 
 
 def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
-    """Add the missing namespaces of new workloads to the cluster, and log it.
+    """Add the namespaces that new workloads name and the cluster lacks, and log them.
 
-    `--assume-namespaces=false` declines that. `helm template` prints no Namespace, since `helm install
+    Nothing is added with `--assume-namespaces=false`. `helm template` prints no Namespace, since `helm install
     --create-namespace` creates it.
     """
     if source.assume_namespaces is Truth.FALSE:
@@ -216,7 +233,11 @@ def _log_kustomizations(reading: ReadResult) -> None:
 
 def log_hooks(reading: ReadResult) -> None:
     """Log the manifests that are Helm hooks, which are not created."""
-    hooks = [describe(m.document) for m in reading.manifests if makes_pods(m.document) and is_not_installed(m.document)]
+    hooks = [
+        describe(m.document)
+        for m in reading.manifests
+        if is_workload_manifest(m.document) and is_non_install_hook(m.document)
+    ]
     if hooks:
         log.warning("note: %s: %s", SKIPPED_HOOKS_NOTE, ", ".join(hooks))
 
@@ -224,7 +245,7 @@ def log_hooks(reading: ReadResult) -> None:
 def decode_manifest(manifest: Manifest) -> Struct:
     """Decode a pod or workload. Raises InputError that names file, document and field."""
     document, place = manifest
-    workload: Any = typed_document(document, KINDS[str(document["kind"])], place)
+    workload: Any = decode_document(document, KINDS[str(document["kind"])], place)
     if not (workload.metadata.name or workload.metadata.generate_name):
         raise place.error("required", "metadata.name")
     validate_quantities(_iter_template_resources(workload), lambda: place)
@@ -244,35 +265,61 @@ def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests
 
 
-def exists(workload: Struct) -> bool:
-    """Return whether the object is a pod that exists in a cluster."""
+def is_existing_pod(workload: Struct) -> bool:
+    """Return whether the object is a pod that exists in a cluster: it has a UID or a node."""
     return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
 
 
-def _key_of_pod(pod: Pod) -> Key:
+def _get_pod_key(pod: Pod) -> Key:
     """Return the pod's namespace and name."""
     return pod.metadata.namespace, pod.metadata.name
 
 
-def key_of_metadata(metadata: Json) -> Key:
-    """Return namespace and name of metadata, "" for either if it is missing."""
+def get_object_key(metadata: Json) -> Key:
+    """Return namespace and name of an object's metadata. A missing one is ""."""
     return text_at(metadata, "namespace"), text_at(metadata, "name")
 
 
 def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
-    """Return the objects by kind, with `pods`, in `namespace` if they name none."""
+    """Return the objects by kind together with the pods, in this namespace if they name none."""
     others = {
-        kind: some if kind in CLUSTER_SCOPED else [in_namespace(some_object, namespace) for some_object in some]
+        kind: some if kind in CLUSTER_SCOPED else [with_namespace(some_object, namespace) for some_object in some]
         for kind, some in objects.items()
         if kind != "Pod"
     }
     return others | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
 
 
-def in_namespace(obj: Any, namespace: str | None) -> Any:
+def with_namespace(obj: Any, namespace: str | None) -> Any:
     """Return the object in this namespace, unless it names one itself."""
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
+
+
+def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
+    """Raise InputError if the API server would reject any of these pods and workloads.
+
+    The error lists all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
+    already and must not be passed.
+    """
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, MANIFEST_STRUCTS[str(document["kind"])], place)
+        for refusal in find_denials(document, decoded, cluster, namespace or "", admission=False):
+            errors.append(locate_field(place, refusal.path).error(refusal.message, hint=refusal.hint))
+    raise_errors(errors)
+
+
+def validate_other_objects(manifests: Iterable[Manifest]) -> None:
+    """Raise InputError if the API server would reject any of these PDBs, classes, claims and autoscalers."""
+    errors = []
+    for document, place in manifests:
+        decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
+        errors += [
+            locate_field(place, denial.path).error(denial.message)
+            for denial in find_errors_without_pods(document, decoded)
+        ]
+    raise_errors(errors)

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
@@ -19,37 +17,50 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR, KubeVersion
-from kschedctl.cli import screen
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.builds import Builds
-from kschedctl.cli.forms import TABLE, TEMPLATES, OutputFormat, output_option
 from kschedctl.errors import UsageError
-from kschedctl.render.page import NO_COMMANDS, Commands, Style
-from kschedctl.reports.document import Document
-from kschedctl.reports.findings import WithFindings
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 
 if TYPE_CHECKING:
     from kschedctl.sources.builds.build import Build
+
+
+@dataclass(frozen=True)
+class Builds:
+    """Options that choose which kustomizations and charts are built."""
+
+    kustomize: Annotated[
+        bool,
+        typer.Option(
+            "--kustomize", help="Build kustomizations, by kustomize or kubectl; with --helm their charts too."
+        ),
+    ] = False
+    helm: Annotated[bool, typer.Option("--helm", help="Render charts, by helm.")] = False
+    values: Annotated[
+        list[str], typer.Option("--values", metavar="FILE", help="Values for --helm, as helm takes them. Repeatable.")
+    ] = field(default_factory=list)
+
+    def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
+        """Find the builds to run for the files. Raises UsageError, also if a program is missing."""
+        if self.values and not self.helm:
+            raise UsageError("--values is for charts", hint="add --helm")
+        builds: list[Build] = []
+        if self.kustomize:
+            from kschedctl.sources.builds.kustomize import find_kustomize_builds  # noqa: PLC0415 - few ask for it
+
+            builds += find_kustomize_builds(files, with_helm=self.helm)
+        if self.helm:
+            from kschedctl.sources.builds.helm import find_helm_renders  # noqa: PLC0415 - few ask for it
+
+            builds += find_helm_renders(files, self.values, kube_version)
+        return builds
+
 
 LEVELS = (logging.WARNING, logging.INFO, logging.DEBUG)
 """Log level by the number of `-v` options."""
 DEFAULT_NAMESPACE = "default"
 
 Result = TypeVar("Result")
-
-
-class Color(StrEnum):
-    """The values of ``--color``."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-def _join_choices(values: type[StrEnum]) -> str:
-    """Return the values of an enum, separated by `|`."""
-    return "|".join(values)
 
 
 def set_verbosity(verbose: int, quiet: bool) -> None:
@@ -162,7 +173,7 @@ class Source(Builds):
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:
-        """Return the builds to run for the files. Raises UsageError."""
+        """Find the builds to run for the files. Raises UsageError."""
         return self.find_builds(files, self.kube_version or "")
 
     @property
@@ -172,7 +183,7 @@ class Source(Builds):
         return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
 
     def arguments(self) -> list[str]:
-        """Return the options that name the same cluster and scheduler again."""
+        """Return the command-line options that select this cluster and scheduler."""
         files = [part for name in self.filename for part in ("-f", name)]
         files += [part for name in self.snapshot for part in ("--snapshot", name)]
         files += ["--kustomize"] * self.kustomize + ["--helm"] * self.helm
@@ -214,139 +225,16 @@ class Scope:
     ] = None
 
     def namespace_arguments(self) -> list[str]:
-        """Return the options that name the same namespaces again."""
+        """Return the command-line options that select these namespaces."""
         return (["-n", self.namespace] if self.namespace else []) + ["-A"] * self.all_namespaces
 
     def arguments(self) -> list[str]:
-        """Return the options that assume the same scheduler again."""
+        """Return the command-line options that assume this scheduler name."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
-FINDING_FORMATS = ("sarif", "junit", "github")
-"""Formats for CI, which show the problems of an answer as findings."""
-Places = Mapping[str, str]
-NO_PLACES: Places = {}
-DATA_FORMATS = ("json", "yaml", *TEMPLATES)
-"""Formats that programs read."""
-MAX_HTML_MATRICES = 100
-"""Number of distinct kinds of pods that an HTML report explains node by node."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """Options that choose how the answer is printed."""
-
-    output: Annotated[
-        OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "csv", "name")
-    ] = TABLE
-    color: Annotated[
-        Color, typer.Option("--color", metavar=_join_choices(Color), help="auto: on terminals, unless NO_COLOR is set.")
-    ] = Color.AUTO
-    verbose: Annotated[
-        int,
-        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
-    ] = 0
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
-    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
-    summary: Annotated[
-        bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")
-    ] = False
-
-    def answer(
-        self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
-    ) -> Answer:
-        """Return the answer for a document in the format that the options choose.
-
-        `commands` are suggestions for people. `places` has the place of each manifest, `Pod shop/web` -> place, for
-        findings.
-        """
-        wide = self.output.name == "wide"
-        style = Style(
-            screen.get_width(wide),
-            self._is_colored(),
-            wide,
-            self._shows_all_nodes(),
-            template=self.output.template,
-            plots=self._draws_plots(),
-            ascii_only=not screen.supports_unicode(),
-            commands=commands,
-        )
-        document = self._to_findings(document, places)
-        return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
-
-    def _to_findings(self, document: Document, places: Places) -> Document:
-        """Return the problems of the document as findings if the format is for CI."""
-        if self.output.name not in FINDING_FORMATS or isinstance(document, WithFindings):
-            return document
-        from kschedctl.cli.gates import gate_findings  # noqa: PLC0415 - most answers are for people
-
-        return gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
-
-    def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the document, or its summary with `--summary`. Raises UsageError."""
-        if not self.summary:
-            return document
-        if self.brief or self.output.name not in DATA_FORMATS:
-            raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
-        from kschedctl.render.brief import build_summary  # noqa: PLC0415 - few answers are summarized
-
-        return build_summary(document, style)
-
-    @property
-    def max_matrices(self) -> int:
-        """The number of distinct kinds of pods to explain node by node: only HTML has room for that."""
-        return MAX_HTML_MATRICES if self.output.name == "html" else 0
-
-    def _is_colored(self) -> bool:
-        """Return whether the output has colors."""
-        if self.color is Color.AUTO:
-            return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-        return self.color is Color.ALWAYS
-
-    def _shows_all_nodes(self) -> bool:
-        """Return whether every node is listed by itself."""
-        return False
-
-    def _draws_plots(self) -> bool:
-        """Return whether plots are drawn below the tables."""
-        return False
-
-
-@dataclass(frozen=True)
-class View(Output):
-    """Output options of an answer about single nodes."""
-
-    each_node: Annotated[
-        bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
-    ] = False
-    nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
-    """The name that --each-node once had."""
-    compact: Annotated[
-        bool, typer.Option("--compact", help="With -o json or yaml: nodes that share an answer stand together.")
-    ] = False
-
-    def _shorten(self, document: Document, style: Style) -> Document:
-        if not self.compact:
-            return super()._shorten(document, style)
-        if self.brief or self.summary or self.output.name not in DATA_FORMATS:
-            raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
-        from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
-
-        return to_compact(document)
-
-    def _shows_all_nodes(self) -> bool:
-        return self.each_node or self.nodes
-
-
-@dataclass(frozen=True)
-class Untabled(Output):
-    """Output options of an answer without a main table."""
-
-    output: Annotated[OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html")] = TABLE
-
-
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Turn a function that takes option groups into one with an option per field, for typer."""
+    """Wrap a function that takes option groups as one that takes an option per field, for typer."""
     parameters = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat = [p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items() if name not in groups]
@@ -403,7 +291,7 @@ PANELS = {
 
 
 def _find_defining_class(group: type, name: str) -> str:
-    """Return the name of the class that first declares the field; subclasses only change its choices."""
+    """Return the name of the base class that declares the field first. Subclasses only change its choices."""
     return next(base.__name__ for base in reversed(group.__mro__) if name in vars(base).get("__annotations__", {}))
 
 

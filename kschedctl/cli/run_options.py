@@ -1,27 +1,22 @@
-"""Options of the commands that run the scheduler forward."""
+"""Options of the commands that run the scheduler forward, and the run itself for one or several clusters."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
-from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED
+from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
+from kschedctl.cli.output_options import NO_PLACES, Output, Places
+from kschedctl.cli.progress import show_progress
 from kschedctl.errors import UsageError
-from kschedctl.replay.parallel import Workers
+from kschedctl.replay.parallel import Progress, Report, Workers, ask_each_cluster
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchOptions
 
 INTERRUPTED = 130
-
-
-def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
-    """Return the exit code of an answer; interrupted and undecided answers have their own."""
-    if interrupted:
-        return INTERRUPTED
-    if undecided:
-        return UNDECIDED
-    return SCHEDULES if good else DOES_NOT_SCHEDULE
+Subject = TypeVar("Subject")
 
 
 class RunChoices(SearchOptions):
@@ -87,3 +82,47 @@ class RunOptions(WorkOptions, Sampled):
         if self.runs < 1:
             raise UsageError(f"--runs {self.runs}: at least one")
         return {"seed": self.seed, "runs": self.runs, "sampling": self.sampled_from, "call_extender": None}
+
+
+def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
+    """Return the exit code of an answer. Interrupted and undecided answers have codes of their own."""
+    if interrupted:
+        return INTERRUPTED
+    if undecided:
+        return UNDECIDED
+    return SCHEDULES if good else DOES_NOT_SCHEDULE
+
+
+def _suggest_nothing(subject: object, report: object) -> Sequence[str]:
+    """Suggest no commands."""
+    return ()
+
+
+def ask_and_answer(
+    run: RunOptions,
+    output: Output,
+    subjects: Mapping[str, Subject],
+    ask: Callable[[Subject, Workers, Progress], Report],
+    is_good: Callable[[Report], bool],
+    *,
+    suggest_commands: Callable[[Subject, Report], Sequence[str]] = _suggest_nothing,
+    places: Places = NO_PLACES,
+) -> Answer:
+    """Ask about each subject and build the answer with its exit code.
+
+    `ask` answers for one subject, `is_good` returns whether a report is a success, and `suggest_commands` returns the
+    commands to try after a report. `places` has the places of manifests in files, for findings.
+    """
+    with show_progress() as progress:
+        if len(subjects) == 1:
+            (subject,) = subjects.values()
+            report = ask(subject, run.workers, progress)
+            code = choose_exit_code(is_good(report), report.interrupted, report.undecided)
+            return output.answer(report, code, {"": suggest_commands(subject, report)}, places)
+        answers = ask_each_cluster(ask, is_good, subjects, run.workers, progress)
+        commands = {
+            cluster_answer.cluster: suggest_commands(subjects[cluster_answer.cluster], cluster_answer.document)
+            for cluster_answer in answers.answers
+        }
+        code = choose_exit_code(answers.good, answers.interrupted, answers.undecided)
+        return output.answer(answers, code, commands, places)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl import demo
+from kschedctl.api.component_flags import DEFAULT_API_SERVER
+from kschedctl.api.events import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
-from kschedctl.api.observed.failed_creation import FAILED_CREATE, FAILURE_SOURCES
 from kschedctl.cli.options import Scope, Source, parse_feature_gates
 from kschedctl.cluster import CREATION_KINDS, LIMITS, OBSERVED, QUEUE_KINDS, Cluster, Gap
 from kschedctl.errors import UsageError
@@ -34,7 +34,7 @@ class LiveKinds(NamedTuple):
     """Read only events with this reason; "" for all."""
 
     def union(self, more: LiveKinds) -> LiveKinds:
-        """Return these kinds and more."""
+        """Return these kinds together with more kinds."""
         return self._replace(kinds=tuple(dict.fromkeys((*self.kinds, *more.kinds))))
 
 
@@ -97,12 +97,15 @@ def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, 
     """Read the live cluster that the options name."""
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connect_to_cluster(source), build_wishes(source, namespace, pods_alone, live))
+    reading = read_live(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
     return reading.cluster()
 
 
 def split_by_snapshot(source: Source) -> dict[str, Source]:
-    """Return the options once per snapshot, by its name, or once with "" if there is none."""
+    """Split options that name several snapshots into options by the name of each snapshot.
+
+    Options without a snapshot are under "".
+    """
     return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
 
 
@@ -130,10 +133,10 @@ def connect_to_cluster(source: Source) -> Connection:
     return connect(access)
 
 
-def build_wishes(
+def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> Wishes:
-    """Return what the options say about reading a live cluster and its scheduler."""
+    """Build the settings for reading a live cluster and its scheduler from the options."""
     from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
 
     return Wishes(
@@ -176,7 +179,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 
 
 def read_files(source: Source) -> tuple[Cluster, ReadResult]:
-    """Read the cluster that files describe, and all they contain. Raises KschedctlError."""
+    """Read the cluster that files describe, and return it with everything that was read. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
     reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
@@ -188,13 +191,13 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
         origins=reading.origins,
         gaps=reading.left_out if source.assume_complete or source.demo else reading.gaps,
         autoscaler=reading.autoscaler,
-        api_server=reading.api_server or AS_BY_DEFAULT,
+        api_server=reading.api_server or DEFAULT_API_SERVER,
     )
     return with_admission_plugins(cluster, source), reading
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope with the namespace of the live cluster's context, unless it names one."""
+    """Return the scope in the namespace of the live cluster's context, unless it names one."""
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
         return scope
@@ -220,7 +223,7 @@ def log_cluster(cluster: Cluster) -> None:
 
 
 def log_reading(reading: ReadResult) -> None:
-    """Log the warnings about files, what was read and what was skipped."""
+    """Log the warnings about files, and what was read and skipped."""
     for warning in reading.warnings:
         log.warning("warning: %s", warning)
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
@@ -232,8 +235,10 @@ def log_reading(reading: ReadResult) -> None:
 
 
 def find_lone_pod(cluster: Cluster) -> Pod | None:
-    """Return the only unbound pod in a file without nodes, or None if there is none or several."""
-    files = {key: _file_of_origin(origin) for key, origin in cluster.origins.items()}
+    """Return the unbound pod that is alone in a file without nodes, or None if there is no or more than one such
+    pod.
+    """
+    files = {key: _get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
     pods: dict[str, list[Pod]] = {}
     for pod in cluster.pods:
@@ -244,13 +249,13 @@ def find_lone_pod(cluster: Cluster) -> Pod | None:
     return alone[0] if len(alone) == 1 else None
 
 
-def _file_of_origin(origin: str) -> str:
+def _get_origin_file(origin: str) -> str:
     """Return the file of an origin such as `pod.yaml, document 3`."""
     return origin.rpartition(", document ")[0] or origin
 
 
 def get_cluster_time(cluster: Cluster, source: Source) -> str:
-    """Return the RFC 3339 time at which the cluster was read; for files it is now."""
+    """Return the RFC 3339 time at which the cluster was read. For files this is now."""
     if source.demo:
         return demo.DEMO_TIME
     return get_read_time(cluster)

@@ -1,9 +1,11 @@
-"""Standard streams that may be closed, full, or without a reader."""
+"""Standard streams that may be closed, full or without a reader, and SIGTERM as the end of a command."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -62,7 +64,7 @@ class _CheckedOutput:
 
 @contextmanager
 def prepared_streams() -> Iterator[None]:
-    """Make the standard streams accept all characters and fail in order within the block."""
+    """Let the standard streams accept all characters and report failures as OutputError within the block."""
     out: Any = sys.stdout
     err: Any = sys.stderr
     if err is None:
@@ -90,7 +92,7 @@ def _flush_or_discard(stream: Any) -> None:
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a line to stderr, if there is a stderr."""
+    """Print a line to stderr, ignoring errors."""
     with suppress(OSError):
         print(shorten_line(line), file=sys.stderr)
 
@@ -104,3 +106,30 @@ def shorten_line(text: str) -> str:
     if len(text) > MAX_LINE_LENGTH:
         text = f"{text[: MAX_LINE_LENGTH - _TAIL - 3]} … {text[-_TAIL:]}"
     return printable(text)
+
+
+TERMINATED = 128 + signal.SIGTERM
+"""Exit code of a program that SIGTERM ended, as shells report it."""
+
+
+class _TerminatedError(BaseException):
+    """SIGTERM was received. Not an Exception, so that no handler of errors swallows it."""
+
+
+@contextmanager
+def leave_on_sigterm() -> Iterator[None]:
+    """Leave the block on SIGTERM, with which Kubernetes and systemd stop a process."""
+
+    def raise_terminated(*_: object) -> None:
+        raise _TerminatedError
+
+    if threading.current_thread() is not threading.main_thread():  # only the main thread may install handlers
+        yield
+        return
+    previous_handler = signal.signal(signal.SIGTERM, raise_terminated)
+    try:
+        yield
+    except _TerminatedError:
+        return
+    finally:
+        signal.signal(signal.SIGTERM, previous_handler)

@@ -11,23 +11,29 @@ import msgspec
 
 from kschedctl.api import admission_hooks
 from kschedctl.api import objects as api
+from kschedctl.api.component_flags import (
+    DEFAULT_API_SERVER,
+    OPTIONAL_PLUGINS,
+    OTHER_PLUGINS,
+    ApiServerInstance,
+    AutoscalerInstance,
+    read_api_server,
+    read_autoscaler,
+)
 from kschedctl.api.decoding import convert_builtins, type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE, Objects, ReadFor, get_kind, is_read_name, unique_kind_name
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, VersionMix
-from kschedctl.api.newer_versions import describe_accepted, describe_skipped, find_unknown_field
-from kschedctl.api.observed.api_server import (
-    AS_BY_DEFAULT,
-    OPTIONAL_PLUGINS,
-    OTHER_PLUGINS,
-    ApiServerInstance,
-    read_api_server,
-)
-from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import is_newer_version, is_relevant_kind
+from kschedctl.api.versions_read import (
+    describe_accepted,
+    describe_skipped,
+    find_unknown_field,
+    is_newer_version,
+    is_relevant_kind,
+)
 from kschedctl.errors import InputError, UsageError
 
 FIELDS = {kind.name: kind.field for kind in KINDS.values()}
@@ -61,6 +67,24 @@ class Gap(msgspec.Struct, frozen=True, rename="camel"):
     """Completes a sentence that begins with the kind's plural, such as "could not be read: forbidden"."""
     namespace: str = ""
     """The only namespace in which the kind is covered, or ""."""
+
+    @property
+    def is_unrequested(self) -> bool:
+        """Whether the kind was not asked for, so that the API server did not refuse it.
+
+        A snapshot stores a gap as its sentence alone, so the sentence is what decides.
+        """
+        return self.why.startswith(NOT_ASKED_FOR)
+
+    @property
+    def is_not_given(self) -> bool:
+        """Whether the input files merely contain no objects of the kind, as for `is_unrequested`."""
+        return self.why.startswith(NOT_GIVEN)
+
+    @property
+    def is_not_listed(self) -> bool:
+        """Whether the kind was not requested from the API server, as for `is_unrequested`."""
+        return self.why.startswith(NOT_LISTED)
 
 
 NOT_GIVEN = "were not among the files"
@@ -156,7 +180,7 @@ class Cluster(Objects):
     """The index of each node and pod among the objects, if they were given one by one."""
     autoscaler: AutoscalerInstance | None = None
     """The settings of the Cluster Autoscaler, if they were read."""
-    api_server: ApiServerInstance = AS_BY_DEFAULT
+    api_server: ApiServerInstance = DEFAULT_API_SERVER
     """The settings of kube-apiserver, or the defaults if they were not read."""
 
     def __post_init__(self) -> None:
@@ -208,7 +232,7 @@ class Cluster(Objects):
             warnings=tuple(newer),
             listed={kind: _index_by_name(by_kind.get(kind, ())) for kind in ("Node", "Pod")},
             autoscaler=next(filter(None, map(read_autoscaler, flatten_lists(documents))), None),
-            api_server=next(filter(None, map(read_api_server, flatten_lists(documents))), AS_BY_DEFAULT),
+            api_server=next(filter(None, map(read_api_server, flatten_lists(documents))), DEFAULT_API_SERVER),
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:

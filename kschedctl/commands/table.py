@@ -169,7 +169,7 @@ TABLE = (
         8,
         schemas={"whatif": "commands.whatif.report:WhatIf"},
         pages={"WhatIf": "commands.whatif.page:build_page"},
-        html_widgets={"WhatIf": "commands.whatif.html_widgets:build_widgets"},
+        html_widgets={"WhatIf": "commands.whatif.page:build_widgets"},
     ),
     CommandEntry(
         "config",
@@ -177,7 +177,7 @@ TABLE = (
         HelpHeading.CHECK,
         3,
         exit_codes=FINDINGS,
-        schemas={"effective-configuration": "reports.configuration:EffectiveConfiguration"},
+        schemas={"effective-configuration": "lint.scheduler_configuration.effective:EffectiveConfiguration"},
         pages={"EffectiveConfiguration": "commands.config.page:build_configuration_page"},
     ),
     CommandEntry(
@@ -185,7 +185,7 @@ TABLE = (
         "Which nodes would Karpenter launch for pending pods?",
         HelpHeading.AUTOSCALERS,
         3,
-        schemas={"provisioning": "reports.provisioning:Provisioning", "disruption": "reports.disruption:Disruption"},
+        schemas={"provisioning": "reports.karpenter:Provisioning", "disruption": "reports.karpenter:Disruption"},
         pages={
             "Provisioning": "commands.provision.page:build_provisioning_page",
             "Disruption": "commands.provision.page:build_disruption_page",
@@ -265,7 +265,10 @@ TABLE = (
         "What would the Cluster Autoscaler do next, and why not more?",
         HelpHeading.AUTOSCALERS,
         2,
-        schemas={"scale-up": "reports.scale_up:ScaleUp", "scale-down": "reports.scale_down:ScaleDown"},
+        schemas={
+            "scale-up": "reports.cluster_autoscaler:ScaleUp",
+            "scale-down": "reports.cluster_autoscaler:ScaleDown",
+        },
         pages={
             "ScaleUp": "commands.scale.page:build_scale_up_page",
             "ScaleDown": "commands.scale.page:build_scale_down_page",

@@ -10,7 +10,7 @@ KschedctlError            exit 2 unless a subclass says otherwise
 
 from __future__ import annotations
 
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 
 
 class KschedctlError(Exception):

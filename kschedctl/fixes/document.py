@@ -1,29 +1,32 @@
-"""Convert verified fixes to `Remedy` reports: a sentence, commands, patches and changes of objects."""
+"""Convert verified fixes to `Remedy` reports: a sentence, commands, patches and changes of objects.
+
+People change the pod template of a workload rather than its pods, so a change of a pod becomes a patch of its owner.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.json_values import Json
+from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import CronJob, identity
-from kschedctl.fixes.owners import OwnerPatch, build_owner_patch
+from kschedctl.api.workloads import CronJob, get_identity
 from kschedctl.fixes.ranking import QueueResult, RankedFix, get_price_step
 from kschedctl.fixes.rollouts import RolloutResult
-from kschedctl.fixes.trial.changes import EditedObject, Fix
-from kschedctl.fixes.trial.immutable import is_valid_update
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
+from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.fixes.trial.trials import RemedyTrial, is_resized
+from kschedctl.lint.objects.stored_pods import remove_node_pin, to_written_spec
+from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.plan_change import ExistingPods
-from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import build_json_patch, to_document
-from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
+from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.remedy import Remedy
+from kschedctl.reports.summary import CostKind, FixCost, build_restart_costs, list_clauses
 from kschedctl.text.counts import counted, first_few
 
 
@@ -62,7 +65,7 @@ def build_remedy(
             *(patch.commands if patch else ()),
         ),
         changes=tuple(iter_object_changes(edits or _map_to_manifest_edits(trial, pod_key, workload))),
-        kinds=tuple(fix.kind for fix in fixes),
+        kinds=tuple(fix.kind.value for fix in fixes),
         victims=victims,
         restarts=restarts,
         chain=rollout.chain if rollout else None,
@@ -151,7 +154,10 @@ def _map_to_manifest_edits(
         assert isinstance(changed_pod, Pod)
         pod = changed_pod
     del edits[pod_key]
-    return {ObjectKey(*identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)), **edits}
+    return {
+        ObjectKey(*get_identity(workload)): EditedObject(workload, replace_template_spec(workload, pod.spec)),
+        **edits,
+    }
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:
@@ -217,3 +223,83 @@ def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
     template = replace(workload.spec.template or PodTemplateSpec(), spec=pod_spec)
     changed: Struct = replace(workload, spec=replace(workload.spec, template=template))
     return changed
+
+
+SET_AT_ADMISSION = ("priority", "preemptionPolicy")
+"""Fields of a pod's spec that admission sets from its PriorityClass."""
+BY_UID = ("batch.kubernetes.io/controller-uid", "controller-uid")
+"""Labels by which a Job selects its pods; they and the selector are generated for each Job."""
+ADDED_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+"""What admission adds to every pod, with tolerationSeconds."""
+REPLACES_NONE = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+"""Kinds that do not replace a waiting pod when their template changes. For StatefulSets, see Forced rollback in
+their documentation on kubernetes.io.
+"""
+
+
+class OwnerPatch(NamedTuple):
+    """A patch of a pod's owner, as its author would write it."""
+
+    owner: Owner
+    patch: JsonObject
+    """The strategic merge patch."""
+    anew: bool
+    """Whether the owner has to be created anew, since it cannot be patched in place."""
+    waiting: tuple[ObjectKey, ...] = ()
+    """Waiting pods that keep the old template until somebody deletes them."""
+
+    @property
+    def commands(self) -> tuple[str, ...]:
+        """The command that patches or recreates the owner, followed by those that delete its waiting pods."""
+        key = ObjectKey(*self.owner)
+        if self.anew:
+            return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
+        patch = kubectl.render_command("patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", self.text)
+        return (patch, *map(kubectl.render_delete, self.waiting))
+
+    @property
+    def text(self) -> str:
+        """The patch as compact JSON."""
+        return kubectl.compact_json(self.patch)
+
+
+def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
+    """Return the patch extended to remove generated fields, which the API server rejects in a new object."""
+    if kind == "Job":
+        template = {**object_at(owner_patch, "spec", "template"), "metadata": {"labels": dict.fromkeys(BY_UID)}}
+        return {"spec": {**object_at(owner_patch, "spec"), "selector": None, "template": template}}
+    spec = object_at(owner_patch, "spec")
+    if not spec or "priorityClassName" in spec:  # nothing else is another: what admission made of the class once
+        return {**owner_patch, "spec": {**dict.fromkeys(SET_AT_ADMISSION), **spec}}
+    return owner_patch
+
+
+def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
+    """Return the patch of the pod's owner that turns the pod `before` into `after`.
+
+    `waiting` are the owner's waiting pods that should get the change.
+    """
+    owner = find_owner(before)
+    old, new = (_build_template_document(pod, owner) for pod in (before, after))
+    patch: JsonObject = build_strategic_patch(old, new)
+    patch = wrap_in_template(owner.kind, patch)
+    anew = owner.kind == "Job" or (owner.kind == "Pod" and not is_valid_update(before, after))
+    deleted = tuple(map(ObjectKey.of, waiting)) if owner.kind in REPLACES_NONE else ()
+    return OwnerPatch(owner, patch, anew, deleted)
+
+
+def _build_template_document(pod: Pod, owner: Owner) -> dict[str, Json]:
+    """Return the part of the pod that its owner's template contains, without what admission added."""
+    spec = to_written_spec(pod)
+    if owner.kind == "DaemonSet":
+        spec = remove_node_pin(spec)
+    if owner.kind != "Pod":
+        written_tolerations = tuple(
+            t for t in spec.tolerations if t.key not in ADDED_TOLERATIONS or t.toleration_seconds is None
+        )
+        overhead = {} if spec.runtime_class_name else spec.overhead
+        spec = replace(spec, tolerations=written_tolerations, overhead=overhead)
+    spec_document = to_document(spec)
+    for field in SET_AT_ADMISSION if pod.spec.priority_class_name else ():
+        spec_document.pop(field, None)
+    return {"spec": spec_document}

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
+from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
-from kschedctl.fixes.targets import iter_nodes_to_try
-from kschedctl.fixes.trial.machine_sizes import is_plausible
-from kschedctl.fixes.trial.readmission import find_runtime_class
-from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial
+from kschedctl.fixes.trial.fix_kinds import FixKind
+from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
-from kschedctl.fixes.ways.node_affinity import find_host_of_terms
+from kschedctl.fixes.ways.node_affinity import find_missing_required_host
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -23,9 +23,9 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
         return ()
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
     lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
-    if "AddNode" not in kinds and (tried := search.trials.find_single_trials("AddNode")):
+    if FixKind.ADD_NODE not in kinds and (tried := search.trials.find_single_trials(FixKind.ADD_NODE)):
         lines.append(f"one more node: it fits on none like those of the cluster ({_count_shapes(len(tried))} tried)")
-    if PREEMPTS not in kinds:
+    if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
     return tuple(lines)
 
@@ -33,7 +33,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     """Yield why a pod pinned to a missing host with its hostPath files cannot move to another host."""
     selected = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
-    host = find_missing_host_with_data(base, HOSTNAME, selected) or find_host_of_terms(base)
+    host = find_missing_host_with_data(base, HOSTNAME, selected) or find_missing_required_host(base)
     if host:
         yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
 
@@ -98,9 +98,9 @@ def _format_amount(name: str, amount: int) -> str:
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
     """Yield why no other PriorityClass helps, unless the PriorityClasses of the cluster were not read."""
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
-    if unread or search.trials.can_preempt(()) or not search.wishes.considers(PREEMPTS, "author"):
+    if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):
         return
-    if not search.trials.find_single_trials(PREEMPTS):
+    if not search.trials.find_single_trials(FixKind.USE_PRIORITY_CLASS):
         priority = search.trials.base.pod.spec.priority or 0
         yield f"another PriorityClass: none but the system's above its priority of {priority:,} lets pods preempt"
     else:

@@ -1,20 +1,29 @@
-"""Predict whether an autoscaler would add a node for a pod: Karpenter if it has NodePools, else the Cluster
-Autoscaler.
+"""Predict whether an autoscaler adds nodes, and whether a pod then gets one of them.
+
+Karpenter decides if the cluster has NodePools, else the Cluster Autoscaler.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.growth import Autoscaler
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups, has_node_groups
+from kschedctl.api.objects import Node, Pod
+from kschedctl.autoscaling.growth import Autoscaler, NewNodes, mark_unschedulable
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups, has_node_groups
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.reports.new_node import NewNode, NodeGrowth
+from kschedctl.replay.edits import add_pods
+from kschedctl.replay.settling import SettledCluster, settle
+from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.snapshot.node_order import ZONE
+from kschedctl.text.counts import counted
 
 NOBODY = UserGroups()
 
@@ -32,9 +41,8 @@ def explain_new_node(
     Raises InputError.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
-    if answer is None or not (answer.comes or any(pool.would_take for pool in answer.pools)):
+    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
-    from kschedctl.fixes.new_node_rivals import add_queue_share  # noqa: PLC0415 - few clusters tell who makes nodes
 
     cluster = asked.scheduler.cluster
 
@@ -83,7 +91,7 @@ def find_autoscaler_fixes(
     `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if current_answer.comes:
+    if current_answer.would_launch:
         return ()
     if has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
@@ -144,7 +152,6 @@ def simulate_node_growth(
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, given)):
         return None
-    from kschedctl.replay.growth import simulate_growth  # noqa: PLC0415 - few clusters tell who makes their nodes
 
     return simulate_growth(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
 
@@ -163,3 +170,155 @@ def get_node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
     if not groups.groups and not groups.faults:
         raise UsageError("nothing names a node group", hint="--pool-label KEY, --node-groups FILE")
     return groups
+
+
+MOST_LOOPS = 10
+"""How many loops of the autoscaler are replayed to find out how many nodes are enough."""
+MOST_WAITING = 300
+"""With more waiting pods than this, the queue is not replayed for a single pod."""
+
+
+def add_queue_share(
+    new_node: NewNode, cluster: Cluster, pod: Pod, autoscaler: Autoscaler, without_limits: Callable[[], Autoscaler]
+) -> NewNode:
+    """Return the answer for a pod, extended by its share of the new nodes when all waiting pods compete.
+
+    The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
+    other pods take all nodes that may come, the autoscaler `without_limits` says how many would be enough.
+    """
+    key = pod.metadata.namespace, pod.metadata.name
+    waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
+    if not waiting or waiting > MOST_WAITING:
+        return new_node
+    cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_unschedulable(pod)}))
+    growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS)
+    if not growth.nodes:
+        return new_node
+    rivals = _find_rivals(cluster, pod, growth)
+    if pod.key in growth.placements:
+        share = QueueShare(growth.nodes, rivals, True, growth.nodes, growth.sentence)
+    else:
+        enough = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS)
+        share = QueueShare(
+            growth.nodes, rivals, False, enough.nodes if pod.key in enough.placements else None, growth.sentence
+        )
+    return replace(new_node, queue=share)
+
+
+class QueueAfterGrowth(NamedTuple):
+    """The state of the waiting pods once the new nodes are there."""
+
+    still_pending: dict[str, str]
+    """Pod that still waits although a node was added for it -> kube-scheduler's message."""
+    rivals: tuple[str, ...]
+    """Pods that are on the new nodes although no node was added for them."""
+    enough: int | None
+    """Number of new nodes that would suffice if pods are still pending, or None if further loops do not help."""
+
+
+def replay_queue_with_new_nodes(
+    cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
+) -> QueueAfterGrowth:
+    """Replay the queue with the new nodes and report which of the pods they were added for still wait.
+
+    If the new nodes are not enough, the autoscaler goes on. Raises InputError.
+    """
+    old_nodes = {node.metadata.name for node in cluster.nodes}
+    settled = settle(add_new_nodes(cluster, new))
+    still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
+    if not still_pending:
+        return QueueAfterGrowth({}, (), None)
+    waiting_before, helped = {pod.key for pod in cluster.unbound_pods()}, frozenset(helped_pods)
+    rivals = tuple(
+        pod.key
+        for pod in settled.cluster.pods
+        if pod.key in waiting_before
+        and pod.key not in helped
+        and pod.spec.node_name
+        and pod.spec.node_name not in old_nodes
+    )
+    further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS)
+    enough = sum(map(len, new.nodes.values())) + further_growth.nodes
+    return QueueAfterGrowth(
+        still_pending, rivals, enough if still_pending.keys() <= further_growth.placements.keys() else None
+    )
+
+
+def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
+    """Return the keys of the other pods that end up on new nodes."""
+    old_nodes = {node.metadata.name for node in cluster.nodes}
+    return tuple(key for key, node in growth.placements.items() if node not in old_nodes and key != pod.key)
+
+
+MAX_LOOPS = 100
+UNFINISHED = "after {} it still adds nodes"
+
+
+def simulate_growth(
+    cluster: Cluster,
+    autoscaler: Autoscaler,
+    call_extender: CallExtender | None = None,
+    *,
+    explains: bool = False,
+    max_loops: int | None = None,
+) -> NodeGrowth:
+    """Let an autoscaler add nodes for the pending pods until it adds no more, and report the result. Raises InputError.
+
+    With ``explains``, the autoscaler is asked why its groups or pools add no nodes for the pods that never get one.
+    """
+    initial = settle(cluster, call_extender=call_extender)
+    pools: dict[str, str] = {}
+    settled, loops = initial, 0
+    new_nodes = autoscaler.grow(settled.cluster)
+    evicted = 0
+    while new_nodes.nodes and loops < (MAX_LOOPS if max_loops is None else max_loops):
+        loops += 1
+        pools |= {node.metadata.name: pool for pool, nodes in new_nodes.nodes.items() for node in nodes}
+        settled = settle(add_new_nodes(settled.cluster, new_nodes), call_extender=call_extender)
+        evicted += settled.evicted
+        new_nodes = autoscaler.grow(settled.cluster)
+    pending_keys = {pod.key for pod in cluster.unbound_pods()}
+    causes = autoscaler.find_obstacles(settled.cluster) if explains and settled.waiting else {}
+    placements = {
+        pod.key: pod.spec.node_name for pod in settled.cluster.pods if pod.key in pending_keys and pod.spec.node_name
+    }
+    return NodeGrowth(
+        autoscaler.name,
+        loops=loops,
+        nodes=len(pools),
+        pools=tuple(_report_pools(settled.cluster, pools)),
+        never=tuple(_report_never_scheduled(settled, new_nodes.reasons, causes)),
+        placements=placements,
+        evicted=evicted,
+        sources=autoscaler.sources,
+        doubts=(*autoscaler.doubts, *([UNFINISHED.format(counted(loops, "loop"))] if new_nodes.nodes else [])),
+    )
+
+
+def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
+    """Return the cluster with new nodes and the DaemonSet pods that come with them."""
+    nodes = (*cluster.nodes, *(node for nodes in new.nodes.values() for node in nodes))
+    return add_pods(replace(cluster, nodes=nodes), new.daemons)
+
+
+def _report_pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoolNodes]:
+    """Yield how many new nodes each pool got in each zone. ``pools`` maps new nodes to their pools."""
+    new_nodes = [node for node in cluster.nodes if node.metadata.name in pools]
+    pods = Counter(pod.spec.node_name for pod in cluster.pods)
+    by_place: dict[tuple[str, str], list[Node]] = {}
+    for node in new_nodes:
+        by_place.setdefault((pools[node.metadata.name], node.metadata.labels.get(ZONE, "")), []).append(node)
+    for (pool, zone), nodes in sorted(by_place.items()):
+        pod_count = sum(pods[node.metadata.name] for node in nodes)
+        yield NewPoolNodes(pool, zone, len(nodes), pod_count)
+
+
+def _report_never_scheduled(
+    settled: SettledCluster, refused: Mapping[str, str], causes: Mapping[str, tuple[str, ...]]
+) -> Iterator[NeverScheduled]:
+    """Yield the pods that still wait, grouped by the messages of kube-scheduler and of the autoscaler."""
+    keys_by_messages: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for key, message in settled.waiting.items():
+        keys_by_messages.setdefault((message, refused.get(key, ""), causes.get(key, ())), []).append(key)
+    for (message, refusal, pod_causes), keys in keys_by_messages.items():
+        yield NeverScheduled(tuple(keys), message, refusal, pod_causes)

@@ -18,17 +18,14 @@ from kschedctl.api.pod_requests import compute_pod_requests
 from kschedctl.api.resource_names import is_extended
 from kschedctl.autoscaling.node_groups.machines import CLUSTER_API, OPENSHIFT
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.trial.device_marks import find_device_mark
-from kschedctl.fixes.trial.image_platform import find_image_platform
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
+from kschedctl.fixes.trial.guesses import find_device_mark, find_image_platform
 from kschedctl.fixes.ways.node_affinity import find_required_terms
 from kschedctl.reports.new_node import NewNode, PoolVerdict
 from kschedctl.reports.remedy import Remedy
 
 MOST_TRIED = 3
 """The most changes that are replayed; each replay is a whole loop of the autoscaler."""
-CHANGE_GROUP = "ChangeNodeGroup"
-"""The kind of these changes in options and reports."""
 KUBERNETES = ("kubernetes.io", "k8s.io")
 """Domains of labels that describe a node; labels of other domains give it a role."""
 TEMPLATE_TAG = "k8s.io/cluster-autoscaler/node-template"
@@ -58,7 +55,7 @@ def find_node_group_fixes(
 
     `told` is the autoscaler's answer for the unchanged groups.
     """
-    if current_answer.comes or current_answer.existing_node:
+    if current_answer.would_launch or current_answer.existing_node:
         return ()
     verdicts = {pool.pool: pool for pool in current_answer.pools}
     changes = [(group, change) for group in groups for change in _iter_changes(group, pod, verdicts)]
@@ -90,7 +87,16 @@ class _GroupFix:
         elsewhere = (f"# where the node group {self.id} is defined: {instruction}",)
         opens = (f"a new node of {self.id}",)
         step = change.price.name.lower()
-        return Remedy(summary, "operator", None, opens, commands or elsewhere, (), (CHANGE_GROUP,), step=step)
+        return Remedy(
+            summary,
+            "operator",
+            None,
+            opens,
+            commands or elsewhere,
+            (),
+            (PoolFixKind.CHANGE_NODE_GROUP.value,),
+            step=step,
+        )
 
 
 def _iter_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:

@@ -14,23 +14,19 @@ from msgspec.structs import replace
 
 from kschedctl.api.copying import replace as copy_with
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.karpenter import NodePool
-from kschedctl.api.node_classes import NodeClass, NodeClassSubnet
+from kschedctl.api.karpenter import NodeClass, NodeClassSubnet, NodePool
 from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class_kind, get_class_reference
-from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.node_groups import CHANGE_GROUP, MOST_TRIED, is_kubernetes_label, iter_wanted_labels
-from kschedctl.fixes.trial.image_platform import find_image_platform
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_wanted_labels
+from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price
+from kschedctl.fixes.trial.guesses import find_image_platform
 from kschedctl.replay import kubectl
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.remedy import Remedy
 from kschedctl.snapshot.node_order import ZONE
 
-CHANGE_POOL, CHANGE_CLASS = "ChangeNodePool", "ChangeNodeClass"
-"""The kinds of these changes, by which people choose among them."""
-AUTOSCALER_KINDS = (CHANGE_GROUP, CHANGE_POOL, CHANGE_CLASS)
 KARPENTER = "karpenter.sh"
 SOME_VALUE = "true"
 """The value for an empty label; any value will do."""
@@ -42,7 +38,7 @@ class PoolCorrection(NamedTuple):
     """A change after which a NodePool may launch a node for the pod."""
 
     pool: str
-    kind: str
+    kind: PoolFixKind
     summary: str
     command: str
     cluster: Cluster
@@ -59,7 +55,7 @@ def find_node_pool_fixes(
     `told` is Karpenter's answer for the unchanged cluster, `types` the known instance types, or None for those of the
     nodes.
     """
-    if current_answer.comes or current_answer.existing_node:
+    if current_answer.would_launch or current_answer.existing_node:
         return ()
     changes = islice(_iter_changes(cluster, pod, types), MOST_TRIED)
     return tuple(_build_remedy(change) for change in changes if _helps(change, replay))
@@ -75,7 +71,7 @@ def _build_remedy(change: PoolCorrection) -> Remedy:
     """Return the change as a fix."""
     opens = (f"a new node of NodePool {change.pool}",)
     step = Price.CORRECTION.name.lower()
-    return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind,), step=step)
+    return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind.value,), step=step)
 
 
 def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
@@ -132,7 +128,9 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     name = pool.metadata.name
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
-    return PoolCorrection(name, CHANGE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools))
+    return PoolCorrection(
+        name, PoolFixKind.CHANGE_NODE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools)
+    )
 
 
 def _add_zone(
@@ -162,7 +160,7 @@ def _add_zone(
         [_add_zone_offerings(each, zone) for each in derive_instance_types(cluster)] if types is None else types
     )
     after = copy_with(cluster, **{kind.field: classes})
-    yield PoolCorrection(pool.metadata.name, CHANGE_CLASS, summary, command, after, available_types)
+    yield PoolCorrection(pool.metadata.name, PoolFixKind.CHANGE_NODE_CLASS, summary, command, after, available_types)
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:

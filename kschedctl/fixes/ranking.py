@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import NamedTuple
 
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.reports.remedy import Remedy
 
@@ -114,7 +114,7 @@ def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy])
     """
     if not fixes:
         return tuple(remedies)
-    merged = [remedy for remedy in remedies if "AddNode" not in remedy.kinds]
+    merged = [remedy for remedy in remedies if FixKind.ADD_NODE not in remedy.kinds]
     for fix in fixes:
         dearer = (place for place, known in enumerate(merged) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
         merged.insert(next(dearer, len(merged)), fix)

@@ -15,11 +15,11 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.objects import OwnerReference, Pod, PodSpec, PodStatus, Struct
-from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import REVISION, TEMPLATE_HASH, Owner, find_owner
 from kschedctl.api.workloads import (
-    NEW,
+    NEW_TEMPLATE_HASH,
     DaemonSet,
     Deployment,
     DeploymentSpec,
@@ -40,11 +40,10 @@ from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
 from kschedctl.replay.controllers.workload_change import WorkloadChange, get_slot, set_rollout_limits
 from kschedctl.replay.controllers.workload_pods import ORDINAL_LABELS
-from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey, add_pods, change_pods
 from kschedctl.replay.placements import report_evictions, summarize_evictions
 from kschedctl.replay.settling import recreate_evicted
-from kschedctl.reports.eviction_chain import EvictionChain
+from kschedctl.reports.placements import EvictionChain
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
@@ -245,9 +244,13 @@ def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
     """Return the pod that replaces an old one, as its controller creates it."""
     owner, meta = find_owner(template), old.metadata
     labels = dict(template.metadata.labels)
-    labels |= {name: NEW for name in (TEMPLATE_HASH, REVISION) if name in labels and owner.kind not in KEEPS_OTHERS}
+    labels |= {
+        name: NEW_TEMPLATE_HASH
+        for name in (TEMPLATE_HASH, REVISION)
+        if name in labels and owner.kind not in KEEPS_OTHERS
+    }
     labels |= {name: meta.labels[name] for name in ORDINAL_LABELS if name in meta.labels}
-    name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW}-{number}"
+    name = meta.name if owner.kind == "StatefulSet" else f"{owner.name}-{NEW_TEMPLATE_HASH}-{number}"
     references = tuple(_rename_to_new_replica_set(reference, owner) for reference in template.metadata.owner_references)
     spec = _build_new_spec(to_written_spec(template), owner, template, old)
     metadata = replace(
@@ -258,7 +261,7 @@ def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
 
 def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
     """Return the owner reference, with the name of the new ReplicaSet if a Deployment is the owner."""
-    return replace(reference, name=f"{owner.name}-{NEW}") if owner.kind == "Deployment" else reference
+    return replace(reference, name=f"{owner.name}-{NEW_TEMPLATE_HASH}") if owner.kind == "Deployment" else reference
 
 
 def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:

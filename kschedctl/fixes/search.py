@@ -11,17 +11,16 @@ import msgspec
 
 from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Struct
-from kschedctl.fixes.catalogue import get_plugin_remedies
+from kschedctl.fixes.proposals import MOST_SITES_OF_TRIAL, count_least_changes, get_plugin_remedies, iter_nodes_to_try
 from kschedctl.fixes.ranking import harms_nobody
-from kschedctl.fixes.targets import MOST_SITES_OF_TRIAL, count_least_changes, iter_nodes_to_try
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.fixes.trial.image_platform import runs_on_no_feasible_node
-from kschedctl.fixes.trial.prices import Price
-from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
+from kschedctl.fixes.trial.guesses import runs_on_no_feasible_node
+from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 
 FixProposer = Callable[[TriedNode], Iterable[Fix]]
 """Proposes the changes that might clear the first rejection of a tried node."""
@@ -29,8 +28,7 @@ TriedPlace = tuple[frozenset[Fix], Row | None]
 """The changes of a trial, and a node in it or None for no particular node."""
 MOST_TRIALS = 2000
 """The most trials that one search replays."""
-OF_A_RESOURCE = frozenset({"LowerRequest", "DropRequest"})
-ADDS = "AddNode"
+REQUEST_KINDS = frozenset({FixKind.LOWER_REQUEST, FixKind.DROP_REQUEST})
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ class RemedySearch:
         """
         if any(change.effective_price > Price.ROOM for change in changes):
             return False
-        return changes[0].kind != ADDS or self._near_misses
+        return changes[0].kind != FixKind.ADD_NODE or self._near_misses
 
     def _get_options(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
         """Return the changes to try at the node, cached: compatible with the trial and wished for."""
@@ -183,7 +181,7 @@ class RemedySearch:
 
     def _find_next_nodes(self, tried: TriedNode, trial: RemedyTrial, remaining_changes: int) -> Iterable[TriedNode]:
         """Return where to continue after a change: the same node if it changed, the added node, or all nodes."""
-        if tried.row is None and trial.changes[-1].kind != ADDS:
+        if tried.row is None and trial.changes[-1].kind != FixKind.ADD_NODE:
             return self._iter_starting_points(trial, remaining_changes)
         assert trial.cycle is not None
         node_count = len(self.trials.scheduler.view.nodes)
@@ -220,7 +218,7 @@ class RemedySearch:
 
     def _is_wanted(self, fix: Fix) -> bool:
         """Return whether the fix is wished for and not a higher priority for a pod that can already preempt."""
-        return self.wishes.allow(fix) and not (fix.kind == PREEMPTS and self.trials.can_preempt(()))
+        return self.wishes.allow(fix) and not (fix.kind == FixKind.USE_PRIORITY_CLASS and self.trials.can_preempt(()))
 
     def _is_over(self) -> bool:
         """Return whether the time or the number of trials is used up, and note that the search is incomplete."""
@@ -246,20 +244,20 @@ def _is_compatible(change: Fix, trial: RemedyTrial) -> bool:
     """
     created = {key for key, edit in trial.edits.items() if edit.before is None}
     kinds = {change.kind, *(fix.kind for fix in trial.changes)}
-    return created.isdisjoint(edit.key for edit in change.edits) and not {PREEMPTS, ADDS} <= kinds
+    return (
+        created.isdisjoint(edit.key for edit in change.edits)
+        and not {FixKind.USE_PRIORITY_CLASS, FixKind.ADD_NODE} <= kinds
+    )
 
 
 def _can_be_cleared(tried: TriedNode, remaining_changes: int) -> bool:
     """Return whether the remaining changes may clear the node's rejections, or the pod is allowed to preempt."""
-    return (
-        any(change.kind == PREEMPTS for change in tried.trial.changes)
-        or count_least_changes(tried.refusals()) <= remaining_changes
-    )
+    return tried.trial.raises_priority or count_least_changes(tried.refusals()) <= remaining_changes
 
 
 def _may_help(change: Fix, tried: TriedNode, remaining_changes: int) -> bool:
     """Return whether the change can help at the node: lowering one resource does not help if another is short, too."""
-    if change.kind not in OF_A_RESOURCE or tried.row is None or PREEMPTS in {fix.kind for fix in tried.trial.changes}:
+    if change.kind not in REQUEST_KINDS or tried.row is None or tried.trial.raises_priority:
         return True
     first, *rest = tried.refusals()
     other_shortages = [r for r in rest if isinstance(r.fact, Insufficient) and r.fact != first.fact]

@@ -1,13 +1,25 @@
-"""The page of Answers: a table with the answer about each cluster, then each answer in full."""
+"""The pages of documents without a command: the answers about several clusters, and summaries."""
 
 from __future__ import annotations
 
 from kschedctl.api.copying import replace
-from kschedctl.render.page import Block, Marked, Page, Paragraph, Style, Table, build_subsection, paragraph, with_tone
+from kschedctl.render.page import (
+    Block,
+    Bullets,
+    Marked,
+    Page,
+    Paragraph,
+    Style,
+    Table,
+    build_subsection,
+    paragraph,
+    with_tone,
+)
 from kschedctl.render.plots.plot import Plot
 from kschedctl.render.renderers import build_page
-from kschedctl.reports.answers import Answers
 from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.report import Answers, Report
+from kschedctl.text.counts import counted
 
 
 def build_answers_page(report: Answers, style: Style) -> Page:
@@ -34,11 +46,21 @@ def _prefix_plot_title(name: str, block: Block) -> Block:
 
 
 def _find_first_paragraph(page: Page) -> str:
-    """Return the text of the first paragraph, or ""."""
+    """Return the text of the page's first paragraph, or ""."""
     first = next((block for block in page if isinstance(block, Paragraph)), None)
     return " ".join(with_tone(part).text for part in first.parts) if first else ""
 
 
 def _choose_style(cluster: str, style: Style) -> Style:
-    """Return the style with the commands about one cluster."""
+    """Return the style with the commands about one of the clusters."""
     return replace(style, commands={"": style.commands.get(cluster, ())})
+
+
+def build_summary_page(report: Report, style: Style) -> Page:
+    """Build the page from the summary of a report."""
+    summary = report.summary()
+    figures = tuple(f"{name}: {number:,}" for name, number in summary.figures.items())
+    pods = tuple(f"{counted(p.pods, 'pod')} such as {p.such_as}: {p.why}" for p in summary.pods)
+    fixes = tuple(fix.words for fix in summary.fixes)
+    items = (*figures, *pods, *fixes, *summary.advice, *summary.doubts)
+    return (paragraph(Marked(summary.headline, Tone.STRONG)), *([Bullets(items)] if items else []))

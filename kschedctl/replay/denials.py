@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from kschedctl.admission.unknown import is_missing_namespace
+from kschedctl.admission.not_replayed import is_missing_namespace
 from kschedctl.api import objects as api
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -24,10 +24,9 @@ from kschedctl.api.objects import Resources, Struct
 from kschedctl.api.ownership import ADDED_LABELS
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import around_pods, written
+from kschedctl.api.validation import ValidationOptions, around_pods, written
 from kschedctl.api.validation.manifests import KINDS, iter_pod_templates, validate_manifest
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.workloads import identity
+from kschedctl.api.workloads import get_identity
 from kschedctl.cluster import Cluster, describe, drop_nulls
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.version_fields import build_validation_options
@@ -65,7 +64,7 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
 
     Fields that the struct does not have are assumed to be right. Without ``admission``, only validation is checked.
     """
-    document = {"kind": identity(obj).kind, **msgspec.to_builtins(obj)}
+    document = {"kind": get_identity(obj).kind, **msgspec.to_builtins(obj)}
     written_out = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
     denials = find_denials(document, written_out, cluster, admission=admission)
     raise_errors(

@@ -1,19 +1,20 @@
-"""Edits of a cluster: other pods, and nodes with other taints or labels or none at all."""
+"""Keys of objects, and edits of a cluster: other pods, and nodes with other taints or labels or none at all."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
+from typing import NamedTuple
 
 import numpy as np
 
 from kschedctl.api.copying import replace
 from kschedctl.api.labels import parse_selector
-from kschedctl.api.objects import Node, Pod, Taint
+from kschedctl.api.objects import ApiObject, Node, Pod, Taint
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
-from kschedctl.cluster import Cluster
+from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import UsageError
 from kschedctl.snapshot.node_order import zone_key
 
@@ -163,3 +164,22 @@ def _change_taints(node: Node, added: Sequence[Taint], removed: Sequence[Taint])
     remaining = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
     taints = {(t.key, t.effect): t for t in (*remaining, *added)}
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))
+
+
+class ObjectKey(NamedTuple):
+    """Kind, namespace and name of an object."""
+
+    kind: str
+    namespace: str
+    """Empty for cluster-scoped objects."""
+    name: str
+
+    @classmethod
+    def of(cls, api_object: ApiObject) -> ObjectKey:
+        """Return the key of a typed object."""
+        kind = type(api_object).__name__
+        return cls(kind, "" if kind in CLUSTER_SCOPED else api_object.metadata.namespace, api_object.metadata.name)
+
+    def __str__(self) -> str:
+        """Return the key as ``Pod shop/web``."""
+        return f"{self.kind} {self.namespace}{'/' * bool(self.namespace)}{self.name}"

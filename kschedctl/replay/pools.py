@@ -12,7 +12,7 @@ from kschedctl.api.node_pools import find_pool, is_control_plane
 from kschedctl.api.objects import Node
 from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
 from kschedctl.errors import UsageError
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.snapshot.fork import Fork
 
 

@@ -1,15 +1,21 @@
-"""A run of the scheduling queue: in which order pods are tried, with which result, and where the rest waits."""
+"""A run of the scheduling queue and the report on it: the order of attempts, their results, and who still waits."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TypedDict
 
+import msgspec
+from msgspec.structs import replace
+
 from kschedctl.api.arrays import NO_ROW, Position
 from kschedctl.cluster import Cluster
-from kschedctl.replay import queue_run_report as reports
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
+from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
+from kschedctl.reports.summary import ShortPods, Summary
+from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS
 from kschedctl.scheduler.engine.pod_groups.cycle import MemberResult
 from kschedctl.scheduler.framework import Code
@@ -17,9 +23,10 @@ from kschedctl.scheduler.queue_run.pod_groups import QueuedPodGroups
 from kschedctl.scheduler.queue_run.queue_run import CycleRecord, GroupRecord, QueueReplay
 from kschedctl.scheduler.queueing.scheduling_loop import Failed
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.counts import counted
 
 
-def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
+def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """Schedule the pending pods in the order of the queue, while time stands still.
 
     With ``closed_loop`` what a cycle does comes back as events before the next one, which may put pods back into the
@@ -37,7 +44,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     gated = _report_gated(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
     key, basis = _key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
-    return reports.QueueRun(
+    return QueueRun(
         cycles=tuple(_report_cycle(loop, record) for record in records),
         gated=gated,
         queue_after={key(pod.position): place for pod, place in loop.queue},
@@ -52,22 +59,22 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> reports.QueueRun:
     )
 
 
-def _report_gated(loop: QueueReplay) -> dict[str, reports.GatedPod]:
+def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
     """Return the reports on gated pods by key."""
     gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
             _, status = loop.plugins.run_pre_enqueue(pod)
-            report = reports.GatedPod(pod.gating_plugin, status.code, status.reasons)
+            report = GatedPod(pod.gating_plugin, status.code, status.reasons)
             gated_pods[loop.view.pods.objects[pod.position].key] = report
     return gated_pods
 
 
-def _report_cycle(loop: QueueReplay, record: CycleRecord) -> reports.QueueCycle:
+def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
     """Build the report on one cycle."""
     key, nodes = _key_getter(loop), loop.view.nodes.names
     single = record.scheduled
-    return reports.QueueCycle(
+    return QueueCycle(
         popped=key(record.popped),
         bound={key(position): nodes[row] for position, row in record.bound.items()},
         failed={key(position): _report_failure(failure, nodes) for position, failure in record.failed.items()},
@@ -86,11 +93,11 @@ class _GroupFields(TypedDict, total=False):
 
     group: str
     order: tuple[str, ...]
-    status: reports.GroupStatus
+    status: GroupStatus
     waiting_on_preemption: bool
-    pods: tuple[reports.TriedMember, ...]
-    condition: reports.GroupCondition | None
-    groups: dict[str, reports.GroupOutcome]
+    pods: tuple[TriedMember, ...]
+    condition: GroupCondition | None
+    groups: dict[str, GroupOutcome]
 
 
 def _group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
@@ -101,7 +108,7 @@ def _group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields
     return {
         "group": "/".join(record.key),
         "order": tuple(map(key, record.order)),
-        "status": reports.GroupStatus(result.status.code, result.message),
+        "status": GroupStatus(result.status.code, result.message),
         "waiting_on_preemption": result.waiting_on_preemption,
         "pods": tuple(
             _report_member(loop, member) for tried_group in tried_groups for member in tried_group.result.members
@@ -111,24 +118,24 @@ def _group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields
     }
 
 
-def _report_condition(record: GroupRecord) -> reports.GroupCondition | None:
+def _report_condition(record: GroupRecord) -> GroupCondition | None:
     """Return the condition that is written to a pod group, or None."""
-    return reports.GroupCondition(*record.condition) if record.condition else None
+    return GroupCondition(*record.condition) if record.condition else None
 
 
-def _report_group(record: GroupRecord) -> reports.GroupOutcome:
+def _report_group(record: GroupRecord) -> GroupOutcome:
     """Build the report on one PodGroup of a CompositePodGroup."""
     status = record.result.status
-    return reports.GroupOutcome(reports.GroupStatus(status.code, record.result.message), _report_condition(record))
+    return GroupOutcome(GroupStatus(status.code, record.result.message), _report_condition(record))
 
 
-def _report_member(loop: QueueReplay, member: MemberResult) -> reports.TriedMember:
+def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
     """Build the report on one tried member.
 
     Like upstream, a successful Permit is only reported for pods that need no preemption.
     """
     waits = member.permit is not None and member.permit.code is Code.WAIT
-    return reports.TriedMember(
+    return TriedMember(
         pod=_key_getter(loop)(member.position),
         code=member.status.code,
         node=loop.view.nodes.names[member.row] if member.row != NO_ROW else "",
@@ -140,9 +147,9 @@ def _report_member(loop: QueueReplay, member: MemberResult) -> reports.TriedMemb
     )
 
 
-def _report_failure(failure: Failed, nodes: Sequence[str]) -> reports.FailedPod:
+def _report_failure(failure: Failed, nodes: Sequence[str]) -> FailedPod:
     """Build the report on a pod that was not placed."""
-    return reports.FailedPod(
+    return FailedPod(
         failure.code,
         failure.message,
         nodes[failure.nominated] if failure.nominated not in (None, NO_ROW) else "",
@@ -154,3 +161,131 @@ def _key_getter(loop: QueueReplay) -> Callable[[Position], str]:
     """Return a function that returns the key of the pod at a position."""
     pods = loop.view.pods.objects
     return lambda position: pods[position].key
+
+
+class GatedPod(Document, frozen=True):
+    """A gated pod: the first PreEnqueue plugin that rejects it, and the reasons."""
+
+    plugin: str
+    code: str
+    reasons: tuple[str, ...] = ()
+
+
+class FailedPod(Document, frozen=True):
+    """Why a pod was not placed."""
+
+    code: str
+    message: str
+    nominated: str = ""
+    """The node on which preemption makes room."""
+    rejectors: tuple[str, ...] = ()
+    """The plugins that rejected the pod."""
+
+
+class GroupStatus(Document, frozen=True):
+    """The result of a pod group's cycle."""
+
+    code: str
+    message: str = ""
+
+
+class GroupCondition(Document, frozen=True):
+    """A condition written to a pod group's status."""
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+
+
+class GroupOutcome(Document, frozen=True, omit_defaults=True):
+    """The result for one PodGroup of a CompositePodGroup."""
+
+    status: GroupStatus
+    condition: GroupCondition | None = None
+
+
+class TriedMember(Document, frozen=True):
+    """The attempt to place one pod of a group, after the pods before it."""
+
+    pod: str
+    code: str
+    node: str = ""
+    """The node where the pod fits, or would fit after preemption."""
+    feasible: int = 0
+    """How many of the evaluated nodes fit."""
+    evaluated: int = 0
+    message: str = ""
+    permit: str = ""
+    """What Permit says: Success or Wait."""
+    requires_preemption: bool = False
+
+
+class QueueCycle(Document, frozen=True, omit_defaults=True):
+    """One scheduling cycle of a pod or of a pod group."""
+
+    popped: str
+    """The pod that was next in the queue."""
+    bound: dict[str, str] = {}
+    """Pod -> node."""
+    failed: dict[str, FailedPod] = {}
+    victims: tuple[str, ...] = ()
+    """Pods that are preempted."""
+    feasible: int | None = None
+    """How many nodes fit a single pod that was placed."""
+    evaluated: int | None = None
+    """How many nodes were evaluated for a single pod that was placed."""
+    batched: bool = False
+    """Whether the pod got a node left over from the cycle of the pod before."""
+    waiting: dict[str, str] = {}
+    """Pod -> node on which Permit lets it wait; a later cycle binds it or lets it fail."""
+    nominations_cleared: tuple[str, ...] = ()
+    """Pods that lose their nominated node."""
+    group: str = ""
+    """The pod group, or the root of its CompositePodGroup."""
+    order: tuple[str, ...] = ()
+    """The order in which the group's pods were tried."""
+    status: GroupStatus | None = None
+    """The result of the pod group's cycle."""
+    waiting_on_preemption: bool = False
+    pods: tuple[TriedMember, ...] = ()
+    condition: GroupCondition | None = None
+    """The new condition of the pod group, if there is one."""
+    groups: dict[str, GroupOutcome] = {}
+    """The results for the PodGroups of a CompositePodGroup."""
+
+
+class QueueRun(Report, frozen=True):
+    """A run of the scheduling queue."""
+
+    cycles: tuple[QueueCycle, ...]
+    gated: dict[str, GatedPod] = msgspec.field(default_factory=dict)
+    """Pods that no cycle tries."""
+    queue_after: dict[str, str] = msgspec.field(default_factory=dict)
+    """Pod -> active, backoff or unschedulable, in the end."""
+    waiting_on_permit: dict[str, str] = msgspec.field(default_factory=dict)
+    """Pod -> node that it holds without being bound."""
+    closed_loop: bool = False
+    not_replayed: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "QueueRun"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return how many pods were bound in how many cycles, and how many wait."""
+        bound = sum(len(cycle.bound) for cycle in self.cycles)
+        waiting = counted(len(self.queue_after), "pod")
+        sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{describe_doubt(self.unknown)}"
+        return (f"{counted(bound, 'pod')} bound", sentence)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the pods that were not placed and their last messages."""
+        failed = {pod: why for cycle in self.cycles for pod, why in cycle.failed.items() if pod in self.queue_after}
+        gated = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}
+        last_messages = gated | {pod: why.message for pod, why in failed.items()}
+        figures = {"bound": sum(len(cycle.bound) for cycle in self.cycles), "waiting": len(self.queue_after)}
+        victims = tuple(victim for cycle in self.cycles for victim in cycle.victims)
+        pods = tuple(ShortPods(1, pod, "", why) for pod, why in last_messages.items())
+        return replace(summary, pods=pods, victims=victims, figures=figures)

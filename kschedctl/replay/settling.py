@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kschedctl.api.arrays import Position, find_positions
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import job_would_fail
 from kschedctl.replay.edits import change_pods, is_recreated
@@ -197,7 +197,7 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 
 def build_replacement(pod: Pod, node: str) -> Pod:
     """Return the replacement that a controller creates for the pod, on a node or waiting for one."""
-    replacement = made_again(pod)
+    replacement = recreate_pod(pod)
     if not node:
         return replacement
     return replace(

@@ -59,7 +59,7 @@ def _build_scheduler(shared: SharedCluster) -> Scheduler:
 
 def describe_search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
     """Return where the first search for nodes begins, or None if all nodes are looked at."""
-    return SearchStart(sampling.start_index(nodes, seed), known=sampling.start is not None) if sampling else None
+    return SearchStart(sampling.find_start_index(nodes, seed), known=sampling.start is not None) if sampling else None
 
 
 def limit_workers(workers: Workers, call_extender: CallExtender | None) -> Workers:

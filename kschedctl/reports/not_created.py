@@ -1,14 +1,13 @@
-"""Pods that a workload wants and that could not be created, so that no scheduler sees them."""
+"""Pods that could not be created, and the API server's answer to a manifest: kind Admission."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kschedctl.api.json_values import JsonDict
+from kschedctl.api.json_values import JsonDict, JsonObject
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import CostKind, FixCost, build_restart_costs, list_clauses
-from kschedctl.reports.report import GateProblem
-from kschedctl.reports.summary import ShortPods
+from kschedctl.reports.report import GateProblem, Report
+from kschedctl.reports.summary import CostKind, FixCost, ShortPods, build_restart_costs, list_clauses
 from kschedctl.text.counts import counted
 
 
@@ -54,7 +53,7 @@ class CreationFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the change with its costs and what comes after it."""
+        """The change with its costs and its consequences."""
         but = f", but {'; '.join(list_clauses(self.costs))}" if self.costs else ""
         return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
 
@@ -80,18 +79,18 @@ class NotCreated(Document, frozen=True):
     """Changes that would let the pods be created."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """Return the report as it appears in a summary."""
         return ShortPods(self.missing or 0, "", self.workload, self.headline)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         return GateProblem("not-created", self.workload, self.headline)
 
 
 def describe_not_created(reports: Sequence[NotCreated]) -> str:
-    """Return the headline of one workload, or for several the numbers of pods and workloads."""
+    """Return the headline of the only workload, or the numbers of pods and workloads if there are several."""
     if len(reports) == 1:
         return reports[0].headline
     return (
@@ -100,7 +99,7 @@ def describe_not_created(reports: Sequence[NotCreated]) -> str:
 
 
 class OnceCreated(Document, frozen=True):
-    """The answer of scheduling about the pod if it were created."""
+    """The scheduling answer for the pod if it were created."""
 
     verdict: str
     headline: str
@@ -108,3 +107,32 @@ class OnceCreated(Document, frozen=True):
 
 NOT_CREATED = "NotCreated"
 """The verdict on a pod that would be scheduled but cannot be created."""
+
+
+class OtherOutcome(Document, frozen=True):
+    """Another answer that the server may give, because it goes through several objects in random order."""
+
+    code: int
+    message: str | None = None
+
+
+class Admission(Report, frozen=True):
+    """The API server's answer to a manifest."""
+
+    code: int
+    """The HTTP status code."""
+    allowed: bool
+    reason: str | None = None
+    message: str | None = None
+    """The server's message. A generated suffix of a name is written as `*`."""
+    warnings: tuple[str, ...] = ()
+    object: JsonObject | None = None
+    """The metadata and spec that are stored, or None if nothing is."""
+    changed: tuple[str, ...] = ()
+    """The changes that admission makes, and the object that is responsible for each."""
+    varies: tuple[OtherOutcome, ...] = ()
+    """Other answers that further tries may get by chance."""
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return whether the object is admitted, with the server's message."""
+        return ("Admitted" if self.allowed else f"Refused ({self.code}):", self.message or "")

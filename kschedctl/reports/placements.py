@@ -1,7 +1,8 @@
-"""The fates of pods, as parts of several reports: unscheduled, moved, preempted, and counted by place and by run."""
+"""Parts that several reports share: the fates of pods, and the changes that a plan makes to node pools."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import GateProblem, with_pod_count
 from kschedctl.reports.summary import ShortPods
+from kschedctl.text.counts import counted, first_few
 
 
 class UnplacedPods(Document, frozen=True):
@@ -29,13 +31,13 @@ class UnplacedPods(Document, frozen=True):
     """The cause behind the message, such as a missing StorageClass; empty if the message says it."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """Return the pods as they appear in a summary."""
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         message = with_pod_count(len(self.pods), self.message or self.verdict)
         return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
 
@@ -54,7 +56,7 @@ class RetriedPods(Document, frozen=True):
 
 
 class EvictionFate(StrEnum):
-    """What became of a pod that preemption evicted."""
+    """The fate of a pod that preemption evicted."""
 
     MOVED = "Moved"
     """Its controller recreated it, and it has a node."""
@@ -88,7 +90,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
@@ -136,7 +138,7 @@ class WorkloadVariation(Document, frozen=True):
 
 
 class Variation(Document, frozen=True):
-    """How much the results of runs with other seeds differ."""
+    """The differences between the results of runs with other seeds."""
 
     runs: int
     outcomes: int
@@ -159,7 +161,7 @@ class MovedPod(Document, frozen=True):
 
 
 class BlockedPod(Document, frozen=True):
-    """A pod that cannot be evicted, and why."""
+    """A pod that cannot be evicted, with the reason."""
 
     pod: Annotated[str, Column(keep=True)]
     workload: str
@@ -168,3 +170,101 @@ class BlockedPod(Document, frozen=True):
     budgets: tuple[str, ...] = ()
     unhealthy: tuple[str, ...] = ()
     """Pods that the budgets do not count as healthy, so that they use up what the budgets allow."""
+
+
+def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
+    """List the victims. Pods that could be evicted instead, with equal priority and start time, are named beside them.
+
+    >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
+    (['d/a'], ['2 of d/a, d/b, d/c'])
+
+    ``tied``: victim -> pods that stay and equal the victim.
+    """
+    groups: dict[tuple[str, ...], list[str]] = {}
+    for victim in victims:
+        equals = tuple(tied.get(victim, ()))
+        groups.setdefault(equals or (victim,), []).append(victim)
+    return [
+        f"{'one' if len(group) == 1 else len(group)} of {first_few([*group, *equals])}"
+        if equals != (group[0],)
+        else group[0]
+        for equals, group in groups.items()
+    ]
+
+
+class EvictionChain(Document, frozen=True):
+    """The fates of preempted pods once nothing moves any more. Each pod is counted once."""
+
+    evicted: int
+    """Pods that were evicted at least once."""
+    moved: int
+    """Pods that run on another node than the one from which they were evicted first."""
+    returned: int
+    """Pods that run on the node from which they were evicted first."""
+    pending: int
+    lost: int
+    """Pods that no controller recreates."""
+    rounds: int = 1
+    preempting: tuple[str, ...] = ()
+    """Evicted pods whose replacements evict others, by their keys."""
+    evicted_in_turn: tuple[str, ...] = ()
+    """Pods that replacements of evicted pods evict, by their keys."""
+    tied: dict[str, tuple[str, ...]] = {}
+    """Evicted pod -> pods of its node that are equal in priority and start, one of which may be evicted instead."""
+    outrun: tuple[str, ...] = ()
+    """Preemptors, by their keys, whose victims come back to the node before them again and again."""
+
+    @property
+    def sentence(self) -> str:
+        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
+        return f"evicts {counted(self.evicted, 'pod')}{self.fates}"
+
+    @property
+    def fates(self) -> str:
+        """The fates in words, to follow the names of the pods, with the pods that replacements evict in turn."""
+        fates = (
+            (self.moved, "comes back elsewhere", "come back elsewhere"),
+            (self.returned, "returns to its node", "return to their nodes"),
+            (self.pending, "stays Pending", "stay Pending"),
+            (self.lost, "is gone for good", "are gone for good"),
+        )
+        if self.evicted == 1:
+            text = ", which " + next((one for number, one, _ in fates if number), "waits")
+        else:
+            text = ": " + ", ".join(counted(number, one, many) for number, one, many in fates if number)
+        if self.evicted_in_turn:
+            replacements = counted(len(self.preempting), "replacement evicts", "replacements evict")
+            text += f", and {replacements} {first_few(self.evicted_in_turn)} in turn"
+        if self.outrun:
+            waits = "waits on" if len(self.outrun) == 1 else "wait on"
+            text += f", and replacements take the node again before {first_few(self.outrun)}, which {waits}"
+        return text
+
+    def name_victims(self, victims: Iterable[str]) -> list[str]:
+        """Return the names of the victims, and of the pods that could be evicted instead."""
+        return list_victims(victims, self.tied)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether more happens than that pods come back elsewhere after one eviction."""
+        return bool(self.evicted_in_turn or self.outrun or self.returned)
+
+
+NO_POOL = {"": "(none)"}
+
+
+class PoolChange(Document, frozen=True):
+    """The nodes, pods and utilization of a pool now and after the plan.
+
+    Utilization is in percent of the pool's allocatable resources, or None if it has none.
+    """
+
+    pool: Annotated[str, Column(keep=True, words=NO_POOL)]
+    nodes_before: Annotated[int, Column("nodes now", beneath="nodes")]
+    nodes_after: Annotated[int, Column("nodes then", beneath="then")]
+    pods_before: Annotated[int, Column("pods now", beneath="pods")]
+    pods_after: Annotated[int, Column("pods then", beneath="then")]
+    cpu_before: Annotated[float | None, Column("cpu now, %", form=".1f", beneath="cpu, %")]
+    cpu_after: Annotated[float | None, Column("cpu then, %", form=".1f", beneath="then")]
+    memory_before: Annotated[float | None, Column("memory now, %", form=".1f", beneath="memory, %")]
+    memory_after: Annotated[float | None, Column("memory then, %", form=".1f", beneath="then")]

@@ -1,6 +1,8 @@
-"""The answers of plugins and extenders in a cycle, as parts of several reports."""
+"""The answers of plugins and extenders in a cycle, and recorded extender answers: kind ExtenderAnswers."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from kschedctl.reports.document import Document
 
@@ -63,3 +65,29 @@ class SearchedNodes(Document, frozen=True):
     """The number of feasible nodes that were found."""
     next: int
     """The index at which the next search starts."""
+
+
+class ExtenderAnswer(Document, frozen=True):
+    """The answer of the extender at a URL about a pod and some nodes."""
+
+    extender: str
+    verb: str
+    pod: str
+    nodes: tuple[str, ...]
+    question: str
+    """A hash of the whole request, without the pod's status and times."""
+    status: int = 0
+    body: Any = None
+    """The decoded JSON of a response with status 200."""
+    error: str = ""
+    """Why the call failed, in kube-scheduler's words."""
+    whole: bool = False
+    """Whether the pod was sent with its annotations and volumes, which are not recorded."""
+
+
+class ExtenderAnswers(Document, frozen=True):
+    """Recorded answers, in the order of the calls."""
+
+    answers: tuple[ExtenderAnswer, ...] = ()
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ExtenderAnswers"

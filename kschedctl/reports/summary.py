@@ -1,12 +1,15 @@
-"""The short form of an answer, for chats and language models, at most 12 KB of JSON: kind Summary."""
+"""The short form of an answer, for chats and language models, at most 12 KB of JSON, with the costs of its fixes."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import FixCost
+from kschedctl.text.counts import counted
 
 MOST_BYTES, MOST_ENTRIES, LONGEST, MOST_COMMANDS = 12_000, 8, 400, 3
 """How long the JSON, a list and a text (in characters) may be; how many commands it ends with."""
@@ -32,7 +35,7 @@ class ShortCause(Document, frozen=True):
 
 
 def describe_node_share(nodes: int, within: int, total: int) -> str:
-    """Describe to how many nodes a reason applies: of those `within` reach, or of all nodes if none is within reach.
+    """Describe the nodes to which a reason applies, as a share of the nodes within reach or else of all nodes.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
@@ -48,7 +51,7 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
 
 
 class ShortNodes(Document, frozen=True):
-    """Rejected nodes that are alike."""
+    """Rejected nodes that have the same answer."""
 
     nodes: int
     """The number of nodes."""
@@ -81,7 +84,7 @@ class ShortFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the summary with the drawbacks."""
+        """The summary of the fix with its drawbacks."""
         return f"{self.summary}, but {self.but}" if self.but else self.summary
 
 
@@ -132,7 +135,7 @@ class Summary(Document, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and in the end leave out commands, until the JSON has at most MOST_BYTES."""
+        """Shorten the lists, and finally drop commands, until the JSON has at most MOST_BYTES."""
         summary = self._limit_entries(MOST_ENTRIES)
         for entries in range(MOST_ENTRIES, 0, -1):
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
@@ -150,7 +153,7 @@ class Summary(Document, frozen=True):
 
 
 def _cut_texts(value: object) -> object:
-    """Cut long texts in a value, except for commands, which are useless in part."""
+    """Cut long texts in a value. Commands are kept whole, because half a command is useless."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):
@@ -158,3 +161,58 @@ def _cut_texts(value: object) -> object:
     if isinstance(value, msgspec.Struct):
         return replace(value, **{f: _cut_texts(getattr(value, f)) for f in value.__struct_fields__ if f != "commands"})
     return value
+
+
+class CostKind(StrEnum):
+    """The kinds of costs."""
+
+    STILL_WAITS = "StillWaits"
+    """Other pods take the room first, so that the pod still waits."""
+    NEEDS_VALUES = "NeedsValues"
+    """The fix is not verified until somebody fills in values."""
+    CHECK_FIRST = "CheckFirst"
+    """Something has to be found out before the commands are run. The fix's summary says so as well."""
+    LOSES = "Loses"
+    """A pod, a volume or a device allocation is gone for good."""
+    GIVES_UP = "GivesUp"
+    """A guarantee is given up."""
+    EVICTS = "Evicts"
+    """Running pods are evicted or preempted."""
+    DELETES = "Deletes"
+    """Pods are deleted together with the object that makes them."""
+    RESTARTS = "Restarts"
+    """Running pods of the changed workload are replaced in its rollout."""
+
+
+class FixCost(Document, frozen=True):
+    """One cost of a fix."""
+
+    kind: CostKind
+    text: str
+    """A clause that follows "but"."""
+    pods: int = 0
+    """The number of pods that the fix evicts, deletes or restarts; 0 for other kinds of costs."""
+    short: str = ""
+    """A clause for a line or two, if the text names many pods; empty if the text is short itself."""
+
+    @property
+    def brief(self) -> str:
+        """The clause in its shortest form, which still names what is lost."""
+        return self.short or self.text
+
+
+def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
+    """Return the cost of a rollout that replaces running pods, or () if it replaces no pods.
+
+    >>> [cost.text for cost in build_restart_costs(1, "Deployment shop/web")]
+    ['restarts 1 running pod of Deployment shop/web']
+    """
+    if not restarts:
+        return ()
+    of_owner = f" of {owner}" if owner else ""
+    return (FixCost(CostKind.RESTARTS, f"restarts {counted(restarts, 'running pod')}{of_owner}", restarts),)
+
+
+def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:
+    """Return the costs as clauses to show beside a fix's summary, without costs that the summary names itself."""
+    return tuple(cost.text for cost in costs if cost.kind is not CostKind.CHECK_FIRST)

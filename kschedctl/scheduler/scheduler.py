@@ -28,12 +28,16 @@ from kschedctl.scheduler.engine.unsure_nominations import COUNTED
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
 from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, union_of_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
-from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import (
+    Declaration,
+    DeclaredPlugin,
+    find_extension_points,
+    find_needless_kinds,
+    list_kinds_read,
+)
 from kschedctl.scheduler.framework.dependencies import DoubtfulPlugin, Unknown, find_plugins_not_asked, find_unknowns
-from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.kinds_read import find_needless_kinds, list_kinds_read
-from kschedctl.scheduler.framework.noted_changes import NotedChange, find_noted_unknowns
+from kschedctl.scheduler.framework.version_changes import NotedChange, find_noted_unknowns
 from kschedctl.scheduler.plugins.node_ports import SIDECAR_PORTS
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins_for_gates
 from kschedctl.snapshot.fork import Fork
@@ -263,7 +267,7 @@ def _is_ignorable(extender: JsonObject) -> bool:
 
 def _find_other_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
     """Return the plugins that a configuration may name and that are not in-tree."""
-    from kschedctl.scheduler.registry.scheduler_plugins import find_registered_plugins  # noqa: PLC0415 - for few clusters
+    from kschedctl.scheduler.registry.third_party import find_registered_plugins  # noqa: PLC0415 - for few clusters
 
     return find_registered_plugins(other_builds=cluster.other_builds)
 

@@ -13,9 +13,14 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.arrays import Amounts, Bools, Ints, Row, Rows
-from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME, default_node, default_pod
+from kschedctl.api.defaults import (
+    DEFAULT_SCHEDULER_NAME,
+    default_node,
+    default_pod,
+    merge_affinity_label_keys,
+    merge_spread_label_keys,
+)
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.pod_requests import Options
 from kschedctl.api.priority import resolve_priority

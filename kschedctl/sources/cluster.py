@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 from typing import Self
 
 from kschedctl import cluster
+from kschedctl.api.component_flags import DEFAULT_API_SERVER
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT
 from kschedctl.text.version import VERSION
 
 WRITTEN_BY = f"kschedctl {VERSION}"
@@ -59,7 +59,7 @@ class Cluster(cluster.Cluster):
             warnings=files.warnings,
             gaps=files.left_out if assume_complete else files.gaps,
             autoscaler=files.autoscaler,
-            api_server=files.api_server or AS_BY_DEFAULT,
+            api_server=files.api_server or DEFAULT_API_SERVER,
         )
 
     @classmethod

@@ -10,8 +10,10 @@ from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 from kschedctl.api.api_versions import is_custom_api
+from kschedctl.api.component_flags import ApiServerInstance, AutoscalerInstance, read_api_server, read_autoscaler
 from kschedctl.api.decoding import type_name
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.events import is_irrelevant
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import (
     KINDS,
@@ -21,15 +23,11 @@ from kschedctl.api.kinds import (
     is_read_name,
     unique_kind_name,
 )
-from kschedctl.api.newer_versions import describe_accepted
-from kschedctl.api.observed.api_server import ApiServerInstance, read_api_server
-from kschedctl.api.observed.autoscaler import AutoscalerInstance, read_autoscaler
-from kschedctl.api.observed.events import is_irrelevant
 from kschedctl.api.operator_resources import build_custom_resource, may_create_pods
 from kschedctl.api.pod_table import PodRows, PodTableBuilder
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
 from kschedctl.api.validation.unknown_fields import KARPENTER_KINDS, POD_HOLDERS, find_unknown_fields
-from kschedctl.api.versions_read import is_newer_version, is_readable
+from kschedctl.api.versions_read import describe_accepted, is_newer_version, is_readable
 from kschedctl.cluster import (
     CLUSTER_SCOPED,
     CREATION_KINDS,
@@ -41,12 +39,10 @@ from kschedctl.cluster import (
     read_newer_version,
 )
 from kschedctl.errors import InputError
-from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validate_names, validate_quantities
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.item_decoders import to_plain_struct
-from kschedctl.sources.list_items import NodeItems, PodItems
+from kschedctl.sources.list_items import NodeItems, PodItems, to_plain_struct
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings
-from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_names, validate_quantities
 from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"

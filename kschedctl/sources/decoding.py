@@ -1,15 +1,36 @@
-"""Decoding of one document into its struct, with errors that name the file and the exact field."""
+"""Decoding of documents into structs, and checks of their names and quantities, with errors that name file and field.
+
+Upstream: ValidatePathSegmentName in staging/src/k8s.io/apimachinery/pkg/api/validation/path (v1.36). Impossible
+quantities are those that the snapshot cannot count (kschedctl/snapshot/pod_info.py).
+"""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any, TypeVar
 
 import msgspec
 
 from kschedctl.api.decoding import convert_builtins, locate_mismatch
 from kschedctl.api.json_values import JsonObject, field_at
+from kschedctl.api.objects import (
+    CoschedulingPodGroup,
+    Node,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PodMeta,
+    PodSpec,
+    Resources,
+    RuntimeClass,
+    VolcanoPodGroup,
+)
+from kschedctl.api.pod_requests import parse_quantities
+from kschedctl.api.quantity import QuantityError
 from kschedctl.cluster import drop_nulls
 from kschedctl.errors import InputError
+from kschedctl.snapshot.pod_info import to_amounts
 from kschedctl.sources.documents.place import Place
 
 T = TypeVar("T")
@@ -64,3 +85,91 @@ def _find_large_number(value: object) -> str | None:
             if (path := _find_large_number(inner)) is not None:
                 return f"[{index}]{path}"
     return None
+
+
+ResourcesByPath = Iterator[tuple[str, Resources]]
+"""Pairs of the path of a field and the quantities in it."""
+
+
+def validate_quantities(resources_by_path: ResourcesByPath, get_place: Callable[[], Place]) -> None:
+    """Raise InputError for the first quantity that is invalid or too large."""
+    for path, resources in resources_by_path:
+        for name, text in resources.items():
+            try:
+                _validate_quantity(name, text)
+            except QuantityError as error:
+                at = f".{name}" if name.isidentifier() else f"[{name}]"
+                raise get_place().error(error.what, path + at, hint=error.hint) from None
+
+
+@lru_cache(maxsize=65536, typed=True)
+def _validate_quantity(name: str, text: str | int | float) -> None:
+    """Raise QuantityError if the quantity of a resource is invalid or too large."""
+    to_amounts(parse_quantities({name: text}))
+
+
+def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
+    """Yield path and quantities of everything that a pod requests."""
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield f"spec.{field}[{index}].resources.requests", container.resources.requests
+            yield f"spec.{field}[{index}].resources.limits", container.resources.limits
+    if spec.resources is not None:
+        yield "spec.resources.requests", spec.resources.requests
+        yield "spec.resources.limits", spec.resources.limits
+    yield "spec.overhead", spec.overhead
+
+
+def _iter_node_resources(node: Node) -> ResourcesByPath:
+    """Yield path and quantities of a node."""
+    yield "status.allocatable", node.status.allocatable
+    yield "status.capacity", node.status.capacity
+
+
+def _iter_claim_resources(claim: PersistentVolumeClaim) -> ResourcesByPath:
+    """Yield path and quantities of a PersistentVolumeClaim."""
+    yield "spec.resources.requests", claim.spec.resources.requests
+
+
+def _iter_volume_resources(volume: PersistentVolume) -> ResourcesByPath:
+    """Yield path and quantities of a PersistentVolume."""
+    yield "spec.capacity", volume.spec.capacity
+
+
+def _iter_overhead(runtime_class: RuntimeClass) -> ResourcesByPath:
+    """Yield path and quantities of a RuntimeClass."""
+    if runtime_class.overhead is not None:
+        yield "overhead.podFixed", runtime_class.overhead.pod_fixed
+
+
+def _iter_min_resources(group: CoschedulingPodGroup | VolcanoPodGroup) -> ResourcesByPath:
+    """Yield path and quantities of a pod group."""
+    yield "spec.minResources", group.spec.min_resources or {}
+
+
+RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
+    "Pod": lambda pod: iter_pod_resources(pod.spec),
+    "Node": _iter_node_resources,
+    "PersistentVolumeClaim": _iter_claim_resources,
+    "PersistentVolume": _iter_volume_resources,
+    "RuntimeClass": _iter_overhead,
+    "CoschedulingPodGroup": _iter_min_resources,
+    "VolcanoPodGroup": _iter_min_resources,
+}
+"""Kind -> function that yields the quantities of an object."""
+
+
+def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
+    """Raise InputError if an object has no name, or a name or namespace with a slash."""
+    if not meta.name and not (may_be_generated and meta.generate_name):
+        raise get_place().error("required", "metadata.name")
+    for field, name in (("name", meta.name), ("namespace", meta.namespace)):
+        if "/" in name:
+            raise get_place().error(f'"{name[:253]}" may not contain "/"', f"metadata.{field}")
+
+
+def validate_stored_names(names: Iterable[str]) -> None:
+    """Raise ValueError if one of the names or namespaces of a snapshot contains a slash."""
+    invalid_name = next((name for name in names if "/" in name), "")
+    if invalid_name:
+        raise ValueError(f'the name "{invalid_name[:253]}" contains "/"')

@@ -15,12 +15,12 @@ from typing import Any
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of
+from kschedctl.api import component_flags
+from kschedctl.api.api_versions import get_group
+from kschedctl.api.component_flags import ContainerOwner
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import unique_kind_name
-from kschedctl.api.observed import api_server, autoscaler
-from kschedctl.api.observed.command_lines import ContainerOwner
 from kschedctl.api.operator_resources import is_custom_group
 from kschedctl.api.versions_read import is_newer_version
 from kschedctl.errors import InputError
@@ -29,7 +29,7 @@ from kschedctl.sources.documents.documents import decode_utf8
 from kschedctl.sources.documents.files import Reader
 from kschedctl.sources.documents.json_documents import describe_json_error, parse_json
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.item_decoders import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
+from kschedctl.sources.list_items import TypeMeta, get_item_decoder, get_item_kind, get_items_decoder
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewPodFields
 
 CHUNK_SIZE = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
@@ -46,8 +46,9 @@ _BOUNDARY = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _AFTER_ITEM = re.compile(r"\s*(?:(,)\s*|\])")
-AUTOSCALER, _AUTOSCALER_FLAG = autoscaler.PROGRAM.encode(), b"--cloud-provider"
-API_SERVER, _API_SERVER_FLAGS = api_server.PROGRAM.encode(), tuple(f"--{name}".encode() for name in api_server.FLAGS)
+AUTOSCALER, _AUTOSCALER_FLAG = component_flags.AUTOSCALER.encode(), b"--cloud-provider"
+API_SERVER = component_flags.API_SERVER.encode()
+_API_SERVER_FLAGS = tuple(f"--{name}".encode() for name in component_flags.API_SERVER_FLAGS)
 _container_owners = get_json_decoder(list[ContainerOwner])
 _type_meta = get_json_decoder(TypeMeta)
 _raw_items = get_json_decoder(list[msgspec.Raw])
@@ -117,10 +118,10 @@ class ListReader:
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
             with suppress(*_UNDECODABLE):
-                collector.autoscaler = autoscaler.find_autoscaler(_container_owners.decode(array), self._kind)
+                collector.autoscaler = component_flags.find_autoscaler(_container_owners.decode(array), self._kind)
         if collector.api_server is None and API_SERVER in array and any(flag in array for flag in _API_SERVER_FLAGS):
             with suppress(*_UNDECODABLE):
-                collector.api_server = api_server.find_api_server(_container_owners.decode(array), self._kind)
+                collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _find_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
         """Warn of new fields, and return the JSON of the pods that were checked, one of each template."""
@@ -179,7 +180,7 @@ class ListReader:
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
         if not self._collector.is_wanted(kind, version, place):
-            if is_custom_group(group_of(version)):
+            if is_custom_group(get_group(version)):
                 raise msgspec.ValidationError(version)  # whether its operator makes pods is seen in its fields
             self._collector.skipped[kind] += 1
             return

@@ -1,4 +1,4 @@
-"""Pods and nodes of long lists, decoded so that parts which many objects share are decoded and stored once.
+"""Decoders of the items of JSON lists, which decode and store the parts that many pods or nodes share only once.
 
 Such a part is recognized by its JSON. Most of a pod is decoded once for each template, and pods become rows of a table
 without a Pod being built.
@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache, partial
-from operator import attrgetter
-from typing import Any, NamedTuple, get_type_hints
+from functools import cache, partial, reduce
+from operator import attrgetter, or_
+from types import GenericAlias
+from typing import Any, Literal, NamedTuple, get_type_hints
 
 import msgspec
 from msgspec.structs import replace
 
 from kschedctl.api.container_states import NotableContainers
 from kschedctl.api.decoding import decode_json, get_json_decoder
+from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import (
     ZERO_TIME,
     Condition,
@@ -34,8 +36,8 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_columns import MAX_MESSAGE_LENGTH
 from kschedctl.api.pod_table import PodRows, PodTable, PodTableBuilder
+from kschedctl.sources.decoding import iter_pod_resources, validate_names, validate_quantities
 from kschedctl.sources.documents.place import Place
-from kschedctl.sources.object_checks import iter_pod_resources, validate_names, validate_quantities
 
 _SHARED_METADATA = ("labels", "owner_references")
 _SHARED_SPEC = (
@@ -175,7 +177,7 @@ class PodItems:
             if status.message:
                 messages[index] = status.message[:MAX_MESSAGE_LENGTH]
         metas, intern_namespace = [item.metadata for item in items], self._namespaces.setdefault
-        texts = [  # in the order of OwnTexts
+        texts = [  # in the order of PodTexts
             [meta.uid for meta in metas],
             [item.spec.node_name for item in items],
             [meta.creation_timestamp or "" for meta in metas],
@@ -315,3 +317,63 @@ class NodeItems:
         """Decode an image and remember it by its JSON."""
         image = self._images[text] = decode_json(text, ContainerImage)
         return image
+
+
+PARTLY_DECODED: dict[str, list[tuple[str, Any, Any]]] = {"Pod": POD_FIELDS, "Node": NODE_FIELDS}
+"""The fields of items that keep some JSON undecoded because many objects share it. See list_items.py."""
+
+
+class TypeMeta(Struct, frozen=True):
+    """The kind and API version of a document."""
+
+    kind: str = ""
+    api_version: str = ""
+
+
+@cache
+def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
+    """Return the decoder of a JSON array of objects of this kind, or of all kinds mixed if ``kind`` is "".
+
+    Items become subclasses of the structs of their kinds, with the fields of PARTLY_DECODED. Kinds that share their
+    name with another, or of which only some objects are read, are not among the mixed kinds. The decoder raises
+    msgspec.ValidationError if an item is of another kind or of a version that is not read.
+    """
+    item = (
+        build_item_type(kind)
+        if kind
+        else reduce(or_, (build_item_type(k.name) for k in KINDS.values() if k.kind == k.name and not k.names))
+    )
+    items: Any = GenericAlias(list, item)
+    return get_json_decoder(items)
+
+
+def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
+    """Return the decoder of one object of this kind."""
+    return get_json_decoder(build_item_type(kind))
+
+
+@cache
+def build_item_type(kind: str) -> Any:
+    """Return the struct for the items of a kind in lists."""
+    versions = KINDS[kind].versions
+    fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
+    fields += PARTLY_DECODED.get(kind, [])
+    settings: dict[str, Any] = {
+        "tag_field": "kind",
+        "tag": KINDS[kind].kind,
+        "rename": "camel",
+        "frozen": True,
+        "gc": False,
+    }
+    return msgspec.defstruct(f"{kind}Item", fields, bases=(KINDS[kind].struct,), **settings)
+
+
+def get_item_kind(item: object) -> str:
+    """Return the kind of a decoded item."""
+    return type(item).__name__.removesuffix("Item")
+
+
+def to_plain_struct(kind: str, item: object) -> Struct:
+    """Return a decoded item as the plain struct of its kind."""
+    into = KINDS[kind].struct
+    return into(*[getattr(item, name) for name in into.__struct_fields__])

@@ -18,10 +18,9 @@ import msgspec
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.field_errors import format_path
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.newer_versions import iter_unknown_paths
 from kschedctl.api.objects import Pod
-from kschedctl.api.validation.known_fields import fields_by_type
-from kschedctl.api.validation.unknown_fields import find_unknown_fields
+from kschedctl.api.validation.unknown_fields import fields_by_type, find_unknown_fields
+from kschedctl.api.versions_read import iter_unknown_paths
 from kschedctl.cluster import drop_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
@@ -152,7 +151,7 @@ class _StrictTypes:
         self._made: dict[str, Any] = {}
 
     def build(self, name: str) -> Any:
-        """Return the type of values with this name in known_fields.py, or a raw value for ""."""
+        """Return the type of values with this name among the known fields, or a raw value for ""."""
         if not name:
             return msgspec.Raw
         if name not in self._made:

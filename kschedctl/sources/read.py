@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import msgspec
 
+from kschedctl.api.component_flags import ApiServerInstance, AutoscalerInstance
 from kschedctl.api.decoding import type_name
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
-from kschedctl.api.observed.api_server import ApiServerInstance
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Gap
 from kschedctl.errors import InputError

@@ -12,11 +12,15 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject, text_at
 from kschedctl.errors import InputError
-from kschedctl.sources.applied.appliers import Applier, is_applier
 from kschedctl.sources.applied.kustomizations import Kustomizations
-from kschedctl.sources.applied.manifest_tests import TestScripts, has_expectation_name, is_partial_workload
-from kschedctl.sources.applied.sets import CHART, AppliedSets
-from kschedctl.sources.applied.standalone_folders import RepositoryFolders, iter_parents
+from kschedctl.sources.applied.sets import CHART, AppliedSets, Applier, is_applier
+from kschedctl.sources.applied.standalone_files import (
+    RepositoryFolders,
+    TestScripts,
+    has_expectation_name,
+    is_partial_workload,
+    iter_parents,
+)
 from kschedctl.sources.builds.build import Build, BuiltObject
 from kschedctl.sources.documents.documents import Content, load_content, parse_without_schemas
 from kschedctl.sources.documents.files import STDIN, display_path

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
+    """Return a number with its noun in the singular or plural.
 
     >>> counted(1, "pod"), counted(5000, "pod"), counted(2, "loss", "losses")
     ('1 pod', '5,000 pods', '2 losses')
@@ -24,7 +24,7 @@ def agreeing(number: int, singular: str, plural: str) -> str:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first name and the number of the others.
+    """Return the first name, followed by the number of the remaining names.
 
     >>> first_of(["a"]), first_of(["a", "b", "c"])
     ('a', 'a (+2)')
@@ -33,10 +33,22 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def first_few(words: Sequence[str], limit: int = 3) -> str:
-    """Return the first few names and the number of the others.
+    """Return the first few names, followed by the number of the remaining names.
 
     >>> first_few(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
     more = f" and {len(words) - limit:,} more" if len(words) > limit else ""
     return ", ".join(words[:limit]) + more
+
+
+def format_significant(value: float, digits: int) -> str:
+    """Format a number with the given count of significant digits, without an exponent for large numbers.
+
+    >>> [format_significant(value, 3) for value in (999.7, 1234.5, 0.0001234)]
+    ['1,000', '1,234', '0.000123']
+    >>> format_significant(99.97, 2)
+    '100'
+    """
+    text = f"{value:.{digits}g}"
+    return f"{value:,.0f}" if "e+" in text else text

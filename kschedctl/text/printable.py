@@ -1,6 +1,8 @@
-"""Escaping of text from a cluster that could control a terminal or hide characters."""
+"""Text for the terminal: unsafe characters escaped, credentials removed from URLs, FitErrors made readable."""
 
 from __future__ import annotations
+
+import re
 
 
 def printable(text: str) -> str:
@@ -20,3 +22,91 @@ def printable(text: str) -> str:
 def escape_character(character: str) -> str:
     r"""Return a character as Python escapes it: `\\n`, `\\x1b`, `\\u202e`."""
     return character.encode("unicode_escape").decode("ascii")
+
+
+_USER = re.compile(r"://[^/\s]*@")
+_QUERY = re.compile(r"(://[^\s?#]*)[?#]\S*")
+
+
+def strip_credentials(text: str) -> str:
+    """Remove user and password from the URLs in a text.
+
+    >>> strip_credentials("https://me:hunter2@example.com/path: not found")
+    'https://example.com/path: not found'
+    """
+    return _USER.sub("://", text)
+
+
+def strip_url(text: str) -> str:
+    """Remove user, query and fragment from the URLs in a text.
+
+    >>> strip_url("https://me:hunter2@extender.example/path?token=abc")
+    'https://extender.example/path'
+    """
+    return _QUERY.sub(r"\1", strip_credentials(text))
+
+
+_MESSAGE = re.compile(r"0/(\d+) nodes are available: (.*)", re.DOTALL)
+_PREEMPTION = re.compile(
+    r"\.? (?:no new claims to deallocate,? ?|still not schedulable,? ?)?(?:preemption: .*)?$", re.DOTALL
+)
+_COUNTED = re.compile(r"(\d+) (.+)", re.DOTALL)
+_BETWEEN = re.compile(r", (?=\d+ )")
+
+REASON_WORDS = {
+    "node(s) were unschedulable": ("is cordoned", "are cordoned"),
+    "node(s) had untolerated taint(s)": (
+        "has an untolerated taint",
+        "have untolerated taints",
+    ),
+    "node(s) didn't match Pod's node affinity/selector": (
+        "does not match its node affinity/selector",
+        "do not match its node affinity/selector",
+    ),
+    "node(s) didn't have free ports for the requested pod ports": (
+        "has its host port taken",
+        "have its host port taken",
+    ),
+    "node(s) didn't match pod topology spread constraints": (
+        "would break its spread constraints",
+        "would break its spread constraints",
+    ),
+    "node(s) didn't match pod affinity rules": ("is not near the pods it needs", "are not near the pods it needs"),
+    "node(s) didn't match pod anti-affinity rules": ("has pods it avoids", "have pods it avoids"),
+    "node(s) didn't satisfy existing pods anti-affinity rules": ("has pods that avoid it", "have pods that avoid it"),
+    "node(s) didn't match PersistentVolume's node affinity": ("does not reach its volume", "do not reach its volume"),
+    "Too many pods": ("is full of pods", "are full of pods"),
+}
+"""Upstream's reason -> the words for one node and for several nodes."""
+
+
+def rewrite_fit_error(message: str) -> str:
+    """Rewrite a FitError message as a sentence, most frequent reason first.
+
+    Other messages, and reasons without words here, stay as they are.
+
+    >>> rewrite_fit_error("0/3 nodes are available: 1 node(s) were unschedulable, 2 Insufficient cpu.")
+    'None of 3 nodes fits: 2 lack cpu, 1 is cordoned'
+    >>> rewrite_fit_error('0/3 nodes are available: persistentvolumeclaim "data" not found.')
+    'None of 3 nodes fits: persistentvolumeclaim "data" not found'
+    >>> rewrite_fit_error("waiting for scheduling gates: [a]")
+    'waiting for scheduling gates: [a]'
+    """
+    match = _MESSAGE.fullmatch(message)
+    if match is None:
+        return message
+    nodes, sentences = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
+    reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
+    none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
+    if not all(reasons):
+        return f"{none}: {sentences}"
+    counted = sorted(((int(reason[1]), reason[2]) for reason in reasons if reason), key=lambda reason: -reason[0])
+    return f"{none}: {', '.join(_describe_reason(number, reason) for number, reason in counted)}"
+
+
+def _describe_reason(number: int, reason: str) -> str:
+    """Describe the reason of a number of nodes."""
+    one, many = REASON_WORDS.get(reason, ("", ""))
+    if resource := reason.removeprefix("Insufficient ") if reason.startswith("Insufficient ") else "":
+        one, many = f"lacks {resource}", f"lack {resource}"
+    return f"{number:,} {one if number == 1 else many}" if one else f"{number:,} {reason}"

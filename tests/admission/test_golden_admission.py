@@ -8,7 +8,7 @@ import pytest
 from golden_cases import Json, family_lines
 
 import kschedctl
-from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
+from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 
 SHARES = 4
 KINDS = {"pod": ("v1", "Pod"), "pvc": ("v1", "PersistentVolumeClaim"), "object": ("", "")}

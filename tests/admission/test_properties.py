@@ -9,7 +9,7 @@ import pytest
 from golden_cases import Json, family_lines
 
 import kschedctl
-from kschedctl.api.observed.api_server import OPTIONAL_PLUGINS
+from kschedctl.api.component_flags import OPTIONAL_PLUGINS
 from kschedctl.commands.simulate import simulate
 
 SHARES = 4

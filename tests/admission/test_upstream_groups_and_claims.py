@@ -6,7 +6,7 @@ import pytest
 from upstream_objects import Json, limits, pod
 
 import kschedctl
-from kschedctl.reports.admission import Admission
+from kschedctl.reports.not_created import Admission
 
 NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "test", "uid": "t"}}
 ACCOUNT = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": "test"}}

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from upstream_objects import CPU, DISK, MEMORY, NONE, Json, limits, passes, pod, request, sizes
 
-from kschedctl.admission import limit_ranger, node_selector, priority, runtime_class, tolerations
+from kschedctl.admission import classes, limit_ranger, node_selector, tolerations
 
 CONTAINER, POD = "Container", "Pod"
 FITS = {
@@ -162,7 +162,7 @@ CRITICAL = 2_000_000_000
 
 
 @pytest.mark.parametrize(
-    ("classes", "spec", "wanted"),
+    ("priority_classes", "spec", "wanted"),
     [
         ([DEFAULT_1, OTHER], {"priorityClassName": "default1"}, 1000),
         ([DEFAULT_1], NONE, 1000),
@@ -194,10 +194,10 @@ CRITICAL = 2_000_000_000
         "pod with preemtpion policy that does't matches resolved preemtpion policy",
     ],
 )
-def test_priority(classes: list[Json], spec: Json, wanted: int | None) -> None:
+def test_priority(priority_classes: list[Json], spec: Json, wanted: int | None) -> None:
     """TestPodAdmission and TestDefaultPriority."""
-    asked = request(pod(1, sizes(NONE, NONE), **spec), *classes)
-    assert passes(asked, priority.set_priority) == (wanted is not None)
+    asked = request(pod(1, sizes(NONE, NONE), **spec), *priority_classes)
+    assert passes(asked, classes.set_priority) == (wanted is not None)
     if wanted is not None:
         assert asked.spec["priority"] == wanted
 
@@ -246,7 +246,7 @@ def test_runtime_class(fields: Json, spec: Json, wanted: Json | None) -> None:
         **fields,
     }
     asked = request(pod(1, sizes(NONE, NONE), runtimeClassName="foo", **json.loads(json.dumps(spec))), found)
-    assert passes(asked, runtime_class.apply_runtime_class, runtime_class.check_overhead) == (wanted is not None)
+    assert passes(asked, classes.apply_runtime_class, classes.check_overhead) == (wanted is not None)
     assert wanted is None or {name: asked.spec[name] for name in wanted} == wanted
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 import kschedctl
-from kschedctl.reports.disruption import Disruption, NodeFate
+from kschedctl.reports.karpenter import Disruption, NodeFate
 
 FIELD = Path(__file__).parent.parent / "field"
 TYPES = json.loads((FIELD / "types.json").read_text())

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kschedctl.autoscaling.karpenter import go_order as module
-from kschedctl.autoscaling.karpenter.go_order import INSERTED, _PatternDefeatingSort, go_sort_order
+from kschedctl.autoscaling.karpenter.go_order import MAX_INSERTION_SORTED, _PatternDefeatingSort, go_sort_order
 
 PRINTED_BY_GO = {
     11: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 0],
@@ -35,7 +35,7 @@ def test_every_order_is_sorted(keys: list[int]) -> None:
     assert [keys[at] for at in order] == sorted(keys)
 
 
-@given(st.lists(st.integers(0, 3), max_size=INSERTED))
+@given(st.lists(st.integers(0, 3), max_size=MAX_INSERTION_SORTED))
 def test_few_keys_stay_as_they_stand(keys: list[int]) -> None:
     assert go_sort_order(keys) == sorted(range(len(keys)), key=keys.__getitem__)
 

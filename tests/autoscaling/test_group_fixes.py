@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.remedies import find_remedies_with_room
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
@@ -96,7 +96,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
     changed[0]["metadata"]["annotations"][key] = value
     after = kschedctl.explain(kschedctl.Cluster.from_objects(changed), "d/web", now=NOW)
     assert after.new_node is not None
-    assert after.new_node.comes
+    assert after.new_node.would_launch
 
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:

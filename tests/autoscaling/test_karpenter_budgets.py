@@ -7,8 +7,7 @@ import pytest
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.karpenter import NodePool
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
-from kschedctl.autoscaling.karpenter.schedules import is_schedule_active
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions, is_schedule_active
 from kschedctl.errors import InputError
 
 HOUR = 3_600_000_000_000

@@ -12,10 +12,10 @@ import kschedctl
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
+from kschedctl.autoscaling.karpenter.launching_pools import build_launched_nodes
 from kschedctl.cluster import Cluster
-from kschedctl.replay.growth import add_new_nodes
-from kschedctl.reports.provisioning import Provisioning
+from kschedctl.fixes.new_node import add_new_nodes
+from kschedctl.reports.karpenter import Provisioning
 
 DIFFERENT = (
     "node(s) didn't match PersistentVolume's node affinity",  # Karpenter ignores the host of local volumes

@@ -13,9 +13,11 @@ UNIVERSE = ("", "a", "b", "1", "2", "3", "10", "+2", "x1", "-5", "007")
 VALUES = st.lists(st.sampled_from(UNIVERSE[1:]), max_size=4)
 NUMBERS = st.sampled_from(("1", "2", "3", "10"))
 REQUIREMENTS = st.one_of(
-    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("In", "NotIn")), VALUES),
-    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("Exists", "DoesNotExist"))),
-    st.builds(LabelRequirement.of, st.just("k"), st.sampled_from(("Gt", "Lt", "Gte", "Lte")), st.tuples(NUMBERS)),
+    st.builds(LabelRequirement.from_operator, st.just("k"), st.sampled_from(("In", "NotIn")), VALUES),
+    st.builds(LabelRequirement.from_operator, st.just("k"), st.sampled_from(("Exists", "DoesNotExist"))),
+    st.builds(
+        LabelRequirement.from_operator, st.just("k"), st.sampled_from(("Gt", "Lt", "Gte", "Lte")), st.tuples(NUMBERS)
+    ),
 )
 
 
@@ -36,33 +38,35 @@ def test_an_intersection_allows_what_both_allow(a: LabelRequirement, b: LabelReq
 
 def test_bounds_count_whole_numbers() -> None:
     """More than 2 is 3 or more, and a text is none."""
-    over = LabelRequirement.of("k", "Gt", ("2",))
+    over = LabelRequirement.from_operator("k", "Gt", ("2",))
     assert [over.has(value) for value in ("2", "3", "x", "+3", "")] == [False, True, False, True, False]
     assert str(over) == "k Exists >=3"
-    assert str(over.intersection(LabelRequirement.of("k", "Lt", ("3",)))) == "k DoesNotExist"
-    assert [term[:3] for term in over.intersection(LabelRequirement.of("k", "Lte", ("8",))).to_terms()] == [
+    assert str(over.intersection(LabelRequirement.from_operator("k", "Lt", ("3",)))) == "k DoesNotExist"
+    assert [term[:3] for term in over.intersection(LabelRequirement.from_operator("k", "Lte", ("8",))).to_terms()] == [
         ("k", "Gte", ("3",)),
         ("k", "Lte", ("8",)),
     ]
 
 
 def test_at_most_five_values_are_shown() -> None:
-    assert str(LabelRequirement.of("k", "In", "gfedcba")) == "k In [a b c d e and 2 others]"
+    assert str(LabelRequirement.from_operator("k", "In", "gfedcba")) == "k In [a b c d e and 2 others]"
 
 
 def test_a_label_that_is_not_defined() -> None:
     """Who does not want it is content; who wants it is told which one may have been meant."""
-    node = Requirements.of_labels({"team": "red"})
-    wanted = Requirements.of([LabelRequirement.of("zone", "In", ("a",))])
+    node = Requirements.from_labels({"team": "red"})
+    wanted = Requirements.from_list([LabelRequirement.from_operator("zone", "In", ("a",))])
     assert node.describe_conflict(wanted) == 'label "zone" does not have known values'
     assert node.describe_conflict(wanted, WELL_KNOWN).endswith(f'(typo of "{ZONE}"?)')
-    assert not node.describe_conflict(Requirements.of([LabelRequirement.of("zone", "NotIn", ("a",))]))
-    assert not node.describe_conflict(Requirements.of([LabelRequirement.of(ZONE, "In", ("a",))]), WELL_KNOWN)
+    assert not node.describe_conflict(Requirements.from_list([LabelRequirement.from_operator("zone", "NotIn", ("a",))]))
+    assert not node.describe_conflict(
+        Requirements.from_list([LabelRequirement.from_operator(ZONE, "In", ("a",))]), WELL_KNOWN
+    )
     assert (
-        node.describe_conflict(Requirements.of_labels({"team": "blue"}))
+        node.describe_conflict(Requirements.from_labels({"team": "blue"}))
         == "key team, team In [blue] not in team In [red]"
     )
 
 
 def test_old_names_of_labels_mean_the_new_ones() -> None:
-    assert LabelRequirement.of("failure-domain.beta.kubernetes.io/zone", "In", ("a",)).key == ZONE
+    assert LabelRequirement.from_operator("failure-domain.beta.kubernetes.io/zone", "In", ("a",)).key == ZONE

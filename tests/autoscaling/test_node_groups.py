@@ -8,7 +8,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.node_pools import POOL_LABELS
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups, find_node_groups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups, find_node_groups
 
 Json = dict[str, Any]
 VMSS = (

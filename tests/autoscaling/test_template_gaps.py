@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.reports.scale_up import TemplateGap
+from kschedctl.reports.cluster_autoscaler import TemplateGap
 
 NOW = "2026-03-04T12:00:00Z"
 TAG = "tag k8s.io/cluster-autoscaler/node-template/"

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
+from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_options
 

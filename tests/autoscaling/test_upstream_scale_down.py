@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 
 import kschedctl
-from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.cluster_autoscaler import ScaleDown
 
 Json = dict[str, Any]
 NOW, LATER = "2020-12-18T17:00:00Z", "2020-12-18T16:50:00Z"

@@ -14,9 +14,8 @@ import time
 from peak_memory import print_peak
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory
-from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources, DynamicResourcesArgs
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.fork import Fork

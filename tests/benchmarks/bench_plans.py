@@ -24,7 +24,7 @@ from peak_memory import print_peak
 
 import kschedctl
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import decode
+from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.size.sizing import SizingWishes
@@ -154,7 +154,7 @@ def pod(cores: int) -> dict[str, Any]:
 def cycle_seconds(cluster: Cluster) -> float:
     """What one full cycle takes, the first aside."""
     scheduler = Scheduler(cluster)
-    framework, some_pod = scheduler.framework("default-scheduler"), decode(pod(1))
+    framework, some_pod = scheduler.framework("default-scheduler"), decode_workload(pod(1))
     assert framework is not None
     assert isinstance(some_pod, Pod)
     scheduler.cycle(framework, some_pod)

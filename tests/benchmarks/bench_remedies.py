@@ -23,7 +23,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.report import RemediesOfMany
-from kschedctl.fixes.catalogue import propose_fixes_anywhere, propose_fixes_at_node
+from kschedctl.fixes.proposals import propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials
 from kschedctl.replay.edits import add_pods

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import kschedctl
 from kschedctl.cel.errors import AbortedError, CelError
 from kschedctl.cel.library import regular_expressions
-from kschedctl.cel.library.simple_patterns import compile_simple_pattern
+from kschedctl.cel.library.regular_expressions import compile_simple_pattern
 from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector
 
 CHARACTERS = st.sampled_from(

@@ -21,8 +21,7 @@ import kschedctl
 from kschedctl import demo
 from kschedctl.cli.completing import find_completions
 from kschedctl.cli.help_text import RARE
-from kschedctl.cli.main import COMMANDS, load_command
-from kschedctl.cli.program import get_program_name
+from kschedctl.cli.main import COMMANDS, get_program_name, load_command
 
 HEAVY = ("numpy", "yaml", "rich", "kschedctl.scheduler", "kschedctl.sources")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from conftest import Json, Run, Write, node, pod
 
-from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.events import shorten_api_message
 
 GPU = "nvidia.com/gpu"
 NAMESPACES = [

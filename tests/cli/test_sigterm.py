@@ -10,7 +10,7 @@ import pytest
 
 from kschedctl import Cluster, admit
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
+from kschedctl.cli.streams import TERMINATED, leave_on_sigterm
 from kschedctl.commands.explain import watching
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from conftest import Run, Write, node, pod
 
-from kschedctl.api.workloads import decode, number_of_pods
+from kschedctl.api.workloads import count_pods, decode_workload
 from kschedctl.commands import capacity as capacity_study
 
 Json = dict[str, Any]
@@ -200,7 +200,7 @@ def test_so_many_pods_are_not_simulated(run: Run, write: Write, tmp_path: Path, 
     ],
 )
 def test_how_many_pods_a_workload_makes(kind: str, spec: Json, number: int) -> None:
-    assert number_of_pods(decode({"kind": kind, "metadata": {"name": "a"}, "spec": spec}), 50) == number
+    assert count_pods(decode_workload({"kind": kind, "metadata": {"name": "a"}, "spec": spec}), 50) == number
 
 
 def test_capacity_without_an_end_has_one(run: Run, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:

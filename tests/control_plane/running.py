@@ -9,7 +9,7 @@ from control_plane import objects, workloads
 from control_plane.patches import merge_patch
 from control_plane.store import Key, Store
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.replay.patches import to_document
+from kschedctl.replay.kubectl import to_document
 from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation

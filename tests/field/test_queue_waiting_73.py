@@ -18,7 +18,7 @@ from held_fixes import HeldFixes
 
 from kschedctl import Cluster
 from kschedctl.commands.explain.one_pod import explain
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.remedies import pending_remedies
 from kschedctl.commands.simulate import simulate
@@ -68,7 +68,7 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
     assert fix.holds is False
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
     assert "takes the room first" in fix.drawbacks[0]
-    assert "takes the room first" in fix.shortened().but
+    assert "takes the room first" in fix.to_short_fix().but
 
 
 def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
@@ -86,7 +86,7 @@ def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:
 def test_explain_and_make_room_say_the_same_of_what_is_free_on_one_node() -> None:
     """general-a6 has 2200m cpu left but no pod slot, so the most that a node offers is 600m, on general-c2."""
     cluster = Cluster.from_objects(documents())
-    room = make_room(cluster, ["pend/cpu-big"], RoomWishes(seconds=0.5))
+    room = find_room(cluster, ["pend/cpu-big"], RoomWishes(seconds=0.5))
     (cpu,) = [resource for resource in room.fragmented if resource.resource == "cpu"]
     cause = explain(cluster, "pend/cpu-big").causes[0]
     assert "600m free of 4000m" in cause.fact

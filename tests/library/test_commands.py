@@ -18,7 +18,7 @@ from kschedctl.cli.main import main
 from kschedctl.commands.audit.audited_cluster import PriorityLimits
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.size.sizing import SizingWishes
-from kschedctl.commands.whatif import compare_two_versions
+from kschedctl.commands.whatif import build_version_settings
 from kschedctl.reports.document import Document
 
 NOW = demo.DEMO_TIME
@@ -114,7 +114,7 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
     "whatif": (["whatif", json.dumps(STEPS)], lambda c: kschedctl.whatif(c, STEPS)),
     "whatif, versions": (
         ["whatif", "--compare-version", "1.33", "1.36"],
-        lambda c: kschedctl.whatif(c, None, compare_two_versions(("1.33", "1.36"))),
+        lambda c: kschedctl.whatif(c, None, build_version_settings(("1.33", "1.36"))),
     ),
     "lint": (["lint"], lambda c: kschedctl.lint(cluster=c)),
     "lint, manifests": (["lint", "WEB"], lambda c: kschedctl.lint(["WEB"], cluster=c)),

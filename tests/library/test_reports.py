@@ -63,12 +63,12 @@ def test_reports_of_the_library_alone_are_shown_too(cluster: kschedctl.Cluster) 
 
 def test_rows_are_given_to_the_library_that_there_is(explained: Report, monkeypatch: pytest.MonkeyPatch) -> None:
     """A stand-in for each: both take a mapping of columns."""
-    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: None)
+    monkeypatch.setattr("kschedctl.render.main_table.find_spec", lambda name: None)
     with pytest.raises(kschedctl.KschedctlError, match="neither polars nor pandas is installed"):
         explained.to_frame()
     library: Any = SimpleNamespace(DataFrame=lambda columns: columns)
     monkeypatch.setitem(sys.modules, "pandas", library)
-    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: object() if name == "pandas" else None)
+    monkeypatch.setattr("kschedctl.render.main_table.find_spec", lambda name: object() if name == "pandas" else None)
     columns = explained.to_frame()
     assert set(columns["pod"]) == {PENDING}
     assert set(columns["node"]) == {node.name for node in explained.nodes}  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ def test_every_report_has_rows(name: str, cluster: kschedctl.Cluster) -> None:
 
 
 def test_rows_of_what_has_no_csv_are_its_main_list(cluster: kschedctl.Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kschedctl.render.frames.find_spec", lambda name: object() if name == "pandas" else None)
+    monkeypatch.setattr("kschedctl.render.main_table.find_spec", lambda name: object() if name == "pandas" else None)
     monkeypatch.setitem(sys.modules, "pandas", SimpleNamespace(DataFrame=lambda columns: columns))
     frame = kschedctl.pools(cluster, now=demo.DEMO_TIME).to_frame()
     assert frame["pool"] == ["general", "gpu", "spot"]

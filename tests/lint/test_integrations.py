@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kschedctl.errors import InputError
-from kschedctl.lint.settings import build_settings_schema, parse_settings
+from kschedctl.lint.engine import build_settings_schema, parse_settings
 
 ROOT = Path(__file__).parents[2]
 BAD = """\

@@ -11,11 +11,9 @@ import pytest
 import xmlschema
 
 from kschedctl.commands.schema import build_schema
-from kschedctl.render.github import to_github
-from kschedctl.render.junit import to_junit
+from kschedctl.render.ci_formats import to_github, to_junit, to_sarif
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.render.sarif import to_sarif
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
 
 GOLDEN = Path(__file__).parent.parent / "golden"

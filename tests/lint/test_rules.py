@@ -15,11 +15,20 @@ import yaml
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.cluster import Cluster
 from kschedctl.lint import rules as rules_package
-from kschedctl.lint.catalogue import FAMILIES, HEADINGS, RULES, find_rules
+from kschedctl.lint.catalogue import (
+    EXAMPLES,
+    FAMILIES,
+    HEADINGS,
+    PEERS,
+    RULES,
+    TABLE,
+    find_rules,
+    read_example,
+    render_rule_table,
+)
 from kschedctl.lint.engine import lint
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule
-from kschedctl.lint.rule_reports import EXAMPLES, PEERS, TABLE, read_example, render_rule_table
 from kschedctl.lint.rules import spread
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -71,7 +80,7 @@ def test_what_is_said_of_other_linters_names_rules() -> None:
 
 
 def test_table_is_current() -> None:
-    assert TABLE.read_text() == render_rule_table(), "run python -m kschedctl.lint.rule_reports"
+    assert TABLE.read_text() == render_rule_table(), "run python -m kschedctl.lint.catalogue"
 
 
 NEW_RULE = """

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
+from kschedctl.api.defaults import merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.lint.engine import choose_rules, lint

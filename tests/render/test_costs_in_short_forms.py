@@ -15,14 +15,14 @@ from msgspec.structs import replace
 import kschedctl
 from kschedctl import Cluster
 from kschedctl.commands.browse.answers import describe_remedy, list_remedies
-from kschedctl.commands.browse.copying import format_commands
+from kschedctl.commands.browse.session import format_commands
 from kschedctl.commands.remedies import pending_remedies, remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.fix_costs import CostKind
 from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import CostKind
 
 FIELD = Path(__file__).parents[1] / "field"
 CASES = tuple(sorted(path.parent.name for path in FIELD.glob("*/in.yaml")))

@@ -8,7 +8,7 @@ import io
 import pytest
 
 from kschedctl.commands.simulate.report import SimulationReport
-from kschedctl.render.csv_table import to_csv
+from kschedctl.render.main_table import to_csv
 
 
 @pytest.mark.parametrize("name", ["=1+1", "+1", "-1", "@A1", " =1", "\u3000=1", "\t=1", "\r=1", "\n=1", "  \t @A1"])

@@ -8,12 +8,12 @@ import pytest
 
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
-from kschedctl.render.names import render_pod_names
+from kschedctl.render.main_table import render_pod_names
 from kschedctl.render.page import Heading, Marked, Stack, Style, Table
 from kschedctl.render.tables import build_struct_table
-from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.columns import Column, Tone, to_csv_table
 from kschedctl.reports.document import Document
+from kschedctl.reports.report import Answers, ClusterAnswer
 
 
 class Move(Document, frozen=True):

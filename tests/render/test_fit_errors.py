@@ -8,7 +8,7 @@ from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.reports.placements import UnplacedPods
-from kschedctl.text.fit_errors import rewrite_fit_error
+from kschedctl.text.printable import rewrite_fit_error
 
 OF_1_30 = (
     "0/5 nodes are available: 1 node(s) had untolerated taint {a: b, c}, 3 Insufficient cpu, 2 Insufficient memory. "

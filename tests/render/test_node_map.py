@@ -7,7 +7,7 @@ from collections import Counter
 from opened_reports import Opens, obstacles
 from playwright.sync_api import expect
 
-from kschedctl.commands.explain.html_node_map import COLOURS, OTHERS, build_node_map
+from kschedctl.commands.explain.html_widgets import COLOURS, OTHERS, build_node_map
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 
 REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were unschedulable")

@@ -17,8 +17,8 @@ from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.plots.plot import Axis, Plot, PlotKind, Series, build_bar_plot
 from kschedctl.render.renderers import RENDERERS
-from kschedctl.reports.answers import Answers, ClusterAnswer
 from kschedctl.reports.document import Document
+from kschedctl.reports.report import Answers, ClusterAnswer
 
 pytest.importorskip("matplotlib", reason="matplotlib is not installed, so no picture was drawn: pip install '.[test]'")
 from kschedctl.render.plots import pictures

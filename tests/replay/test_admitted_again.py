@@ -9,7 +9,7 @@ from test_counted_pods import NODE, Json, deployment, quota
 
 import kschedctl
 from kschedctl.commands.capacity import capacity
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.commands.explain.one_pod import explain
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.whatif import whatif
@@ -43,7 +43,7 @@ def cluster(*objects: Json) -> kschedctl.Cluster:
 def test_what_goes_leaves_its_share_to_its_successor() -> None:
     """The quota is used up, by no more than these two pods."""
     full = quota("q", {"pods": "2"}, {"pods": "2"})
-    report = drain(cluster(running("a"), running("b"), full), ["n"])
+    report = drain_nodes(cluster(running("a"), running("b"), full), ["n"])
     assert report.safe
     assert not report.not_created
     assert not report.not_replayed
@@ -52,7 +52,7 @@ def test_what_goes_leaves_its_share_to_its_successor() -> None:
 def test_what_is_over_its_quota_is_not_made_again() -> None:
     """Three are in use where one may be: once the two that go are gone, one of them is in use, which is all."""
     over = quota("q", {"pods": "3"}, {"pods": "1"})
-    report = drain(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
+    report = drain_nodes(cluster(running("a"), running("b"), running("c", "m"), over), ["n"])
     (lacking,) = report.not_created
     assert (lacking.wanted, lacking.there, lacking.missing) == (2, 0, 2)
     assert not report.safe
@@ -66,7 +66,7 @@ def test_what_is_over_its_quota_is_not_made_again() -> None:
 
 def test_a_maximum_that_came_later() -> None:
     big = running("a", requests={"cpu": "2"}, limits={"cpu": "2"})
-    (lacking,) = drain(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
+    (lacking,) = drain_nodes(cluster(big, limits(max={"cpu": "1"})), ["n"]).not_created
     (failure,) = lacking.failures
     assert failure.message == 'pods "web-*" is forbidden: maximum cpu usage per Container is 1, but limit is 2'
 

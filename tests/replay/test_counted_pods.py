@@ -8,7 +8,7 @@ import pytest
 from failed_creations import case, cases, words
 
 import kschedctl
-from kschedctl.api.workloads import decode
+from kschedctl.api.workloads import decode_workload
 from kschedctl.commands.simulate import prepare_simulation, simulate
 from kschedctl.commands.simulate.report import SimulationReport
 
@@ -148,7 +148,7 @@ def test_a_scope_that_asks_for_a_deadline(scope: str, seconds: int, good: bool) 
 @pytest.mark.parametrize("scope", ["Terminating", "NotTerminating"])
 def test_a_scope_that_cannot_be_told_is_not_replayed(scope: str) -> None:
     """Of a workload that was typed before only what scheduling reads is known."""
-    web = decode(deployment(1))
+    web = decode_workload(deployment(1))
     report = simulated([quota("q", {"pods": "0"}, {"pods": "0"}, scopes=[scope])], web)
     assert report.good
     assert any("ResourceQuota q" in line for line in report.not_replayed)

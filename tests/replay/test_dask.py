@@ -19,17 +19,16 @@ from small import node, replica, workload
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
 from kschedctl.commands.consolidate.plan import find_removable_nodes
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.commands.failures.report import Failures
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.size.shapes import build_pool_shapes
 from kschedctl.commands.size.sizing import size_cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.replay.parallel import Workers, run_all
-from kschedctl.replay.repeated_runs import ask_each_cluster
+from kschedctl.replay.parallel import Workers, ask_each_cluster, run_all
 
 distributed, dask = pytest.importorskip("distributed"), pytest.importorskip("dask")
 
@@ -70,9 +69,9 @@ def test_room(address: str) -> None:
     running = [replica(f"r{number}", f"n{1 + number // 2}", "2") for number in range(4)]
     waiting = [{**replica(name, "", "4"), "metadata": {"name": name, "namespace": "d"}} for name in ("v", "w")]
     cluster = Cluster.from_objects([*nodes, *running, *waiting])
-    alone = make_room(cluster, ["d/v", "d/w"])
+    alone = find_room(cluster, ["d/v", "d/w"])
     assert (alone.fits, len(alone.moves)) == (True, 4)
-    assert make_room(cluster, ["d/v", "d/w"], workers=Workers(dask=address)) == alone
+    assert find_room(cluster, ["d/v", "d/w"], workers=Workers(dask=address)) == alone
 
 
 def test_runs(address: str) -> None:
@@ -86,7 +85,8 @@ def test_what_varies_over_runs(address: str) -> None:
     """Drains, capacity and scenarios: the same bytes as from this process."""
     cluster, there = Cluster.from_objects(random_cluster(Random(4))), Workers(dask=address)
     assert (
-        drain(cluster, ["n1", "n2"], runs=4, workers=there).to_dict() == drain(cluster, ["n1", "n2"], runs=4).to_dict()
+        drain_nodes(cluster, ["n1", "n2"], runs=4, workers=there).to_dict()
+        == drain_nodes(cluster, ["n1", "n2"], runs=4).to_dict()
     )
     shape = workload("Deployment", "other")
     assert capacity(cluster, [shape], runs=4, workers=there).to_dict() == capacity(cluster, [shape], runs=4).to_dict()

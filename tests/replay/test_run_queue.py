@@ -9,7 +9,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.schema import build_schema
-from kschedctl.replay.queue_run_report import QueueRun
+from kschedctl.replay.run_queue import QueueRun
 
 Json = dict[str, Any]
 

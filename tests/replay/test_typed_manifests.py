@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.api.workloads import decode
+from kschedctl.api.workloads import decode_workload
 
 Json = dict[str, Any]
 NODE = {
@@ -44,7 +44,7 @@ OF_PODS = {
 }
 
 
-@pytest.mark.parametrize("given", [dict, decode], ids=["document", "struct"])
+@pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", ASKS)
 def test_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
     ASKS[ask](given(deployment("web")))
@@ -54,7 +54,7 @@ def test_of_a_workload(ask: str, given: Callable[[Json], Any]) -> None:
         ASKS[ask](given(deployment("web", **MORE_THAN_ITS_LIMIT)))
 
 
-@pytest.mark.parametrize("given", [dict, decode], ids=["document", "struct"])
+@pytest.mark.parametrize("given", [dict, decode_workload], ids=["document", "struct"])
 @pytest.mark.parametrize("ask", OF_PODS)
 def test_of_a_pod(ask: str, given: Callable[[Json], Any]) -> None:
     OF_PODS[ask](given(pod()))
@@ -68,13 +68,13 @@ def test_what_a_struct_does_not_hold_is_taken_for_right() -> None:
     manifest["spec"]["containers"][0]["volumeMounts"] = [{"name": "data", "mountPath": "/data"}]
     with pytest.raises(kschedctl.KschedctlError, match="volumeMounts"):
         kschedctl.simulate(CLUSTER, [manifest])
-    assert str(kschedctl.simulate(CLUSTER, [decode(manifest)])).startswith("All scheduled")
+    assert str(kschedctl.simulate(CLUSTER, [decode_workload(manifest)])).startswith("All scheduled")
 
 
 def test_what_the_cluster_has_was_validated_when_it_was_created() -> None:
     manifest = pod(**MORE_THAN_ITS_LIMIT)
     manifest["metadata"]["uid"] = "u"
-    kschedctl.simulate(CLUSTER, [decode(manifest)])
+    kschedctl.simulate(CLUSTER, [decode_workload(manifest)])
 
 
 def test_a_document_of_a_pod_passes_admission() -> None:

@@ -10,12 +10,10 @@ import pytest
 
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.configuration.configuration import load_configuration
-from kschedctl.scheduler.framework.declaration import Declaration
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
-from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, UtilizationShapePoint
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "configurations.jsonl.gz"

@@ -13,7 +13,7 @@ from table_extenders import table_extenders
 
 from kschedctl.scheduler.configuration.configuration import load_configuration
 from kschedctl.scheduler.engine.cycle import run_cycle
-from kschedctl.scheduler.engine.diagnosis import fit_error
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.scoring import ScoreOutcome
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -58,7 +58,7 @@ def test_schedule_pod(case):
     found, want = cycle(case), case["want"]
     if "fitError" in want:
         assert not found.schedulable
-        assert fit_error(found) == want["error"]
+        assert build_fit_error(found) == want["error"]
         assert reported(found) == {n: without_plugin(s) for n, s in want["fitError"]["nodeToStatus"]["nodes"].items()}
     elif "error" in want:
         assert found.error == want["error"]
@@ -70,9 +70,9 @@ def test_schedule_pod(case):
 def test_find_fit(case):
     found, want = cycle(case), case["want"]
     assert reported(found) == {n: without_plugin(s) for n, s in want["nodeToStatus"]["nodes"].items()}
-    assert {found.filter.first_fail(row)[0] for row in refused(found)} == set(want["unschedulablePlugins"])
+    assert {found.filter.find_first_rejection(row)[0] for row in refused(found)} == set(want["unschedulablePlugins"])
     if "error" in want:
-        assert fit_error(found) == want["error"]
+        assert build_fit_error(found) == want["error"]
 
 
 def refused(found):
@@ -81,7 +81,9 @@ def refused(found):
 
 def reported(found):
     """Node -> the status that the framework reports, for the nodes that it looked at."""
-    by_plugins = {found.view.nodes.names[row]: shown(found.filter.first_fail(row)[1]) for row in refused(found)}
+    by_plugins = {
+        found.view.nodes.names[row]: shown(found.filter.find_first_rejection(row)[1]) for row in refused(found)
+    }
     return by_plugins | {name: shown(status) for name, status in found.consultation.statuses.items()}
 
 
@@ -103,7 +105,7 @@ def test_fit_error(case):
     nodes = [{"kind": "Node", "metadata": {"name": name}} for name in statuses]
     view = snapshot({"nodes": nodes})
     found = run_cycle(FakeFramework(plugins), pod_info({"pod": {"kind": "Pod", "metadata": {}}}, view), view)
-    assert fit_error(found, case["postFilterMsg"]) == case["want"]["message"]
+    assert build_fit_error(found, case["postFilterMsg"]) == case["want"]["message"]
 
 
 @cases("scheduleone", "selecthost")

@@ -74,7 +74,9 @@ def by_name(found):
             plugin: {names[row]: shown(verdict.status(row)) for row in range(len(names))}
             for plugin, verdict in found.filter.verdicts.items()
         },
-        "firstFail": {names[row]: found.filter.first_fail(row)[0] for row in np.flatnonzero(~found.filter.passing)},
+        "firstFail": {
+            names[row]: found.filter.find_first_rejection(row)[0] for row in np.flatnonzero(~found.filter.passing)
+        },
         "feasible": {names[row] for row in found.feasible},
         "weighted": {
             plugin: {names[row]: int(score) for row, score in zip(scores.rows, values, strict=True)}
@@ -101,7 +103,9 @@ def test_first_refusals_partition_the_nodes(cluster):
     assert (np.sum([feasible, *masks], axis=0) == 1).all()
     for row in range(nodes):
         refusing = [plugin for plugin in found.filter.order if found.filter.verdicts[plugin].rejected[row]]
-        assert (refusing[0] if refusing else None) == (None if feasible[row] else found.filter.first_fail(row)[0])
+        assert (refusing[0] if refusing else None) == (
+            None if feasible[row] else found.filter.find_first_rejection(row)[0]
+        )
 
 
 @given(DEMANDING)

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_simulation import objects
 
-from kschedctl.api.workloads import decode
+from kschedctl.api.workloads import decode_workload
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.creation import create
 from kschedctl.replay.edits import add_pods
@@ -40,7 +40,7 @@ def framework(scheduler: Scheduler) -> Framework:
 def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) -> None:
     """Each pod comes as its manifest says, to the cluster as it was when it came."""
     cluster = Cluster.from_objects(case["objects"])
-    (pods,) = create(cluster, [decode(case["pod"])]).pods.values()
+    (pods,) = create(cluster, [decode_workload(case["pod"])]).pods.values()
     scheduler = Scheduler(add_pods(cluster, pods))
     view = scheduler.view.fork()
     choice = Placements(view).choose(framework(scheduler), view.pods.index[pods[0].key])
@@ -96,8 +96,8 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
         if random.random() < 0.2:  # somebody else binds it, so that several moves are taken in at once
             view.assume(position, random.randrange(len(view.nodes)))
             continue
-        info = placements.find_incoming(int(view.pods.info[position]))
-        alone = PodInfo(placements.stored(position), info.options)  # of which nothing is known
+        info = placements.get_incoming_info(int(view.pods.info[position]))
+        alone = PodInfo(placements.build_stored(position), info.options)  # of which nothing is known
         expected = run_cycle(framework(scheduler), alone, view)
         choice = placements.choose(framework(scheduler), position)
         if choice is None:

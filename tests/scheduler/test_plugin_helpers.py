@@ -6,7 +6,7 @@ import numpy as np
 from plugin_cases import cases, pod_info, snapshot
 
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector, find_pod_services
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import build_default_selector, find_pod_services
 
 
 @cases("helper", "defaultnormalizescore")

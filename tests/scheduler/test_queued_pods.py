@@ -14,7 +14,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.settling import find_pending
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import get_tied_candidates
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.placement import Choice, Placements
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -120,7 +120,7 @@ def test_pods_come_to_nodes_as_with_kube_scheduler(share: int, monkeypatch: pyte
         names, pods = simulation.view.nodes.names, simulation.view.pods.objects
 
         def nominated(outcome: PostFilterOutcome, _: Any, names: Sequence[str] = names) -> Candidate | None:
-            tied = [each for result in outcome.results.values() for each in tied_candidates(result)]
+            tied = [each for result in outcome.results.values() for each in get_tied_candidates(result)]
             return next((each for each in tied if names[each.row] == outcome.nominated_node), None)
 
         monkeypatch.setattr("kschedctl.scheduler.simulation.reused_answers.choose_candidate", nominated)

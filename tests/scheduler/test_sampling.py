@@ -10,7 +10,7 @@ from golden_cases import Json
 
 from kschedctl.api.kube_version import KubeVersion
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms, feasible_nodes_to_find
+from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms, count_nodes_to_find
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -22,7 +22,7 @@ STARTS = [150, 300, 450, 100, 250, 400, 50, 200]
 
 @pytest.mark.parametrize(("percentage", "nodes", "enough"), NUMBERS)
 def test_how_many_nodes_are_enough(percentage: int, nodes: int, enough: int) -> None:
-    assert feasible_nodes_to_find(percentage, nodes) == enough
+    assert count_nodes_to_find(percentage, nodes) == enough
 
 
 def test_every_node_gets_its_turn() -> None:
@@ -51,7 +51,7 @@ def test_samples_are_those_of_a_loop() -> None:
     for _ in range(200):
         nodes, percentage = random.randint(1, 400), random.choice([0, 5, 30, 70, 100])
         sampling, start = Sampling(percentage), 0
-        enough = feasible_nodes_to_find(percentage, nodes)
+        enough = count_nodes_to_find(percentage, nodes)
         for _ in range(6):
             refused = [random.random() < 0.4 for _ in range(nodes)]
             expected, start = naive(refused, start, enough)

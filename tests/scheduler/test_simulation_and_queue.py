@@ -170,7 +170,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
                 if waited or not backoff_ends(loop):
                     return
                 in_vain, waited = 0, True
-        elif (end := loop.queue.backoff.next_completion()) is not None and end <= (
+        elif (end := loop.queue.backoff.find_next_completion()) is not None and end <= (
             loop.waiting.find_first_timeout() or end
         ):
             backoff_ends(loop)
@@ -182,7 +182,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
 
 def backoff_ends(loop: QueueReplay) -> bool:
     """That of the first who back off, if any do."""
-    end = loop.queue.backoff.next_completion()
+    end = loop.queue.backoff.find_next_completion()
     if end is not None:
         loop.queue.clock.time = max(loop.queue.clock.time, end)
         loop.queue.flush_backoff()
@@ -193,7 +193,7 @@ def backoffs_alone(time_passes: Any) -> Any:
     """Nobody waits for five minutes."""
 
     def passes(self: QueuedPods) -> bool:
-        return self.scheduling_queue.backoff.next_completion() is not None and time_passes(self)
+        return self.scheduling_queue.backoff.find_next_completion() is not None and time_passes(self)
 
     return passes
 

@@ -124,7 +124,7 @@ def replayed(whole: Cycle, percentage: int, start: int) -> Told:
 def told(whole: Cycle, percentage: int) -> list[Told]:
     starts = EveryStart(whole)
     terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
-    found = starts.search_for(Sampling(percentage).feasible_needed(starts.offered, terms))
+    found = starts.search_for(Sampling(percentage).count_needed(starts.offered, terms))
     columns = (found.examined, found.ties, found.lost, found.hits)
     return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from kschedctl.api.events import count_occurrences, get_first_time, get_last_time, get_reporter, parse_assignment
 from kschedctl.api.objects import Event
-from kschedctl.api.observed.events import count_occurrences, first_seen, get_reporter, last_seen, parse_assignment
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import Cluster
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
@@ -118,7 +118,7 @@ def test_an_event_is_the_same_in_both_versions(
     listed = {"kind": "List", "apiVersion": "v1", "items": [PULLED, document, PULLED]}
     (event,) = read_file(tmp_path, listed).events
     assert (event.message, event.involved_object.name, event.reason) == (REFUSAL, "web", "FailedScheduling")
-    assert (first_seen(event), last_seen(event), count_occurrences(event)) == (EARLY, LATE, 4)
+    assert (get_first_time(event), get_last_time(event), count_occurrences(event)) == (EARLY, LATE, 4)
     assert (get_reporter(event), event.reporting_instance) == ("default-scheduler", "default-scheduler-cp1")
     assert parse_assignment(event) is None
     assert (event.note, event.regarding, event.deprecated_count) == ("", None, 0)
@@ -128,7 +128,7 @@ def test_a_series_says_when_it_was_seen_last() -> None:
     series = {"count": 7, "lastObservedTime": LATE}
     document = NEWER | {"eventTime": BOUND, "series": series, "deprecatedCount": 0, "deprecatedLastTimestamp": None}
     (event,) = Cluster.from_objects([document]).events
-    assert (first_seen(event), last_seen(event), count_occurrences(event)) == (BOUND, LATE, 7)
+    assert (get_first_time(event), get_last_time(event), count_occurrences(event)) == (BOUND, LATE, 7)
 
 
 def test_what_says_nothing_of_scheduling_is_passed_over(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kschedctl.commands.versions.changes import iter_versioned_aspects
+from kschedctl.commands.versions import iter_versioned_aspects
 from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
 
 NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))

@@ -13,8 +13,8 @@ from golden_cases import FAMILIES, answer, differences, family_lines
 import kschedctl
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster, Gap
-from kschedctl.commands.versions.changes import compare_versions
-from kschedctl.commands.whatif import compare_two_versions
+from kschedctl.commands.versions import compare_versions
+from kschedctl.commands.whatif import build_version_settings
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
@@ -240,6 +240,6 @@ def test_rules_that_were_not_read_only_take_devices_away(class_name: str, verdic
     report = kschedctl.explain(replace(cluster, kube_version="1.37"), "d/p")
     assert (report.verdict, report.undecided) == (verdict, undecided)
     assert [each.kind for each in report.unknown] == ["DeviceTaintRule"]
-    upgrade = kschedctl.whatif(cluster, None, compare_two_versions(("1.36", "1.37")))
+    upgrade = kschedctl.whatif(cluster, None, build_version_settings(("1.36", "1.37")))
     assert (upgrade.changes, upgrade.undecided) == ((), True)
     assert [each.kind for each in upgrade.unknown] == ["DeviceTaintRule"]

@@ -27,8 +27,7 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import LabelSelector, Struct
 from kschedctl.api.priority import validate_priority_class
 from kschedctl.api.validation import names, written
-from kschedctl.api.validation.metadata import validate_object_meta
-from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
 from kschedctl.api.validation.strategies import validate_at_most_100_percent, validate_int_or_percent
 from kschedctl.api.validation.volumes import validate_claim_spec
 
@@ -51,7 +50,7 @@ def validate_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
     """Validate a PodDisruptionBudget. Upstream: ValidatePodDisruptionBudgetSpec."""
     spec = pdb.spec
     yield from validate_object_meta(pdb.metadata, ("metadata",), names.validate_dns_subdomain)
-    yield from validate_one_number(spec)
+    yield from validate_single_limit(spec)
     for field, number in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         if number is not None:
             yield from validate_int_or_percent(number, (*SPEC, field))
@@ -62,14 +61,14 @@ def validate_budget(pdb: api.PodDisruptionBudget) -> ValidationErrors:
         yield not_supported((*SPEC, "unhealthyPodEvictionPolicy"), TypedString(policy), EVICTION_POLICIES)
 
 
-def validate_one_number(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
-    """Validate that a budget sets only one of its two numbers. The second is the error."""
+def validate_single_limit(spec: api.PodDisruptionBudgetSpec) -> ValidationErrors:
+    """Validate that a budget sets only one of minAvailable and maxUnavailable. The second is reported."""
     if spec.min_available is not None and spec.max_unavailable is not None:
-        shown = _PrintedBudgetSpec(
+        printed_spec = _PrintedBudgetSpec(
             spec.min_available, spec.selector, spec.max_unavailable, spec.unhealthy_pod_eviction_policy
         )
-        fault = invalid(SPEC, shown, "minAvailable and maxUnavailable cannot be both set")
-        yield fault._replace(at=(*SPEC, "maxUnavailable"))
+        error = invalid(SPEC, printed_spec, "minAvailable and maxUnavailable cannot be both set")
+        yield error._replace(at=(*SPEC, "maxUnavailable"))
 
 
 def validate_priority_class_object(class_: api.PriorityClass) -> ValidationErrors:
@@ -135,6 +134,7 @@ def validate_autoscaler(scaler: written.Autoscaler) -> ValidationErrors:
 
 
 def _validate_cluster_scoped_meta(meta: api.ObjectMeta) -> ValidationErrors:
+    """Validate the metadata of an object without a namespace."""
     yield from validate_object_meta(replace(meta, namespace=""), ("metadata",), names.validate_dns_subdomain)
 
 
@@ -157,7 +157,7 @@ _RULES: dict[str, Callable[[Any], ValidationErrors]] = {
 
 
 def validate_object(kind: str, obj: Struct) -> list[FieldError]:
-    """Return the API server's validation errors of an object of one of KINDS, without duplicates, in its order.
+    """Return the API server's validation errors of an object of one of KINDS, in its order and without duplicates.
 
     >>> [str(error) for error in validate_object("StorageClass", written.StorageClass(api.ObjectMeta("fast")))]
     ['provisioner: Required value']

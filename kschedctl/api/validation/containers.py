@@ -18,8 +18,7 @@ from kschedctl.api.field_errors import (
     not_supported,
     required,
 )
-from kschedctl.api.validation import names
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions, names
 from kschedctl.api.validation.resources import validate_container_resources
 from kschedctl.api.validation.written import Container, PodSpec, Port, VolumeMount
 
@@ -30,7 +29,7 @@ RESTART_POLICIES = ("Always", "Never", "OnFailure")
 def validate_containers(
     spec: PodSpec, volumes: Collection[str], path: Path, options: ValidationOptions
 ) -> ValidationErrors:
-    """Validate all containers of the spec at the path. ``volumes`` are the names of its volumes."""
+    """Validate all containers of a pod spec. ``volumes`` are the names of its valid volumes."""
     if not spec.containers:
         yield required((*path, "containers"))
     seen: set[str] = set()
@@ -54,7 +53,10 @@ def validate_containers(
 
 
 def validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate that host ports equal container ports with host networking. Upstream: validatePodHostNetworkDeps."""
+    """Validate that host ports equal container ports if the pod uses host networking.
+
+    Upstream: validatePodHostNetworkDeps.
+    """
     for i, container in enumerate(spec.containers if spec.host_network else ()):
         for j, port in enumerate(container.ports):
             if (options.is_pod or port.host_port) and port.host_port != port.container_port:
@@ -63,7 +65,7 @@ def validate_host_network_ports(spec: PodSpec, path: Path, options: ValidationOp
 
 
 def validate_images(spec: PodSpec, path: Path) -> ValidationErrors:
-    """Validate images, which is done for pods but not for templates. Upstream: validateContainerOnlyForPod."""
+    """Validate that images have no surrounding blanks. Templates are exempt. Upstream: validateContainerOnlyForPod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for i, container in enumerate(containers):
             if container.image != container.image.strip():
@@ -72,6 +74,7 @@ def validate_images(spec: PodSpec, path: Path) -> ValidationErrors:
 
 
 def _validate_container(container: Container, spec: PodSpec, volumes: Collection[str], path: Path) -> ValidationErrors:
+    """Validate a container's name, image, ports, volume mounts and resources."""
     if container.name:
         yield from names.validate_syntax((*path, "name"), container.name, names.validate_dns_label)
     else:
@@ -85,7 +88,10 @@ def _validate_container(container: Container, spec: PodSpec, volumes: Collection
 
 
 def _validate_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
-    """Validate container ports. Upstream: validateContainerPorts. A port without a protocol is TCP by default."""
+    """Validate container ports. Upstream: validateContainerPorts.
+
+    The protocol of a port defaults to TCP.
+    """
     seen = set()
     for i, port in enumerate(ports):
         at = (*path, i)
@@ -106,6 +112,7 @@ def _validate_ports(ports: Sequence[Port], path: Path) -> ValidationErrors:
 
 
 def _validate_port_number(number: int, path: Path) -> ValidationErrors:
+    """Validate that a port number is between 1 and 65535."""
     if not 1 <= number <= 65535:
         yield invalid(path, number, "must be between 1 and 65535, inclusive")
 
@@ -122,7 +129,7 @@ def _validate_unique_host_ports(containers: Sequence[Container], path: Path) -> 
 
 
 def _validate_mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], path: Path) -> ValidationErrors:
-    """Validate volume mounts. Upstream: ValidateVolumeMounts."""
+    """Validate that volume mounts name valid volumes and have distinct paths. Upstream: ValidateVolumeMounts."""
     seen = set()
     for i, mount in enumerate(mounts):
         if not mount.name:
@@ -139,7 +146,10 @@ def _validate_mounts(mounts: Sequence[VolumeMount], volumes: Collection[str], pa
 def _validate_restart_policy(
     container: Container, path: Path, options: ValidationOptions, init: bool = False
 ) -> ValidationErrors:
-    """Validate a restart policy. Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy."""
+    """Validate a container's own restart policy.
+
+    Upstream: validateContainerRestartPolicy, validateInitContainerRestartPolicy.
+    """
     policy, at = container.restart_policy, (*path, "restartPolicy")
     allowed = RESTART_POLICIES if options.container_restart_rules else ("Always",) if init else None
     if policy is None:

@@ -1,16 +1,243 @@
-"""Validation of any manifest that is a pod or contains a pod template, by kind."""
+"""Validation of any manifest that is a pod or contains a pod template, by kind.
+
+Upstream: pkg/apis/{apps,batch}/validation/validation.go and, for a ReplicationController,
+pkg/apis/core/validation/validation.go (v1.36).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kschedctl.api.field_errors import FieldError, Path, ValidationErrors, deduplicate
-from kschedctl.api.objects import Struct
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
-from kschedctl.api.validation import workloads, written
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pods import validate_pod
+from msgspec.structs import replace
+
+from kschedctl.api.field_errors import (
+    FieldError,
+    Path,
+    TypedString,
+    ValidationErrors,
+    deduplicate,
+    invalid,
+    not_supported,
+    required,
+)
+from kschedctl.api.labels import SelectorError, selector_from_api
+from kschedctl.api.objects import LabelSelector, PersistentVolumeClaimVolumeSource, Struct
+from kschedctl.api.validation import ValidationOptions, names, written
+from kschedctl.api.validation.names import validate_label_selector, validate_object_meta
+from kschedctl.api.validation.pods import validate_pod, validate_template
+from kschedctl.api.validation.strategies import validate_deployment_strategy, validate_not_negative
+from kschedctl.api.validation.volumes import validate_claim_spec
+from kschedctl.api.validation.written import (
+    CronJob,
+    PodSpec,
+    PodTemplate,
+    ReplicationController,
+    Template,
+    Volume,
+    Workload,
+    WorkloadSpec,
+)
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
+
+SPEC: Path = ("spec",)
+NOT_MATCHING = "`selector` does not match template `labels`"
+MANAGEMENT_POLICIES = ("OrderedReady", "Parallel")
+COMPLETION_MODES = ("NonIndexed", "Indexed")
+MAX_INDEXED_PARALLELISM = 100_000
+"""The maximum parallelism of an indexed Job."""
+_MAX_CRON_JOB_NAME_LENGTH = 52
+
+
+def validate_pod_template(manifest: PodTemplate, options: ValidationOptions) -> ValidationErrors:
+    """Validate a PodTemplate. Upstream: ValidatePodTemplate."""
+    yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_template(manifest.template, ("template",), options)
+
+
+def validate_deployment(workload: Workload, options: ValidationOptions) -> ValidationErrors:
+    """Validate a Deployment. Upstream: ValidateDeployment."""
+    yield from validate_replica_set(workload, options)
+    yield from validate_deployment_strategy(workload.spec.strategy, (*SPEC, "strategy"))
+
+
+def validate_replica_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
+    """Validate a ReplicaSet. Upstream: ValidateReplicaSet."""
+    spec = workload.spec
+    yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    yield from _validate_selector(spec.selector, "deployment")
+    yield from _validate_selected_template(spec, options, "invalid label selector")
+    yield from _validate_restart_policy(spec.template)
+
+
+def validate_stateful_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
+    """Validate a StatefulSet. Upstream: ValidateStatefulSet.
+
+    Volumes of claim templates replace volumes of the same name.
+    """
+    spec, policy = workload.spec, workload.spec.pod_management_policy
+    yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_label)
+    if policy not in ("", *MANAGEMENT_POLICIES):
+        rule = "must be '{}' or '{}'".format(*MANAGEMENT_POLICIES)
+        yield invalid((*SPEC, "podManagementPolicy"), TypedString(policy), rule)
+    for i, claim_template in enumerate(spec.volume_claim_templates):
+        yield from validate_claim_spec(claim_template.spec, (*SPEC, "volumeClaimTemplates", i, "spec"))
+    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    yield from validate_not_negative(spec.ordinals.start, (*SPEC, "ordinals", "start"))
+    yield from _validate_selector(spec.selector, "statefulset")
+    yield from _validate_selected_template(replace(spec, template=add_claim_volumes(spec)), options, "")
+    yield from _validate_restart_policy(spec.template)
+
+
+def validate_daemon_set(workload: Workload, options: ValidationOptions) -> ValidationErrors:
+    """Validate a DaemonSet. Upstream: ValidateDaemonSet."""
+    spec = workload.spec
+    yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from validate_label_selector(spec.selector, (*SPEC, "selector"))
+    yield from _validate_selector_matches(spec)
+    if spec.selector is not None and _is_empty(spec.selector):
+        yield invalid((*SPEC, "selector"), spec.selector, "empty selector is invalid for daemonset")
+    yield from validate_template(spec.template, (*SPEC, "template"), options)
+    yield from _validate_restart_policy(spec.template)
+
+
+def validate_replication_controller(controller: ReplicationController, options: ValidationOptions) -> ValidationErrors:
+    """Validate a ReplicationController. Upstream: ValidateReplicationController.
+
+    The selector defaults to the labels of the template.
+    """
+    spec = controller.spec
+    yield from validate_object_meta(controller.metadata, ("metadata",), names.validate_dns_subdomain)
+    labels = spec.template.metadata.labels if spec.template else {}
+    selector = spec.selector or labels
+    if not selector:
+        yield required((*SPEC, "selector"))
+    yield from validate_not_negative(spec.replicas, (*SPEC, "replicas"))
+    if spec.template is None:
+        yield required((*SPEC, "template"))
+        return
+    if not selector.items() <= labels.items():
+        yield invalid((*SPEC, "template", "metadata", "labels"), labels, NOT_MATCHING)
+    yield from validate_template(spec.template, (*SPEC, "template"), options)
+    yield from _validate_restart_policy(spec.template)
+
+
+def validate_job(workload: Workload, options: ValidationOptions) -> ValidationErrors:
+    """Validate a Job. Upstream: ValidateJob. The API server generates the selector unless it is set by hand."""
+    spec, name = workload.spec, workload.metadata.name
+    yield from validate_object_meta(workload.metadata, ("metadata",), names.validate_dns_subdomain)
+    yield from _validate_job_spec(spec, SPEC, options)
+    if spec.manual_selector:
+        if spec.selector is None:
+            yield required((*SPEC, "selector"))
+        yield from validate_label_selector(spec.selector, (*SPEC, "selector"))
+        yield from _validate_selector_matches(spec)
+    if spec.completion_mode == "Indexed" and spec.completions and spec.completions > 0 and name:
+        last = f"{name}-{spec.completions - 1}"
+        if names.validate_dns_label(last):
+            rule = f"will not able to create pod with invalid DNS label: {last}"
+            yield invalid(("metadata", "name"), name, rule)
+
+
+def validate_cron_job(manifest: CronJob, options: ValidationOptions) -> ValidationErrors:
+    """Validate a CronJob. Upstream: ValidateCronJobCreate. The syntax of the schedule is not checked."""
+    path: Path = POD_TEMPLATE_PATHS["CronJob"][:-1]
+    spec, name = manifest.spec.job_template.spec, manifest.metadata.name
+    yield from validate_object_meta(manifest.metadata, ("metadata",), names.validate_dns_subdomain)
+    if not manifest.spec.schedule:
+        yield required((*SPEC, "schedule"))
+    yield from _validate_job_spec(spec, path, options)
+    if spec.selector is not None:
+        yield invalid((*path, "selector"), spec.selector, "`selector` will be auto-generated")
+    if spec.manual_selector:
+        yield not_supported((*path, "manualSelector"), True, ("nil", "false"))
+    if len(name.encode()) > _MAX_CRON_JOB_NAME_LENGTH:
+        yield invalid(("metadata", "name"), name, f"must be no more than {_MAX_CRON_JOB_NAME_LENGTH} characters")
+
+
+def _validate_job_spec(spec: WorkloadSpec, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate the spec of a Job or of a CronJob's Jobs. Upstream: ValidateJobSpec."""
+    yield from validate_not_negative(spec.parallelism, (*path, "parallelism"))
+    yield from validate_not_negative(spec.completions or 0, (*path, "completions"))
+    yield from _validate_completion_mode(spec, path)
+    yield from validate_template(spec.template, (*path, "template"), options)
+    at, policy = (*path, "template", "spec", "restartPolicy"), spec.template.spec.restart_policy
+    if policy in ("", "Always"):
+        yield required(at, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(at, TypedString(policy), ("OnFailure", "Never"))
+
+
+def _validate_completion_mode(spec: WorkloadSpec, path: Path) -> ValidationErrors:
+    """Validate the completion mode and the fields that an indexed Job requires."""
+    mode = spec.completion_mode
+    if mode is not None and mode not in COMPLETION_MODES:
+        yield not_supported((*path, "completionMode"), TypedString(mode), COMPLETION_MODES)
+    if mode != "Indexed":
+        return
+    if spec.completions is None:
+        yield required((*path, "completions"), "when completion mode is Indexed")
+    if spec.parallelism > MAX_INDEXED_PARALLELISM:
+        rule = f"must be less than or equal to {MAX_INDEXED_PARALLELISM} when completion mode is Indexed"
+        yield invalid((*path, "parallelism"), spec.parallelism, rule)
+
+
+def _validate_selector(selector: LabelSelector | None, kind: str) -> ValidationErrors:
+    """Validate that a workload has a selector which is valid and not empty."""
+    if selector is None:
+        yield required((*SPEC, "selector"))
+        return
+    yield from validate_label_selector(selector, (*SPEC, "selector"))
+    if _is_empty(selector):
+        yield invalid((*SPEC, "selector"), selector, f"empty selector is invalid for {kind}")
+
+
+def _validate_selected_template(spec: WorkloadSpec, options: ValidationOptions, selector_rule: str) -> ValidationErrors:
+    """Validate the template and its match with the selector, or report a selector that cannot be applied."""
+    try:
+        selector_from_api(spec.selector)
+    except SelectorError:
+        yield invalid((*SPEC, "selector"), spec.selector, selector_rule)
+        return
+    if spec.selector is None or not _is_empty(spec.selector):
+        yield from _validate_selector_matches(spec)
+    yield from validate_template(spec.template, (*SPEC, "template"), options)
+
+
+def _validate_selector_matches(spec: WorkloadSpec) -> ValidationErrors:
+    """Validate that the selector matches the template's labels. A missing selector matches nothing."""
+    labels = spec.template.metadata.labels
+    try:
+        matches = selector_from_api(spec.selector).matches(labels)
+    except SelectorError:
+        return
+    if not matches:
+        yield invalid((*SPEC, "template", "metadata", "labels"), labels or None, NOT_MATCHING)
+
+
+def _is_empty(selector: LabelSelector) -> bool:
+    return not selector.match_labels and not selector.match_expressions
+
+
+def _validate_restart_policy(pods: Template) -> ValidationErrors:
+    """Validate that the pods of a controller are always restarted."""
+    if pods.spec.restart_policy not in ("", "Always"):
+        at = (*SPEC, "template", "spec", "restartPolicy")
+        yield not_supported(at, TypedString(pods.spec.restart_policy), ("Always",))
+
+
+def add_claim_volumes(spec: WorkloadSpec) -> Template:
+    """Return a StatefulSet's template with the volumes of its claim templates."""
+    claim_volumes = tuple(
+        Volume(claim_template.metadata.name, PersistentVolumeClaimVolumeSource(claim_template.metadata.name))
+        for claim_template in spec.volume_claim_templates
+    )
+    claim_names = {volume.name for volume in claim_volumes}
+    pods: PodSpec = spec.template.spec
+    other_volumes = tuple(volume for volume in pods.volumes if volume.name not in claim_names)
+    return replace(spec.template, spec=replace(pods, volumes=(*claim_volumes, *other_volumes)))
+
 
 KINDS: dict[str, type[Struct]] = {
     "Pod": written.Pod,
@@ -27,14 +254,14 @@ KINDS: dict[str, type[Struct]] = {
 
 _RULES: dict[str, Callable[[Any, ValidationOptions], ValidationErrors]] = {
     "Pod": validate_pod,
-    "PodTemplate": workloads.validate_pod_template,
-    "Deployment": workloads.validate_deployment,
-    "ReplicaSet": workloads.validate_replica_set,
-    "ReplicationController": workloads.validate_replication_controller,
-    "StatefulSet": workloads.validate_stateful_set,
-    "DaemonSet": workloads.validate_daemon_set,
-    "Job": workloads.validate_job,
-    "CronJob": workloads.validate_cron_job,
+    "PodTemplate": validate_pod_template,
+    "Deployment": validate_deployment,
+    "ReplicaSet": validate_replica_set,
+    "ReplicationController": validate_replication_controller,
+    "StatefulSet": validate_stateful_set,
+    "DaemonSet": validate_daemon_set,
+    "Job": validate_job,
+    "CronJob": validate_cron_job,
 }
 
 
@@ -53,7 +280,7 @@ def iter_pod_templates(kind: str, manifest: Struct) -> Iterator[tuple[written.Te
         case written.Pod():
             yield manifest, ()
         case written.Workload():
-            template = workloads.add_claim_volumes(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
+            template = add_claim_volumes(manifest.spec) if kind == "StatefulSet" else manifest.spec.template
             yield template, USUAL_TEMPLATE_PATH
         case written.ReplicationController():
             if manifest.spec.template is not None:

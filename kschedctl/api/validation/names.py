@@ -1,7 +1,7 @@
-"""Validation of the syntax of names, label keys and label values.
+"""Validation of names, labels, annotations and label selectors.
 
-Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go, .../pkg/api/validate/content and
-.../pkg/api/validation/generic.go (v1.36).
+Upstream: staging/src/k8s.io/apimachinery/pkg/util/validation/validation.go, .../pkg/api/validate/content,
+.../pkg/api/validation/{generic,objectmeta}.go and .../pkg/apis/meta/v1/validation/validation.go (v1.36).
 """
 
 from __future__ import annotations
@@ -9,7 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 
-from kschedctl.api.field_errors import Key, Path, ValidationErrors, invalid
+from kschedctl.api.field_errors import (
+    FieldError,
+    Key,
+    Path,
+    TypedString,
+    ValidationErrors,
+    forbidden,
+    invalid,
+    required,
+)
 from kschedctl.api.labels import (
     DNS_LABEL,
     DNS_SUBDOMAIN,
@@ -17,6 +26,7 @@ from kschedctl.api.labels import (
     find_label_key_errors,
     find_label_value_errors,
 )
+from kschedctl.api.objects import LabelSelector, ObjectMeta, SelectorRequirement
 
 Rule = Callable[[str], list[str]]
 """A function that returns what is wrong with a string."""
@@ -111,3 +121,61 @@ def validate_labels(label_set: Mapping[str, str], path: Path, at: Path = ()) -> 
 
 def _validate_length(value: str, limit: int) -> list[str]:
     return [] if len(value.encode()) <= limit else [f"must be no more than {limit} characters"]
+
+
+_ANNOTATIONS_LIMIT = 256 << 10  # bytes
+
+
+def validate_object_meta(meta: ObjectMeta, path: Path, rule: Rule) -> ValidationErrors:
+    """Validate the metadata of a namespaced object whose name follows the rule.
+
+    A missing namespace is no error, since the object then goes to the namespace of the request.
+    """
+    if meta.generate_name:
+        problems = rule(complete_prefix(meta.generate_name))
+        yield from (invalid((*path, "generateName"), meta.generate_name, problem) for problem in problems)
+    if meta.name:
+        yield from validate_syntax((*path, "name"), meta.name, rule)
+    elif not meta.generate_name:
+        yield required((*path, "name"), "name or generateName is required")
+    if meta.namespace:
+        yield from validate_syntax((*path, "namespace"), meta.namespace, validate_dns_label)
+    yield from validate_labels(meta.labels, (*path, "labels"))
+    yield from validate_annotation_keys(meta.annotations, (*path, "annotations"))
+
+
+def validate_annotation_keys(annotations: Mapping[str, str], path: Path) -> ValidationErrors:
+    """Validate annotation keys, which are like label keys but may have capitals before the slash."""
+    for key in sorted(annotations):
+        yield from (invalid(path, key, problem) for problem in validate_qualified_name(key.lower()))
+    if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > _ANNOTATIONS_LIMIT:
+        yield FieldError(path, f"Too long: may not be more than {_ANNOTATIONS_LIMIT} bytes")
+
+
+UNKNOWN_OPERATOR = "not a valid selector operator"
+NO_VALUES = "must be specified when `operator` is 'In' or 'NotIn'"
+SOME_VALUES = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+
+
+def validate_label_selector(selector: LabelSelector | None, path: Path) -> ValidationErrors:
+    """Validate a label selector with all its requirements."""
+    if selector is None:
+        return
+    yield from validate_labels(selector.match_labels, (*path, "matchLabels"))
+    for i, requirement in enumerate(selector.match_expressions):
+        yield from _validate_selector_requirement(requirement, (*path, "matchExpressions", i))
+
+
+def _validate_selector_requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
+    values = requirement.values or ()
+    match requirement.operator:
+        case "In" | "NotIn":
+            if not values:
+                yield required((*path, "values"), NO_VALUES)
+        case "Exists" | "DoesNotExist":
+            if values:
+                yield forbidden((*path, "values"), SOME_VALUES)
+        case operator:
+            yield invalid((*path, "operator"), TypedString(operator), UNKNOWN_OPERATOR)
+    yield from validate_syntax((*path, "key"), requirement.key, validate_qualified_name)
+    yield from validate_syntax_of_each((*path, "values"), values, validate_label_value)

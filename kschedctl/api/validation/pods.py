@@ -8,8 +8,7 @@ from contextlib import suppress
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.admission import merge_affinity_label_keys, merge_spread_label_keys
-from kschedctl.api.defaults import default_pod
+from kschedctl.api.defaults import default_pod, merge_affinity_label_keys, merge_spread_label_keys
 from kschedctl.api.field_errors import (
     Path,
     TypedString,
@@ -22,15 +21,16 @@ from kschedctl.api.field_errors import (
 )
 from kschedctl.api.priority import POLICIES
 from kschedctl.api.quantity import QuantityError
-from kschedctl.api.validation import names
+from kschedctl.api.validation import ValidationOptions, names
 from kschedctl.api.validation.containers import validate_containers, validate_host_network_ports, validate_images
-from kschedctl.api.validation.metadata import validate_annotation_keys, validate_object_meta
-from kschedctl.api.validation.node_affinity import validate_node_affinity
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.pod_affinity import validate_pod_affinity
+from kschedctl.api.validation.names import validate_annotation_keys, validate_object_meta
+from kschedctl.api.validation.placement import (
+    validate_node_affinity,
+    validate_pod_affinity,
+    validate_spread_constraints,
+    validate_tolerations,
+)
 from kschedctl.api.validation.resources import validate_overhead, validate_pod_resources
-from kschedctl.api.validation.spread import validate_spread_constraints
-from kschedctl.api.validation.tolerations import validate_tolerations
 from kschedctl.api.validation.volumes import validate_volumes
 from kschedctl.api.validation.written import Pod, PodSpec, Template
 
@@ -41,8 +41,8 @@ _CLAIM_NAMES = (
 )
 
 
-class _Shown(msgspec.Struct, frozen=True, rename="pascal"):
-    """A claim as upstream prints it."""
+class _PrintedClaim(msgspec.Struct, frozen=True, rename="pascal"):
+    """A claim of a pod as upstream prints it in an error."""
 
     name: str
     resource_claim_name: str | None
@@ -60,52 +60,55 @@ def validate_pod(manifest: Pod, options: ValidationOptions) -> ValidationErrors:
         yield forbidden(("spec", "nodeName"), "cannot be set until all schedulingGates have been cleared")
 
 
-def validate_template(written: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate a pod template. Its pods are validated again when they are created."""
-    yield from names.validate_labels(written.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
-    at = (*path, "metadata", "annotations")
+def validate_template(template: Template, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate a pod template. Its pods are validated again on creation."""
+    yield from names.validate_labels(template.metadata.labels, (*path, "labels"), (*path, "metadata", "labels"))
+    annotations_path = (*path, "metadata", "annotations")
     yield from (
-        e._replace(at=at) for e in validate_annotation_keys(written.metadata.annotations, (*path, "annotations"))
+        e._replace(at=annotations_path)
+        for e in validate_annotation_keys(template.metadata.annotations, (*path, "annotations"))
     )
-    yield from validate_pod_spec(written.spec, "", (*path, "spec"), options._replace(is_pod=False))
+    yield from validate_pod_spec(template.spec, "", (*path, "spec"), options._replace(is_pod=False))
 
 
-def default_spec(written: Template, options: ValidationOptions) -> PodSpec:
-    """Return the spec with what the API server fills in before it validates."""
-    plain = api.Pod(api.PodMeta(labels=written.metadata.labels), written.spec)
-    with suppress(QuantityError):  # whoever reads the quantity says so
-        plain = default_pod(plain)
-    plain = merge_affinity_label_keys(plain)
-    spec = (merge_spread_label_keys(plain) if options.selector_merge else plain).spec
+def default_spec(manifest: Template, options: ValidationOptions) -> PodSpec:
+    """Return the spec with the defaults that the API server sets before validation."""
+    pod = api.Pod(api.PodMeta(labels=manifest.metadata.labels), manifest.spec)
+    with suppress(QuantityError):  # is reported where the quantity is validated
+        pod = default_pod(pod)
+    pod = merge_affinity_label_keys(pod)
+    spec = (merge_spread_label_keys(pod) if options.selector_merge else pod).spec
     assert isinstance(spec, PodSpec)
     return spec
 
 
 def validate_pod_spec(spec: PodSpec, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
     """Validate a pod spec. ``pod_name`` is empty for a template. Upstream: ValidatePodSpec."""
-    errors, right = validate_volumes(spec.volumes, pod_name, (*path, "volumes"), options)
+    errors, valid_volumes = validate_volumes(spec.volumes, pod_name, (*path, "volumes"), options)
     yield from errors
     yield from _validate_resource_claims(spec.resource_claims, (*path, "resourceClaims"))
-    yield from validate_containers(spec, right, path, options)
+    yield from validate_containers(spec, valid_volumes, path, options)
     if options.pod_level_resources:
         yield from validate_pod_resources(spec, (*path, "resources"))
     yield from validate_host_network_ports(spec, path, options)
     if spec.restart_policy not in ("", *RESTART_POLICIES):
         yield not_supported((*path, "restartPolicy"), TypedString(spec.restart_policy), RESTART_POLICIES)
     yield from names.validate_labels(spec.node_selector, (*path, "nodeSelector"))
-    yield from _affinity(spec.affinity, (*path, "affinity"))
-    yield from _scheduling_gates(spec.scheduling_gates, (*path, "schedulingGates"))
-    at = (*path, "topologySpreadConstraints")
-    yield from validate_spread_constraints(spec.topology_spread_constraints, at, options)
+    yield from _validate_affinity(spec.affinity, (*path, "affinity"))
+    yield from _validate_scheduling_gates(spec.scheduling_gates, (*path, "schedulingGates"))
+    constraints_path = (*path, "topologySpreadConstraints")
+    yield from validate_spread_constraints(spec.topology_spread_constraints, constraints_path, options)
     if spec.host_network and spec.host_users is False and not options.user_namespaces_host_network:
         yield forbidden((*path, "hostNetwork"), "when `hostUsers` is false")
-    yield from _names(spec, path)
+    if spec.node_name:
+        yield from names.validate_syntax((*path, "nodeName"), spec.node_name, names.validate_dns_subdomain)
     yield from validate_tolerations(spec.tolerations, (*path, "tolerations"), options)
-    yield from _priority_and_classes(spec, path)
+    yield from _validate_priority_and_classes(spec, path)
     yield from validate_overhead(spec.overhead, (*path, "overhead"))
 
 
-def _affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
+def _validate_affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
+    """Validate node affinity, pod affinity and pod anti-affinity."""
     if affinity is None:
         return
     if affinity.node_affinity is not None:
@@ -116,12 +119,8 @@ def _affinity(affinity: api.Affinity | None, path: Path) -> ValidationErrors:
         yield from validate_pod_affinity(affinity.pod_anti_affinity, (*path, "podAntiAffinity"))
 
 
-def _names(spec: PodSpec, path: Path) -> ValidationErrors:
-    if spec.node_name:
-        yield from names.validate_syntax((*path, "nodeName"), spec.node_name, names.validate_dns_subdomain)
-
-
-def _priority_and_classes(spec: PodSpec, path: Path) -> ValidationErrors:
+def _validate_priority_and_classes(spec: PodSpec, path: Path) -> ValidationErrors:
+    """Validate the names of PriorityClass and RuntimeClass, and the preemption policy."""
     if spec.priority_class_name:
         yield from names.validate_syntax(
             (*path, "priorityClassName"), spec.priority_class_name, names.validate_dns_subdomain
@@ -136,8 +135,8 @@ def _priority_and_classes(spec: PodSpec, path: Path) -> ValidationErrors:
         yield not_supported((*path, "preemptionPolicy"), TypedString(spec.preemption_policy), POLICIES)
 
 
-def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> ValidationErrors:
-    """Upstream: validateSchedulingGates."""
+def _validate_scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> ValidationErrors:
+    """Validate that scheduling gates have valid and distinct names. Upstream: validateSchedulingGates."""
     seen = set()
     for i, gate in enumerate(gates):
         yield from names.validate_syntax((*path, i), gate.name, names.validate_qualified_name)
@@ -147,28 +146,28 @@ def _scheduling_gates(gates: Sequence[api.PodSchedulingGate], path: Path) -> Val
 
 
 def _validate_resource_claims(claims: Sequence[api.PodResourceClaim], path: Path) -> ValidationErrors:
-    """Validate resource claims. Upstream: validatePodResourceClaims."""
+    """Validate the names and sources of resource claims. Upstream: validatePodResourceClaims."""
     seen = set()
     for i, claim in enumerate(claims):
-        at = (*path, i)
+        claim_path = (*path, i)
         if not claim.name:
-            yield required((*at, "name"))
+            yield required((*claim_path, "name"))
         elif claim.name in seen:
-            yield duplicate((*at, "name"), claim.name)
+            yield duplicate((*claim_path, "name"), claim.name)
         else:
-            yield from names.validate_syntax((*at, "name"), claim.name, names.validate_dns_label)
+            yield from names.validate_syntax((*claim_path, "name"), claim.name, names.validate_dns_label)
             seen.add(claim.name)
-        yield from _source_of_claim(claim, at)
+        yield from _validate_claim_source(claim, claim_path)
 
 
-def _source_of_claim(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
-    """Exactly one of a claim and a template."""
-    given = {field: name for attribute, field in _CLAIM_NAMES if (name := getattr(claim, attribute)) is not None}
-    shown = _Shown(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)
-    if len(given) == 2:
-        both = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
-        yield invalid(path, shown, both)
-    if not given:
-        yield invalid(path, shown, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
-    for field, name in given.items():
+def _validate_claim_source(claim: api.PodResourceClaim, path: Path) -> ValidationErrors:
+    """Validate that a claim names either a ResourceClaim or a template, not both."""
+    source_names = {field: name for attribute, field in _CLAIM_NAMES if (name := getattr(claim, attribute)) is not None}
+    printed_claim = _PrintedClaim(claim.name, claim.resource_claim_name, claim.resource_claim_template_name)
+    if len(source_names) == 2:
+        rule = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+        yield invalid(path, printed_claim, rule)
+    if not source_names:
+        yield invalid(path, printed_claim, "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`")
+    for field, name in source_names.items():
         yield from names.validate_syntax((*path, field), name, names.validate_dns_subdomain)

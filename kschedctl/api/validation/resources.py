@@ -65,7 +65,7 @@ def validate_container_resources(
 
 
 def validate_overhead(amounts: Resources, path: Path) -> ValidationErrors:
-    """Validate the overhead of a pod. Upstream: validateOverhead, whose messages call it limits."""
+    """Validate the overhead of a pod. Upstream: validateOverhead, whose messages call overhead limits."""
     yield from _validate_requirements(ResourceRequirements(limits=amounts), path, of_pod=False)
 
 
@@ -79,10 +79,10 @@ def validate_pod_resources(spec: PodSpec, path: Path) -> ValidationErrors:
     yield from _validate_requirements(resources, path, of_pod=True)
     try:
         yield from _validate_pod_level_consistency(
-            spec, _parse_readable(resources.requests), _parse_readable(resources.limits), path
+            spec, _parse_readable_amounts(resources.requests), _parse_readable_amounts(resources.limits), path
         )
     except QuantityError:
-        return  # of a container; whoever reads it says so
+        return  # of a container, and reported where the quantity is decoded
 
 
 def validate_container_resource_name(name: str, path: Path) -> ValidationErrors:
@@ -104,7 +104,7 @@ def _validate_pod_resource_name(name: str, path: Path) -> ValidationErrors:
 
 
 def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
-    """Validate the name of a resource anywhere. Upstream: validateResourceName."""
+    """Validate a resource name by the rules that hold everywhere. Upstream: validateResourceName."""
     faults = [invalid(path, TypedString(name), problem) for problem in names.validate_qualified_name(name)]
     is_standard = name in _STANDARD_NAMES or name.startswith((HUGE_PAGES_PREFIX, f"requests.{HUGE_PAGES_PREFIX}"))
     if not faults and "/" not in name and not is_standard:
@@ -113,7 +113,8 @@ def _validate_any_resource_name(name: str, path: Path) -> ValidationErrors:
 
 
 def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_pod: bool) -> ValidationErrors:
-    limits, requests = _parse_readable(resources.limits), _parse_readable(resources.requests)
+    """Validate names and amounts of limits and requests. Upstream: ValidateResourceRequirements."""
+    limits, requests = _parse_readable_amounts(resources.limits), _parse_readable_amounts(resources.requests)
     for name, amount in sorted(limits.items()):
         yield from _validate_amount(name, amount, (*path, "limits", Key(name)), of_pod)
         yield from _validate_whole_pages(name, amount, (*path, "limits", Key(name)))
@@ -126,10 +127,10 @@ def _validate_requirements(resources: ResourceRequirements, path: Path, *, of_po
         yield forbidden(path, "HugePages require cpu or memory")
 
 
-def _parse_readable(resources: Resources) -> Quantities:
-    """Return the amounts that can be parsed, rounded up to thousandths as the API server stores them.
+def _parse_readable_amounts(resources: Resources) -> Quantities:
+    """Parse the amounts that are valid quantities, rounded up to thousandths as the API server stores them.
 
-    Amounts that cannot be parsed are reported by whoever reads them.
+    The other amounts are reported where they are read.
     """
     readable = {}
     for name, text in resources.items():
@@ -141,7 +142,7 @@ def _parse_readable(resources: Resources) -> Quantities:
 
 
 def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> ValidationErrors:
-    """Validate a resource amount. Upstream: ValidateResourceQuantityValue."""
+    """Validate the name and value of a resource amount. Upstream: ValidateResourceQuantityValue."""
     yield from _validate_pod_resource_name(name, path) if of_pod else validate_container_resource_name(name, path)
     if amount < parse("0"):
         yield invalid(path, str(amount), "must be greater than or equal to 0")
@@ -150,7 +151,10 @@ def _validate_amount(name: str, amount: Quantity, path: Path, of_pod: bool) -> V
 
 
 def _validate_request_within_limit(name: str, amount: Quantity, limits: Quantities, path: Path) -> ValidationErrors:
-    """Validate that a request does not exceed its limit. Extended resources and huge pages cannot be overcommitted."""
+    """Validate that a request does not exceed the limit of the resource.
+
+    Extended resources and huge pages cannot be overcommitted, so their request has to equal the limit.
+    """
     overcommit = is_native(name) and not name.startswith(HUGE_PAGES_PREFIX)
     limit = limits.get(name)
     if limit is None:
@@ -163,12 +167,16 @@ def _validate_request_within_limit(name: str, amount: Quantity, limits: Quantiti
 
 
 def _validate_whole_pages(name: str, amount: Quantity, path: Path) -> ValidationErrors:
-    if name.startswith(HUGE_PAGES_PREFIX) and not _is_divisible(name, amount):
+    """Validate that an amount of huge pages is a multiple of the page size."""
+    if name.startswith(HUGE_PAGES_PREFIX) and not _is_whole_number_of_pages(name, amount):
         yield invalid(path, str(amount), f"{amount} is not positive integer multiple of {name}")
 
 
-def _is_divisible(name: str, amount: Quantity) -> bool:
-    """Upstream: IsHugePageResourceValueDivisible."""
+def _is_whole_number_of_pages(name: str, amount: Quantity) -> bool:
+    """Return whether the amount is a multiple of the page size in the resource name.
+
+    Upstream: IsHugePageResourceValueDivisible.
+    """
     try:
         page = parse(name.removeprefix(HUGE_PAGES_PREFIX))
     except QuantityError:
@@ -180,7 +188,9 @@ def _is_divisible(name: str, amount: Quantity) -> bool:
 def _validate_claims(
     claims: Sequence[ContainerResourceClaim], claim_names: Collection[str], path: Path
 ) -> ValidationErrors:
-    """Validate the claim names of a container. Upstream: validateResourceClaimNames."""
+    """Validate that a container's claims are claims of the pod, each used once. Upstream:
+    validateResourceClaimNames.
+    """
     used_keys: set[str] = set()
     for i, claim in enumerate(claims):
         at = (*path, i)
@@ -206,8 +216,8 @@ def _validate_pod_level_consistency(
     spec: PodSpec, requests: Quantities, limits: Quantities, path: Path
 ) -> ValidationErrors:
     """Validate the containers' resources against those of the pod. Upstream: validatePodResourceConsistency."""
-    together = aggregate_container_requests(Pod(PodMeta(), spec), _CONTAINERS_ONLY)
-    for name, amount in sorted(together.items()):
+    container_requests = aggregate_container_requests(Pod(PodMeta(), spec), _CONTAINERS_ONLY)
+    for name, amount in sorted(container_requests.items()):
         if name in requests and amount > requests[name]:
             rule = f"must be greater than or equal to aggregate container requests of {amount}"
             yield invalid((*path, "requests", Key(name)), str(requests[name]), rule)
@@ -220,7 +230,8 @@ def _validate_pod_level_consistency(
 
 
 def _validate_below_pod_limits(container: Container, limits: Quantities, path: Path) -> ValidationErrors:
-    for name, amount in sorted(_parse_readable(container.resources.limits).items()):
+    """Validate that a container's limits do not exceed those of the pod."""
+    for name, amount in sorted(_parse_readable_amounts(container.resources.limits).items()):
         if name in limits and amount > limits[name]:
             rule = f"must be less than or equal to pod limits of {limits[name]}"
             yield invalid((*path, Key(name), "limits"), str(amount), rule)

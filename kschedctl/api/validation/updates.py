@@ -16,11 +16,11 @@ from kschedctl.api.labels import Selector, SelectorError, selector_from_api
 from kschedctl.api.quantity import QuantityError, parse
 
 IMMUTABLE = "field is immutable"
-STATEFUL_SET = (
+STATEFUL_SET_RULE = (
     "updates to statefulset spec for fields other than 'replicas', 'ordinals', 'template', 'updateStrategy', "
     "'revisionHistoryLimit', 'persistentVolumeClaimRetentionPolicy' and 'minReadySeconds' are forbidden"
 )
-CLAIM = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+CLAIM_RULE = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
 SPEC: Path = ("spec",)
 AMOUNTS = ("requests", "limits")
 Document = Mapping[str, Any]
@@ -36,8 +36,9 @@ def validate_priority_class_update(new: api.PriorityClass, old: api.PriorityClas
 
 
 def validate_storage_class_update(new: api.StorageClass, old: api.StorageClass) -> ValidationErrors:
-    """Validate the update of a StorageClass. Upstream: ValidateStorageClassUpdate. Parameters and reclaimPolicy are
-    not read from clusters.
+    """Validate the update of a StorageClass. Upstream: ValidateStorageClassUpdate.
+
+    Parameters and reclaimPolicy are not compared, since they are not read from clusters.
     """
     if new.provisioner != old.provisioner:
         yield invalid(("provisioner",), new.provisioner, IMMUTABLE)
@@ -47,8 +48,9 @@ def validate_storage_class_update(new: api.StorageClass, old: api.StorageClass) 
 
 
 def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.PersistentVolumeClaimSpec) -> ValidationErrors:
-    """Validate the update of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimUpdate. Sizes of
-    volumes are not read from clusters.
+    """Validate the update of a PersistentVolumeClaim. Upstream: ValidatePersistentVolumeClaimUpdate.
+
+    Sizes of volumes are not compared, since they are not read from clusters.
     """
     classes = new.storage_class_name, old.storage_class_name
     changed = {
@@ -57,83 +59,96 @@ def validate_claim_update(new: api.PersistentVolumeClaimSpec, old: api.Persisten
         "volumeName": bool(new.volume_name and old.volume_name) and new.volume_name != old.volume_name,
     }
     for field in (field for field, differs in changed.items() if differs):
-        yield forbidden(SPEC, CLAIM)._replace(at=(*SPEC, field))
+        yield forbidden(SPEC, CLAIM_RULE)._replace(at=(*SPEC, field))
     if (new.volume_mode or "Filesystem") != (old.volume_mode or "Filesystem"):
         yield invalid(("volumeMode",), new.volume_mode or "Filesystem", IMMUTABLE)._replace(at=(*SPEC, "volumeMode"))
 
 
 def validate_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
-    """Validate the update of a workload's selector. Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate,
-    ValidateDaemonSetSpecUpdate.
+    """Validate that an update keeps a workload's selector.
+
+    Upstream: ValidateDeploymentUpdate, ValidateReplicaSetUpdate, ValidateDaemonSetSpecUpdate.
     """
     compiled = _compile_selector(new)
     if compiled is not None and set(compiled.requirements) != set(old.requirements):
-        yield immutable_selector(new)
+        yield build_selector_error(new)
 
 
-def immutable_selector(new: api.LabelSelector | None) -> FieldError:
-    """Return the error for a changed selector."""
+def build_selector_error(new: api.LabelSelector | None) -> FieldError:
+    """Build the error for a changed selector."""
     return invalid((*SPEC, "selector"), new, IMMUTABLE)
 
 
 def validate_stateful_set_selector_update(new: api.LabelSelector | None, old: Selector) -> ValidationErrors:
     """Validate the update of a StatefulSet's selector. Upstream: ValidateStatefulSetUpdate."""
     for fault in validate_selector_update(new, old):
-        yield forbidden(SPEC, STATEFUL_SET)._replace(at=fault.field)
+        yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=fault.field)
 
 
 def validate_stateful_set_update(new: Document, old: Document) -> ValidationErrors:
-    """Validate the update of a StatefulSet's whole spec. Upstream: ValidateStatefulSetUpdate."""
+    """Validate the update of a StatefulSet's spec. Upstream: ValidateStatefulSetUpdate."""
     for field in ("serviceName", "podManagementPolicy"):
         if new.get(field) is not None and new[field] != old.get(field):
-            yield forbidden(SPEC, STATEFUL_SET)._replace(at=(*SPEC, field))
-    templates, before = new.get("volumeClaimTemplates") or [], old.get("volumeClaimTemplates") or []
-    at = find_difference(templates, before, (*SPEC, "volumeClaimTemplates"))
-    if at is not None or len(templates) != len(before):
-        yield forbidden(SPEC, STATEFUL_SET)._replace(at=at or (*SPEC, "volumeClaimTemplates"))
+            yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=(*SPEC, field))
+    templates, old_templates = new.get("volumeClaimTemplates") or [], old.get("volumeClaimTemplates") or []
+    difference = find_difference(templates, old_templates, (*SPEC, "volumeClaimTemplates"))
+    if difference is not None or len(templates) != len(old_templates):
+        yield forbidden(SPEC, STATEFUL_SET_RULE)._replace(at=difference or (*SPEC, "volumeClaimTemplates"))
 
 
 def validate_job_update(new: Document, old: Document) -> ValidationErrors:
-    """Validate the update of a Job's whole spec. A suspended Job may change more. Upstream: ValidateJobSpecUpdate."""
+    """Validate the update of a Job's spec. Upstream: ValidateJobSpecUpdate.
+
+    The template of a suspended Job may change.
+    """
     indexed = old.get("completionMode") == "Indexed"
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
-    at = (
+    difference = (
         None
         if old.get("suspend")
         else find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
     )
-    if at is not None:
-        yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=at)
+    if difference is not None:
+        yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=difference)
 
 
-def find_difference(new: object, old: object, at: Path) -> Path | None:
-    """Return the path of the first field in which the manifest differs from the stored object, or None.
+def find_difference(new: object, old: object, location: Path) -> Path | None:
+    """Return the path of the first field that differs from the stored object, or None.
+
+    Empty values of the manifest are not compared, since defaulting may fill them.
 
     >>> find_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')
     """
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        differences = (find_difference(new[key], old.get(key), (*at, key)) for key in new if not _is_left_out(new[key]))
+        differences = (
+            find_difference(new[key], old.get(key), (*location, key)) for key in new if not _is_unset(new[key])
+        )
         return next((path for path in differences if path is not None), None)
     if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
-            return (*at, len(old))
+            return (*location, len(old))
         pairs = zip(range(len(new)), new, old, strict=False)
         return next(
-            (p for i, mine, theirs in pairs if (p := find_difference(mine, theirs, (*at, i))) is not None), None
+            (p for i, mine, theirs in pairs if (p := find_difference(mine, theirs, (*location, i))) is not None), None
         )
-    return None if new == old or (not new and old is None) or _is_same_amount(new, old, at) else at
+    return None if new == old or (not new and old is None) or _is_same_amount(new, old, location) else location
 
 
-def _is_left_out(value: object) -> bool:
-    """Return whether the value is empty, so that defaulting fills it."""
+def _is_unset(value: object) -> bool:
+    """Return whether the value is empty, so that defaulting may fill it."""
     return value is None or value in ("", [], {})
 
 
-def _is_same_amount(new: object, old: object, at: Path) -> bool:
-    if len(at) < 2 or at[-2] not in AMOUNTS or not all(isinstance(amount, str | int | float) for amount in (new, old)):
+def _is_same_amount(new: object, old: object, path: Path) -> bool:
+    """Return whether two values at a path are equal amounts of a resource."""
+    if (
+        len(path) < 2
+        or path[-2] not in AMOUNTS
+        or not all(isinstance(amount, str | int | float) for amount in (new, old))
+    ):
         return False
     try:
         return parse(new) == parse(old)

@@ -22,9 +22,8 @@ from kschedctl.api.field_errors import (
 from kschedctl.api.objects import PersistentVolumeClaimSpec
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import QuantityError, parse
-from kschedctl.api.validation import names
-from kschedctl.api.validation.options import ValidationOptions
-from kschedctl.api.validation.selectors import validate_label_selector
+from kschedctl.api.validation import ValidationOptions, names
+from kschedctl.api.validation.names import validate_label_selector
 from kschedctl.api.validation.written import Volume
 
 SOURCES = (
@@ -56,32 +55,32 @@ VOLUME_MODES = ("Block", "Filesystem")
 
 
 def validate_volumes(
-    written: Sequence[Volume], pod: str, path: Path, options: ValidationOptions
+    volumes: Sequence[Volume], pod_name: str, path: Path, options: ValidationOptions
 ) -> tuple[list[FieldError], frozenset[str]]:
-    """Return the errors of the volumes, and the names of the valid volumes. ``pod`` is the pod's name, if it has one
-    already.
+    """Return the errors of the volumes, and the names of the valid volumes. Upstream: ValidateVolumes.
 
-    Upstream: ValidateVolumes.
+    ``pod_name`` is "" if the pod has no name yet.
     """
     errors: list[FieldError] = []
     valid_names: set[str] = set()
-    ephemeral_claims = {f"{pod}-{volume.name}" for volume in written if pod and volume.ephemeral is not None}
-    for i, volume in enumerate(written):
-        at = (*path, i)
-        faults = [
-            *_validate_sources(volume, pod, at, options),
-            *_validate_name(volume.name, valid_names, (*at, "name")),
+    ephemeral_claims = {f"{pod_name}-{volume.name}" for volume in volumes if pod_name and volume.ephemeral is not None}
+    for i, volume in enumerate(volumes):
+        volume_path = (*path, i)
+        volume_errors = [
+            *_validate_sources(volume, pod_name, volume_path, options),
+            *_validate_volume_name(volume.name, valid_names, (*volume_path, "name")),
         ]
-        errors += faults
-        valid_names |= set() if faults else {volume.name}
+        errors += volume_errors
+        valid_names |= set() if volume_errors else {volume.name}
         claim = volume.persistent_volume_claim
         if claim is not None and claim.claim_name in ephemeral_claims:
             rule = "must not reference a PVC that gets created for an ephemeral volume"
-            errors.append(invalid((*at, "persistentVolumeClaim", "claimName"), claim.claim_name, rule))
+            errors.append(invalid((*volume_path, "persistentVolumeClaim", "claimName"), claim.claim_name, rule))
     return errors, frozenset(valid_names)
 
 
-def _validate_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
+def _validate_volume_name(name: str, used_names: set[str], path: Path) -> ValidationErrors:
+    """Validate that a volume has a valid name which no other volume has."""
     if name:
         yield from names.validate_syntax(path, name, names.validate_dns_label)
     else:
@@ -90,9 +89,10 @@ def _validate_name(name: str, used_names: set[str], path: Path) -> ValidationErr
         yield duplicate(path, name)
 
 
-def _validate_sources(volume: Volume, pod: str, path: Path, options: ValidationOptions) -> ValidationErrors:
-    """Validate a volume source. Upstream: validateVolumeSource. A volume without a source becomes an emptyDir by
-    default.
+def _validate_sources(volume: Volume, pod_name: str, path: Path, options: ValidationOptions) -> ValidationErrors:
+    """Validate that a volume has at most one source, and validate that source. Upstream: validateVolumeSource.
+
+    A volume without a source becomes an emptyDir by default.
     """
     present_sources = {
         source: value for source in SOURCES if (value := getattr(volume, _ATTRIBUTES[source])) is not None
@@ -103,28 +103,30 @@ def _validate_sources(volume: Volume, pod: str, path: Path, options: ValidationO
             continue
         yield from _validate_required_fields(source, value, path)
         if source == "ephemeral":
-            yield from _validate_ephemeral(volume, pod, path)
+            yield from _validate_ephemeral_volume(volume, pod_name, path)
         if source == "image" and options.is_pod and not value.reference:
             yield required((*path, "image", "reference"))
 
 
 def _validate_required_fields(source: str, value: object, path: Path) -> ValidationErrors:
+    """Validate that the required fields of a volume source are set."""
     fields = msgspec.to_builtins(value)
-    at = "persistentDisk" if source == "gcePersistentDisk" else source
+    printed_source = "persistentDisk" if source == "gcePersistentDisk" else source
     for field in _REQUIRED_FIELDS.get(source, ()):
         if not (isinstance(fields, dict) and fields.get(field)):
-            yield required((*path, at, field))
+            yield required((*path, printed_source, field))
 
 
-def _validate_ephemeral(volume: Volume, pod: str, path: Path) -> ValidationErrors:
+def _validate_ephemeral_volume(volume: Volume, pod_name: str, path: Path) -> ValidationErrors:
+    """Validate an ephemeral volume's claim template and the name of the claim created from it."""
     template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
-    at = (*path, "ephemeral", "volumeClaimTemplate")
+    template_path = (*path, "ephemeral", "volumeClaimTemplate")
     if template is None:
-        yield required(at)
+        yield required(template_path)
     else:
-        yield from validate_claim_spec(template.spec or PersistentVolumeClaimSpec(), (*at, "spec"))
-    if pod and volume.name:
-        name = f"{pod}-{volume.name}"
+        yield from validate_claim_spec(template.spec or PersistentVolumeClaimSpec(), (*template_path, "spec"))
+    if pod_name and volume.name:
+        name = f"{pod_name}-{volume.name}"
         for problem in names.validate_dns_subdomain(name):
             yield invalid((*path, "name"), volume.name, f"PVC name {go_quote(name)}: {problem}")
 
@@ -150,6 +152,7 @@ def validate_claim_spec(spec: PersistentVolumeClaimSpec, path: Path) -> Validati
 
 
 def _validate_storage_request(spec: PersistentVolumeClaimSpec, path: Path) -> ValidationErrors:
+    """Validate that the claim requests a positive amount of storage."""
     text = spec.resources.requests.get("storage")
     if text is None:
         yield required(path)
@@ -157,6 +160,6 @@ def _validate_storage_request(spec: PersistentVolumeClaimSpec, path: Path) -> Va
     try:
         amount = parse_quantities({"storage": text})["storage"]
     except QuantityError:
-        return  # whoever reads it says so
+        return  # is reported where the quantity is decoded
     if amount <= parse("0"):
         yield invalid(path, str(amount), "must be greater than zero")

@@ -1,7 +1,8 @@
-"""The cluster as the autoscaler simulates it, to which nodes and pods are added and from which they are removed.
+"""The cluster as the autoscaler simulates it: nodes and pods are added and removed, and pods are placed one by one.
 
-Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go (1.36). Pods are placed by the filters of the
-scheduler's default profile. Nothing is scored, preempted or reserved, and nominations do not count.
+Upstream: simulator/clustersnapshot and its predicate/plugin_runner.go, simulator/scheduling/hinting_simulator.go and
+similar_pods.go (1.36). Pods are placed by the filters of the scheduler's default profile. Nothing is scored, preempted
+or reserved, and nominations do not count.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
-from kschedctl.api.objects import Node
-from kschedctl.api.workloads import made_again
+from kschedctl.api.objects import Node, Pod
+from kschedctl.api.workloads import recreate_pod
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Filtering, FilterOutcome
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
-from kschedctl.scheduler.framework import PluginError
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.framework.facts import describe_fact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.placement import Placements
@@ -29,21 +30,23 @@ from kschedctl.snapshot.pod_info import PodInfo
 NO_NOMINATIONS = np.zeros(0, np.int64)
 
 OTHER_NODES = "the pod asks for other nodes by name"
+MAX_REMEMBERED = 10
+Hints = dict[str, Row]
+"""Pod key -> the row where the pod was placed last."""
 
 
 class FilterRejection(NamedTuple):
-    """The plugin that rejects a pod on a node and its reasons, of which there are none if PreFilter excludes the
-    node.
-    """
+    """The rejection of a pod by a filter plugin on one node."""
 
     plugin: str
     reasons: tuple[str, ...]
+    """The plugin's reasons, or an empty tuple if PreFilter excludes the node."""
 
 
-class SearchOrder:
-    """The position where the last search for a node ended and after which the next one begins.
+class SearchCursor:
+    """The place in the node order where the last search ended and the next one begins.
 
-    The position is kept even if the changes of the search are undone.
+    It is kept even if the changes of the search are undone.
     """
 
     def __init__(self) -> None:
@@ -51,13 +54,14 @@ class SearchOrder:
 
 
 class ClusterSnapshot:
-    """The existing nodes among those of a ``universe``, in iteration order, and the pods on them.
+    """The existing nodes in iteration order, with the pods on them.
 
-    ``order`` holds the rows of the existing nodes in the universe. Positions are those of the universe's pods.
+    ``universe`` holds these nodes and those that may be added later. ``order`` holds the rows of the existing nodes in
+    the universe. Positions are those of the universe's pods.
     """
 
-    def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], searches: SearchOrder) -> None:
-        self.universe, self.framework, self.searches = universe, framework, searches
+    def __init__(self, universe: Fork, framework: Framework, order: Sequence[Row], cursor: SearchCursor) -> None:
+        self.universe, self.framework, self.cursor = universe, framework, cursor
         self.order = list(order)
         self._on: dict[Row, tuple[Position, ...]] = {}
         self._ordered: np.ndarray | None = None
@@ -67,31 +71,31 @@ class ClusterSnapshot:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, existing: Iterable[str]) -> ClusterSnapshot:
-        """Build the snapshot of a cluster that contains all nodes that may ever exist.
+        """Build the snapshot of a cluster that also contains the nodes that may be added later.
 
-        Only the nodes in ``existing`` exist at first, in this order.
+        At first, only the nodes named in ``existing`` exist, in this order.
         """
         scheduler = Scheduler(replace(cluster, configuration=None))
         framework = scheduler.framework(DEFAULT_SCHEDULER_NAME)
         assert framework is not None
-        view = scheduler.view.with_changes(replace(cluster, nodes=()))  # nobody asks these for nodes
-        return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchOrder())
+        view = scheduler.view.with_changes(replace(cluster, nodes=()))  # the view has its own copy of the nodes
+        return cls(view, framework, [Row(view.nodes.index[name]) for name in existing], SearchCursor())
 
     def fork(self) -> ClusterSnapshot:
-        """Return an independent copy. It shares only the position where searches begin."""
-        copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.searches)
+        """Return an independent copy that shares only the cursor."""
+        copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
         copy._incoming, copy._on = self._incoming, dict(self._on)
         return copy
 
-    # -- nodes -------------------------------------------------------------------------------------------------------
+    # -- nodes ----------------------------------------------------------------------------------------------------
 
     def add_node(self, row: Row) -> None:
-        """Make a node of the universe exist, at the end of the order."""
+        """Add a node of the universe to the end of the existing nodes."""
         self.order.append(row)
         self._view = self._ordered = None
 
     def remove_node(self, row: Row) -> None:
-        """Make an empty node no longer exist."""
+        """Remove an empty node from the existing nodes."""
         self.order.remove(row)
         self._view = self._ordered = None
 
@@ -102,13 +106,16 @@ class ClusterSnapshot:
         return copy
 
     def create_rows_like(self, row: Row, nodes: Sequence[Node]) -> list[Row]:
-        """Add rows to the universe for nodes like that of a row, and return them. The nodes do not exist yet."""
+        """Add nodes to the universe that are like the node of a row, and return their rows.
+
+        The new nodes do not exist until ``add_node`` is called.
+        """
         row_count = len(self.universe.nodes)
         self.universe = self.universe.with_changes(self.universe.cluster, more=[(row, node) for node in nodes])
         self._view = None
         return [Row(row_count + i) for i in range(len(nodes))]
 
-    # -- pods --------------------------------------------------------------------------------------------------------
+    # -- pods -----------------------------------------------------------------------------------------------------
 
     def put_pod(self, position: Position, row: Row) -> None:
         """Put a pod on a node without running filters."""
@@ -129,7 +136,7 @@ class ClusterSnapshot:
         return row
 
     def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
-        """Create copies of these pods that have no node, and return their positions."""
+        """Add copies of these pods to the universe, without a node, and return their positions."""
         self._view = None
         return [copy for position in positions for copy in self.universe.clone(position, 1)]
 
@@ -138,7 +145,7 @@ class ClusterSnapshot:
         return self._on.get(row, ())
 
     def set_arrival_order(self, positions: Iterable[Position]) -> None:
-        """Set the order in which pods arrived on their nodes. Pods that are not listed arrived last."""
+        """Set the order in which pods arrived on their nodes. Pods that are not listed come last."""
         node = self.universe.node.tolist()
         by_row: dict[Row, list[Position]] = {}
         for position in dict.fromkeys((*positions, *range(len(node)))):
@@ -146,24 +153,26 @@ class ClusterSnapshot:
                 by_row.setdefault(Row(node[position]), []).append(Position(position))
         self._on = {row: tuple(on_row) for row, on_row in by_row.items()}
 
-    def put_back(self, row: Row, positions: Sequence[Position]) -> None:
-        """Put pods back on the node from which they were removed, in this order."""
+    def put_pods_back(self, row: Row, positions: Sequence[Position]) -> None:
+        """Put pods back on the node from which they were taken, in this order."""
         for position in positions:
             self.put_pod(position, row)
         self._on[row] = tuple(positions)
 
     def find_rejection(self, position: Position, row: Row) -> FilterRejection | None:
-        """Return why an existing node rejects a pod, or None if the node accepts it. Raises PluginError."""
+        """Return the rejection of a pod by an existing node, or None if the node accepts the pod. Raises
+        PluginError.
+        """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None:
             return FilterRejection(pre_filter.plugin or "", pre_filter.status.reasons)
-        view, rows = self._current_view()
+        view, rows = self._get_current_view()
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return FilterRejection(", ".join(sorted(pre_filter.narrowed_by)), ())
         if filtered.first[view_row] < 0:
             return None
-        plugin, status = filtered.first_fail(view_row)
+        plugin, status = filtered.find_first_rejection(view_row)
         return FilterRejection(plugin, status.reasons)
 
     def describe_rejection(self, position: Position, row: Row) -> str | None:
@@ -172,9 +181,11 @@ class ClusterSnapshot:
         The text is empty if the figures are not known.
         """
         pre_filter, filtered = self._run_filters(position)
-        if filtered is None or self.find_rejection(position, row) is None:
-            return None if filtered is not None else ""
-        view, rows = self._current_view()
+        if filtered is None:
+            return ""
+        if self.find_rejection(position, row) is None:
+            return None
+        view, rows = self._get_current_view()
         view_row = int(rows[row])
         if pre_filter.node_names is not None and view.nodes.names[view_row] not in pre_filter.node_names:
             return OTHER_NODES
@@ -190,23 +201,23 @@ class ClusterSnapshot:
         texts = (fact if isinstance(fact, str) else describe_fact(fact) for fact in facts)
         return "; ".join(dict.fromkeys(filter(None, texts)))
 
-    def place(self, position: Position, row: Row) -> FilterRejection | None:
-        """Put a pod on a node if it fits there. Return why it does not fit, or None."""
+    def try_to_place(self, position: Position, row: Row) -> FilterRejection | None:
+        """Put a pod on a node if the node accepts it. Return the rejection, or None on success."""
         refusal = self.find_rejection(position, row)
         if refusal is None:
             self.put_pod(position, row)
         return refusal
 
     def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
-        """Put a pod on the next node that accepts it, and return the node's row, or None if there is none.
+        """Put a pod on the next node that accepts it. Return the node's row, or None if no node does.
 
-        If ``acceptable`` is given, only these nodes are tried (a mask over the universe, (M,)).
+        ``acceptable`` is an (M,) mask over the universe that limits which nodes are tried.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:
             return None
-        view, rows = self._current_view()
-        feasible = filtered.passing & selected_by_name(pre_filter, view) & ~view.nodes.unschedulable
+        view, rows = self._get_current_view()
+        feasible = filtered.passing & select_allowed_nodes(pre_filter, view) & ~view.nodes.unschedulable
         order = self._rows
         fits = feasible[rows[order]]
         if acceptable is not None:
@@ -214,15 +225,15 @@ class ClusterSnapshot:
         places = np.flatnonzero(fits)
         if not len(places):
             return None
-        start = (self.searches.last + 1) % len(order)
-        self.searches.last = int(places[np.argmin((places - start) % len(order))])
-        row = Row(int(order[self.searches.last]))
+        start = (self.cursor.last + 1) % len(order)
+        self.cursor.last = int(places[np.argmin((places - start) % len(order))])
+        row = Row(int(order[self.cursor.last]))
         self.put_pod(position, row)
         return row
 
     def find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return a mask of the nodes that accept a pod now, (M,), or None if that depends on pods of other nodes."""
-        view, rows = self._current_view()
+        """Return an (M,) mask of the nodes that accept a pod now, or None if that depends on pods of other nodes."""
+        view, rows = self._get_current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)
         if fitting is None:
             return None
@@ -238,9 +249,10 @@ class ClusterSnapshot:
             self._ordered = np.array(self.order)
         return self._ordered
 
-    def _current_view(self) -> tuple[Fork, np.ndarray]:
-        """Return a view of the existing nodes, and the view's row of each row of the universe, (M,), -1 if it does
-        not exist.
+    def _get_current_view(self) -> tuple[Fork, np.ndarray]:
+        """Return a view of only the existing nodes, and the view's row for each row of the universe, (M,).
+
+        The row is NO_ROW for nodes that do not exist.
         """
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
@@ -252,10 +264,12 @@ class ClusterSnapshot:
         return self._view
 
     def _run_filters(self, position: Position) -> tuple[PreFilterOutcome, FilterOutcome | None]:
-        """Run PreFilter and the filters for a pod. There is no filter outcome if PreFilter rejects it. Raises
+        """Run PreFilter and the filters for a pod, or return the last outcome if nothing has changed. Raises
         PluginError.
+
+        The filter outcome is None if PreFilter rejects the pod.
         """
-        view, _ = self._current_view()
+        view, _ = self._get_current_view()
         info = self._get_unplaced_info(position)
         key = int(view.pods.info[position]), len(view.trail)
         if self._last_filtering is None or self._last_filtering[0] != key:
@@ -266,15 +280,73 @@ class ClusterSnapshot:
         return self._last_filtering[1], self._last_filtering[2]
 
     def _get_unplaced_info(self, position: Position) -> PodInfo:
-        """Return the pod's PodInfo, changed to that of a pod without a node if it has one."""
+        """Return the pod's PodInfo, without a node name."""
         number = int(self.universe.pods.info[position])
         info = self.universe.pods.infos[number]
         if not info.spec.node_name:
             return info
         if number not in self._incoming:
             again = len(self.universe.pods.infos) + number
-            self._incoming[number] = PodInfo(made_again(info.pod), info.options, again, info.alike)
+            self._incoming[number] = PodInfo(recreate_pod(info.pod), info.options, again, info.alike)
         return self._incoming[number]
 
 
-__all__ = ["ClusterSnapshot", "FilterRejection", "PluginError"]
+def place_pods(
+    snapshot: ClusterSnapshot,
+    pods: Sequence[tuple[Pod, Position]],
+    acceptable: Bools | None = None,
+    hints: Hints | None = None,
+    *,
+    all_or_none: bool = False,
+) -> dict[str, Row]:
+    """Place pods one after the other, and return the row of each placed pod by key.
+
+    ``acceptable`` is an (M,) mask that limits which nodes are tried. With ``all_or_none``, the placement ends with the
+    first pod that does not fit.
+    """
+    unplaceable = _UnplaceablePods()
+    placed: dict[str, Row] = {}
+    for pod, position in pods:
+        row = _place_by_hint(snapshot, pod, position, acceptable, hints)
+        if row is None and not unplaceable.contains_similar(pod):
+            row = snapshot.place_anywhere(position, acceptable)
+            if row is None:
+                unplaceable.add(pod)
+        if row is not None:
+            placed[pod.key] = row
+            if hints is not None:
+                hints[pod.key] = row
+        elif all_or_none:
+            break
+    return placed
+
+
+def _place_by_hint(
+    snapshot: ClusterSnapshot, pod: Pod, position: Position, acceptable: Bools | None, hints: Hints | None
+) -> Row | None:
+    """Put a pod on the node where it was placed last. Return the row, or None if the node does not accept it now."""
+    row = hints.get(pod.key) if hints else None
+    if row is None or row not in snapshot.order or (acceptable is not None and not acceptable[row]):
+        return None
+    return row if snapshot.try_to_place(position, row) is None else None
+
+
+class _UnplaceablePods:
+    """Pods that fit on no node, up to MAX_REMEMBERED different ones per controller."""
+
+    def __init__(self) -> None:
+        self._by_controller: dict[str, list[bytes]] = {}
+
+    def contains_similar(self, pod: Pod) -> bool:
+        """Return whether a similar pod of the same controller is known to fit nowhere."""
+        controller = get_controller(pod)
+        return controller is not None and compute_similarity_key(pod) in self._by_controller.get(controller.uid, ())
+
+    def add(self, pod: Pod) -> None:
+        """Remember a pod that fits on no node, unless its controller already has MAX_REMEMBERED."""
+        controller = get_controller(pod)
+        if controller is None or is_daemon_set_pod(pod):
+            return
+        similarities = self._by_controller.setdefault(controller.uid, [])
+        if len(similarities) < MAX_REMEMBERED:
+            similarities.append(compute_similarity_key(pod))

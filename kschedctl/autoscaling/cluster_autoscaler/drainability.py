@@ -1,25 +1,26 @@
-"""Drainability rules, which decide whether a pod blocks the removal of its node, moves or is ignored.
+"""Drainability rules, which decide whether a pod blocks a node's removal, and the disruptions that PDBs still allow.
 
-Upstream: simulator/drainability/rules/rules.go, utils/drain/drain.go (1.36).
+Upstream: simulator/drainability/rules/rules.go, utils/drain/drain.go, core/scaledown/pdb/basic.go (1.36). Pods that are
+planned to move use up their budgets, even if they stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 
-from kschedctl.api.objects import Pod, Volume
+from kschedctl.api.labels import Selector, selector_from_api
+from kschedctl.api.objects import Pod, PodDisruptionBudget, Volume
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import get_controller, is_daemon_set_pod, is_mirror
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.cluster import Cluster
 
 GRACE, EXTRA_GRACE = 30, 30
-"""Seconds: of a pod that names none, and after which one that is deleted still counts."""
+"""Default grace period of a pod, and how much longer a deleted pod still counts, in seconds."""
 CONTROLLER_FIELDS = {
     "ReplicationController": "replication_controllers",
     "ReplicaSet": "replica_sets",
@@ -29,6 +30,9 @@ CONTROLLER_FIELDS = {
 }
 REPLICATED = frozenset(("ReplicationController", "ReplicaSet", "Job", "StatefulSet"))
 WITH_REPLICAS = frozenset(("ReplicationController", "ReplicaSet"))
+CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
+NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
+LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 class PodFate(Enum):
@@ -42,9 +46,6 @@ class PodFate(Enum):
 
 DrainOutcome = PodFate | str
 """A pod's fate, or the reason why it blocks the removal."""
-CONTROLLER_NOT_FOUND, TOO_FEW_REPLICAS = "ControllerNotFound", "MinReplicasReached"
-NOT_REPLICATED, SYSTEM_POD, NOT_SAFE = "NotReplicated", "UnmovableKubeSystemPod", "NotSafeToEvictAnnotation"
-LOCAL_STORAGE, NOT_ENOUGH_BUDGET = "LocalStorageRequested", "NotEnoughPdb"
 
 
 @dataclass(eq=False)
@@ -56,7 +57,7 @@ class Drainability:
     budgets: RemainingBudgets
     now: int
     """Microseconds since 1970."""
-    controllers: bool = True
+    checks_controllers: bool = True
     """Whether the controllers of pods are looked up."""
     freed: set[str] = field(default_factory=set)
     """Keys of pods that are treated as movable."""
@@ -77,7 +78,7 @@ class Drainability:
         return self._judge_by_late_rules(pod)
 
     def _judge_by_late_rules(self, pod: Pod) -> DrainOutcome:
-        """Apply the rules for pods that no earlier rule decides."""
+        """Decide the fate of a pod that the earlier rules leave undecided."""
         options = self.options
         if not self._is_replicated(pod):
             return NOT_REPLICATED
@@ -94,9 +95,9 @@ class Drainability:
         return NOT_ENOUGH_BUDGET if self.budgets.forbids_eviction(pod) else PodFate.MOVES
 
     def _find_controller_problem(self, pod: Pod) -> str:
-        """Return why the pod's controller may not recreate it, or ""."""
+        """Return why the pod's controller may fail to recreate it, or ""."""
         controller = get_controller(pod)
-        if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
+        if not (self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
         if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""
@@ -124,8 +125,9 @@ class Drainability:
         }
 
     def _is_replicated(self, pod: Pod) -> bool:
-        """Return whether a controller recreates the pod. If an option says so, only controllers of known kinds
-        count.
+        """Return whether a controller recreates the pod.
+
+        With ``--skip-nodes-with-custom-controller-pods``, only the kinds in REPLICATED count.
         """
         controller = get_controller(pod)
         if controller is None:
@@ -133,14 +135,14 @@ class Drainability:
         return not self.options.skip_nodes_with_custom_controller_pods or controller.kind in REPLICATED
 
     def _is_old(self, pod: Pod) -> bool:
-        """Return whether the pod is older than the timeout for system pods."""
+        """Return whether the pod is older than the timeout that protects system pods."""
         created = parse_microseconds(pod.metadata.creation_timestamp or "0001-01-01T00:00:00Z")
         timeout = parse_go_duration(self.options.bsp_disruption_timeout, "options.bspDisruptionTimeout")
         return (self.now - created) * 1000 > timeout
 
 
 def is_long_terminating(pod: Pod, now: int) -> bool:
-    """Return whether the pod was deleted and its grace period ended some time ago."""
+    """Return whether the pod should have terminated some time ago."""
     if pod.metadata.deletion_timestamp is None:
         return False
     grace = pod.spec.termination_grace_period_seconds
@@ -152,7 +154,7 @@ def is_long_terminating(pod: Pod, now: int) -> bool:
 
 
 def _has_ended(pod: Pod) -> bool:
-    """Return whether the pod has terminated and will not be restarted."""
+    """Return whether the pod has ended and its containers will not be restarted."""
     phase, policy = pod.status.phase, pod.spec.restart_policy
     if policy == "Never" and phase in ("Succeeded", "Failed"):
         return True
@@ -160,7 +162,7 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _has_unsafe_local_volume(pod: Pod) -> bool:
-    """Return whether the pod has a node-local volume that no annotation declares safe to lose."""
+    """Return whether the pod has a local volume that no annotation declares safe to lose."""
     safe = pod.metadata.annotations.safe_local_volumes.split(",")
     return any(_is_local(volume) and volume.name not in safe for volume in pod.spec.volumes)
 
@@ -184,7 +186,7 @@ class DrainPlan:
 
 
 def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
-    """Decide the fate of each of a node's pods, stopping at the first that blocks the node's removal."""
+    """Decide the fate of each pod of a node, stopping at the first pod that blocks the node's removal."""
     moving: list[Pod] = []
     awaited: list[Pod] = []
     for pod in pods:
@@ -196,3 +198,41 @@ def build_drain_plan(pods: Iterable[Pod], rules: Drainability) -> DrainPlan:
         elif outcome is PodFate.MOVES and not is_daemon_set_pod(pod):
             moving.append(pod)
     return DrainPlan(tuple(moving), tuple(awaited))
+
+
+class RemainingBudgets:
+    """PodDisruptionBudgets in list order, with the number of disruptions that each still allows."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget]) -> None:
+        self._budgets: list[tuple[str, Selector]] = []
+        self.remaining: list[int] = []
+        for budget in budgets:
+            self._budgets.append((budget.metadata.namespace, selector_from_api(budget.spec.selector)))
+            self.remaining.append(budget.status.disruptions_allowed)
+
+    def find_budgets(self, pod: Pod) -> list[int]:
+        """Return the indexes of the budgets that select the pod."""
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        return [
+            index
+            for index, (budget_namespace, selects) in enumerate(self._budgets)
+            if budget_namespace == namespace and selects.matches(labels)
+        ]
+
+    def forbids_eviction(self, pod: Pod) -> bool:
+        """Return whether a budget that selects the pod is used up."""
+        return any(self.remaining[index] < 1 for index in self.find_budgets(pod))
+
+    def allow_simultaneous_eviction(self, pods: Sequence[Pod]) -> bool:
+        """Return whether the budgets allow evicting all these pods at the same time."""
+        counts = [0] * len(self.remaining)
+        for pod in pods:
+            for index in self.find_budgets(pod):
+                counts[index] += 1
+        return all(count <= allowed for count, allowed in zip(counts, self.remaining, strict=True) if count)
+
+    def charge_evictions(self, pods: Iterable[Pod]) -> None:
+        """Charge the eviction of these pods to their budgets."""
+        for pod in pods:
+            for index in self.find_budgets(pod):
+                self.remaining[index] -= 1

@@ -1,11 +1,13 @@
-"""Estimates how many nodes of a group the waiting pods need, by first-fit packing.
+"""Estimates of how many nodes of a group the waiting pods need, by first-fit packing of equivalent pods.
 
-Upstream: estimator/binpacking_estimator.go, decreasing_pod_orderer.go and threshold_based_estimation_limiter.go (1.36).
+Upstream: estimator/binpacking_estimator.go, decreasing_pod_orderer.go and threshold_based_estimation_limiter.go,
+core/scaleup/equivalence/groups.go (1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +16,13 @@ from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, FilterRejection
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup
+from kschedctl.autoscaling.cluster_autoscaler.pods import compute_similarity_key, get_controller, is_daemon_set_pod
 from kschedctl.autoscaling.cluster_autoscaler.templates import copy_with_suffix
 from kschedctl.snapshot.node_order import HOSTNAME
 
 SPREAD_REJECTION = "node(s) didn't match pod topology spread constraints"
 ROWS_AT_ONCE = 16
+MAX_GROUPS_PER_CONTROLLER = 10
 
 
 class Estimate(NamedTuple):
@@ -30,7 +33,10 @@ class Estimate(NamedTuple):
 
 
 class Estimator:
-    """Packs pods on a fork of the cluster, adding up to ``max_nodes`` nodes like the template in ``row``."""
+    """An estimator that packs pods on a fork of the cluster, adding up to ``max_nodes`` copies of a template.
+
+    ``row`` is the template's row in the snapshot's universe.
+    """
 
     def __init__(
         self,
@@ -38,64 +44,67 @@ class Estimator:
         row: Row,
         template: Node,
         max_nodes: int | None,
-        position: Callable[[Pod], Position],
+        get_position: Callable[[Pod], Position],
     ) -> None:
-        self.snapshot, self.row, self.template, self.position = snapshot.fork(), row, template, position
+        self.snapshot, self.row, self.template, self.get_position = snapshot.fork(), row, template, get_position
         self.remaining_nodes = max_nodes
         self.added: list[Row] = []
         self.used: set[Row] = set()
         self.placed: list[Pod] = []
-        self._spare: list[Row] = []
-        self._pods = self.snapshot.get_pods_on(row)
-        self._made = 0
+        self._spare_rows: list[Row] = []
+        self._template_pods = self.snapshot.get_pods_on(row)
+        self._created_count = 0
 
     def estimate(self, groups: Sequence[EquivalenceGroup]) -> Estimate:
-        """Pack the groups of pods, those with the largest pods first."""
+        """Pack the groups of pods, largest pods first, and return how many nodes they need."""
         may_add_nodes = True
         for group in sorted(groups, key=self._compute_relative_size, reverse=True):
-            waiting = self._place_on_added(group.pods)
-            may_add_nodes = may_add_nodes and self._place_on_new(waiting)
+            waiting = self._place_on_added_nodes(group.pods)
+            may_add_nodes = may_add_nodes and self._place_on_new_nodes(waiting)
         return Estimate(len(self.used), self.placed)
 
     def _compute_relative_size(self, group: EquivalenceGroup) -> float:
-        """Return the sum of the shares of a node's CPU and memory that a pod of the group requests."""
+        """Return the CPU and memory requests of one pod of the group, added up as shares of a new node."""
         view = self.snapshot.universe
-        requests = view.pods.infos[view.pods.info[self.position(group.first)]].requests
+        requests = view.pods.infos[view.pods.info[self.get_position(group.first)]].requests
         offered = node_facts.get_allocatable(self.template)
         shares = [requests.get(name, 0) / offered[name] for name in ("cpu", "memory") if offered.get(name, 0) > 0]
         return float(sum(shares))
 
-    def _place_on_added(self, pods: Sequence[Pod]) -> Sequence[Pod]:
-        """Put pods on nodes that were added before, until one does not fit. Return the remaining pods."""
+    def _place_on_added_nodes(self, pods: Sequence[Pod]) -> Sequence[Pod]:
+        """Place pods on nodes added before, until one does not fit. Return the remaining pods."""
         for number, pod in enumerate(pods):
-            row = self.snapshot.place_anywhere(self.position(pod), self._select_rows(self.added))
+            row = self.snapshot.place_anywhere(self.get_position(pod), self._build_row_mask(self.added))
             if row is None:
                 return pods[number:]
             self._record_placement(pod, row)
         return ()
 
-    def _place_on_new(self, pods: Sequence[Pod]) -> bool:
+    def _place_on_new_nodes(self, pods: Sequence[Pod]) -> bool:
         """Add nodes for the pods until one does not fit an empty node.
 
         Return whether further groups may add nodes, too.
         """
         for pod in pods:
-            if self.added and self._place_on_last(pod):
+            if self.added and self._place_on_last_node(pod):
                 continue
             if self.added and self.added[-1] not in self.used:
                 return True
             if self.remaining_nodes == 0:
                 return False
             self._add_node()
-            if self.snapshot.place(self.position(pod), self.added[-1]) is not None:
+            if self.snapshot.try_to_place(self.get_position(pod), self.added[-1]) is not None:
                 return True
             self._record_placement(pod, self.added[-1])
         return True
 
-    def _place_on_last(self, pod: Pod) -> bool:
-        """Put a pod on the last added node, or on any other node if spreading over nodes forbids the last one."""
+    def _place_on_last_node(self, pod: Pod) -> bool:
+        """Place a pod on the last added node, or elsewhere if a spread constraint over nodes rejects it there.
+
+        Return whether it was placed.
+        """
         last = self.added[-1]
-        refusal = self.snapshot.place(self.position(pod), last)
+        refusal = self.snapshot.try_to_place(self.get_position(pod), last)
         if refusal is None:
             self._record_placement(pod, last)
             return True
@@ -103,7 +112,7 @@ class Estimator:
             return False
         other_nodes = np.ones(len(self.snapshot.universe.nodes), np.bool_)
         other_nodes[last] = False
-        row = self.snapshot.place_anywhere(self.position(pod), other_nodes)
+        row = self.snapshot.place_anywhere(self.get_position(pod), other_nodes)
         if row is not None:
             self._record_placement(pod, row)
         return row is not None
@@ -113,23 +122,23 @@ class Estimator:
         self.used.add(row)
         self.placed.append(pod)
 
-    def _select_rows(self, rows: Sequence[Row]) -> Bools:
-        """Return a mask of these rows, (M,)."""
+    def _build_row_mask(self, rows: Sequence[Row]) -> Bools:
+        """Return an (M,) mask over the universe that selects these rows."""
         mask = np.zeros(len(self.snapshot.universe.nodes), np.bool_)
         mask[rows] = True
         return mask
 
     def _add_node(self) -> None:
         """Add a node like the template, with the template's pods. Rows are created several at a time."""
-        if not self._spare:
+        if not self._spare_rows:
             count = max(ROWS_AT_ONCE, len(self.added))
-            names = [f"e-{self._made + number}" for number in range(count)]
-            self._spare = self.snapshot.create_rows_like(
+            names = [f"e-{self._created_count + number}" for number in range(count)]
+            self._spare_rows = self.snapshot.create_rows_like(
                 self.row, [copy_with_suffix(self.template, name) for name in names]
             )[::-1]
-            self._made += count
-        row = self._spare.pop()
-        for copy in self.snapshot.clone_pods(self._pods):
+            self._created_count += count
+        row = self._spare_rows.pop()
+        for copy in self.snapshot.clone_pods(self._template_pods):
             self.snapshot.put_pod(copy, row)
         self.snapshot.add_node(row)
         self.added.append(row)
@@ -138,6 +147,43 @@ class Estimator:
 
 
 def _is_spread_over_nodes(pod: Pod, refusal: FilterRejection) -> bool:
-    """Return whether a spread constraint over hostnames caused the rejection."""
+    """Return whether the pod was rejected by a spread constraint over nodes."""
     over_nodes = any(constraint.topology_key == HOSTNAME for constraint in pod.spec.topology_spread_constraints)
     return over_nodes and SPREAD_REJECTION in refusal.reasons
+
+
+@dataclass(eq=False)
+class EquivalenceGroup:
+    """Similar pods of one controller."""
+
+    pods: list[Pod]
+    rejections: dict[str, FilterRejection] = field(default_factory=dict)
+    """Node group -> why its new node would reject such a pod."""
+    accepting_groups: list[str] = field(default_factory=list)
+    """Node groups whose new node would accept such a pod."""
+
+    @property
+    def first(self) -> Pod:
+        return self.pods[0]
+
+
+def group_equivalent_pods(pods: Iterable[Pod]) -> list[EquivalenceGroup]:
+    """Group similar pods of each controller, in the order of their first pods.
+
+    Once a controller has MAX_GROUPS_PER_CONTROLLER groups, each further different pod forms a group by itself.
+    """
+    groups: list[EquivalenceGroup] = []
+    by_controller: dict[str, dict[bytes, EquivalenceGroup]] = {}
+    for pod in pods:
+        controller = get_controller(pod)
+        if controller is None or is_daemon_set_pod(pod):
+            groups.append(EquivalenceGroup([pod]))
+            continue
+        controller_groups, similarity = by_controller.setdefault(controller.uid, {}), compute_similarity_key(pod)
+        if similarity in controller_groups:
+            controller_groups[similarity].pods.append(pod)
+            continue
+        groups.append(EquivalenceGroup([pod]))
+        if len(controller_groups) < MAX_GROUPS_PER_CONTROLLER:
+            controller_groups[similarity] = groups[-1]
+    return groups

@@ -32,7 +32,7 @@ class Option:
 
 @dataclass
 class Expanders:
-    """The expanders with the data on which they decide."""
+    """The expanders and the data on which they base their choice."""
 
     templates: Mapping[str, Node]
     """Node group -> its template."""
@@ -48,8 +48,8 @@ class Expanders:
     def choose(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
         """Apply the expanders of the chain in turn, and return the chosen option.
 
-        If several options remain, chance decides upstream. The first by name is then returned, with the groups of them
-        all.
+        If several options remain, upstream chooses one at random. In that case, the first by name is returned together
+        with the names of all remaining groups.
         """
         remaining = list(options)
         for name in chain.split(","):
@@ -86,9 +86,9 @@ class Expanders:
         return waste
 
     def _filter_by_priority(self, options: list[Option]) -> list[Option]:
-        """Return the options whose group has the highest priority, or all options if no priority applies.
+        """Return the options with the highest priority, or all options if no priority applies.
 
-        A group has the highest number whose expressions match its name.
+        The priority of a group is the highest number with an expression that matches the group's name.
         """
         if self.config_map is None:
             return options
@@ -132,7 +132,7 @@ class Expanders:
 
 
 def _describe_re2_need(priorities: Mapping[int, Sequence[str]]) -> str:
-    """Describe which expressions of the priority expander only RE2 can run."""
+    """Describe the expressions of the priority expander that only RE2 can run."""
     expressions = [
         pattern for patterns in priorities.values() for pattern in patterns if not is_supported(str(pattern))
     ]
@@ -150,7 +150,7 @@ def _select_largest(options: list[Option], measure: Callable[[Option], float]) -
 
 
 def read_priorities(config_map: ConfigMap) -> dict[int, list[str]]:
-    """Read the priorities of the priority expander: number -> expressions for group names. Raises ValueError."""
+    """Read the priority expander's configuration: number -> expressions for group names. Raises ValueError."""
     if PRIORITIES not in config_map.data:
         raise ValueError(f"Wrong configmap for priority expander, doesn't contain {PRIORITIES} key. Ignoring update.")
     try:
@@ -183,5 +183,5 @@ def _validate_expression(number: int, pattern: str) -> None:
 
 
 def matches_any(patterns: Sequence[str], name: str) -> bool:
-    """Return whether one of the regular expressions occurs in the name."""
+    """Return whether any of the regular expressions matches part of the name."""
     return any(matches(name, pattern) for pattern in patterns)

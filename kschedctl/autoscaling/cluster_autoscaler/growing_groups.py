@@ -1,4 +1,4 @@
-"""Node groups that grow loop after loop. Each new node is like its group's template and is ready at once."""
+"""Node groups that grow loop after loop. Each new node is like its group's template and becomes ready at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.autoscaling.cluster_autoscaler.options import read_groups, read_o
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, replay_loop, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.templates import TEMPLATE_LABEL, NodeTemplate
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
 
 READY = "Ready"
@@ -28,26 +28,26 @@ class GrowingGroups:
 
     name = NAME
 
-    def __init__(self, named: NodeGroups, now: str, *, limited: bool = True) -> None:
+    def __init__(self, node_groups: NodeGroups, now: str, *, limited: bool = True) -> None:
         overridden_limit = {} if limited else {"max": UNLIMITED}
         self._groups: dict[str, JsonObject] = {
-            str(group["id"]): {**group, **overridden_limit} for group in named.groups
+            str(group["id"]): {**group, **overridden_limit} for group in node_groups.groups
         }
-        self._named, self._now, self._active = named, now, dict(named.active_scale_ups)
-        _, self._faults = read_options(named.options)
-        self.sources = named.sources
+        self._node_groups, self._now, self._active = node_groups, now, dict(node_groups.active_scale_ups)
+        _, self._faults = read_options(node_groups.options)
+        self.sources = node_groups.sources
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Descriptions of what is uncertain or invalid in the node groups and options."""
-        unknown = () if self._named.limits_known else (UNKNOWN_LIMITS,)
-        faults = (*read_groups(self._named.groups).errors, *self._faults)
-        return (*unknown, *self._named.doubts, *self._named.faults, *faults)
+        """Descriptions of what is uncertain about, or invalid in, the node groups and options."""
+        unknown = () if self._node_groups.limits_known else (UNKNOWN_LIMITS,)
+        faults = (*read_groups(self._node_groups.groups).errors, *self._faults)
+        return (*unknown, *self._node_groups.doubts, *self._node_groups.faults, *faults)
 
-    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what the templates of groups without nodes lack, by pod. Raises InputError."""
-        groups, options = list(self._groups.values()), self._named.options
-        _, report = replay_loop(_mark_unschedulable(cluster), groups, options, now=self._now)
+    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what the templates of empty groups lack, by pod. Raises InputError."""
+        groups, options = list(self._groups.values()), self._node_groups.options
+        _, report = replay_loop(_mark_waiting_pods(cluster), groups, options, now=self._now)
         causes: dict[str, tuple[str, ...]] = {}
         for gap in report.template_gaps:
             for pod in gap.pods:
@@ -55,36 +55,36 @@ class GrowingGroups:
         return causes
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Run one loop, and return its new nodes with the reasons for pods that get none."""
-        marked = _mark_unschedulable(cluster)
-        groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._named.options)
+        """Run one loop, and return its new nodes with the reasons why other pods get none."""
+        marked = _mark_waiting_pods(cluster)
+        groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._node_groups.options)
         run = run_loop(AutoscalerLoop.begin(marked, groups, flags, self._now, self._active))
-        report = run.report()
+        report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}
         return self.add_nodes(run, cluster)._replace(reasons=reasons)
 
     def add_nodes(self, run: ScaleUpRun, cluster: Cluster) -> NewNodes:
-        """Create the nodes by which a run increases its groups, and remember them for later loops."""
+        """Create the nodes by which a run grows its groups, and remember them for later loops."""
         self._active = {}
         nodes: dict[str, tuple[Node, ...]] = {}
         daemons: list[Pod] = []
         for increase in run.increases:
             group, template = increase.group.id, run.loop.templates[increase.group.id]
-            new_nodes = list(_build_nodes(template, group, cluster, increase.new_size - increase.size))
+            new_nodes = list(_iter_new_nodes(template, group, cluster, increase.new_size - increase.size))
             nodes[group] = tuple(new_node.node for new_node in new_nodes)
             daemons += [pod for new_node in new_nodes for pod in new_node.pods]
             self._record_growth(group, increase.new_size, nodes[group])
         return NewNodes(nodes, tuple(daemons), {})
 
     def _record_growth(self, group: str, target: int, nodes: tuple[Node, ...]) -> None:
-        """Remember a group's new target and nodes."""
+        """Remember a group's new target size and nodes."""
         before = self._groups[group]
         present_nodes = before.get("nodes")
         names = [*(present_nodes if isinstance(present_nodes, list) else []), *(node.metadata.name for node in nodes)]
         self._groups[group] = {**before, "target": target, "nodes": names}
 
 
-def _mark_unschedulable(cluster: Cluster) -> Cluster:
+def _mark_waiting_pods(cluster: Cluster) -> Cluster:
     """Return the cluster with all waiting pods marked as rejected by kube-scheduler long ago."""
     waiting = {
         (pod.metadata.namespace, pod.metadata.name): _mark_long_unschedulable(pod)
@@ -95,13 +95,13 @@ def _mark_unschedulable(cluster: Cluster) -> Cluster:
 
 
 def _mark_long_unschedulable(pod: Pod) -> Pod:
-    """Mark the pod as rejected so long ago that the autoscaler does not wait for the scheduler any longer."""
+    """Mark the pod as rejected long ago, so that the autoscaler considers it at once."""
     marked = mark_unschedulable(pod)
     return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 
 
-def _build_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
-    """Yield this many new nodes of a group, with names that no node has."""
+def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: int) -> Iterator[NodeTemplate]:
+    """Yield ``count`` new nodes of a group, with unused names."""
     taken = {node.metadata.name for node in cluster.nodes}
     candidates = (f"{group}-new-{number}" for number in range(1, len(taken) + count + 1))
     free_names = (name for name in candidates if name not in taken)
@@ -110,10 +110,11 @@ def _build_nodes(template: NodeTemplate, group: str, cluster: Cluster, count: in
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)
         spec = replace(node.spec, provider_id="", unschedulable=False)
-        others = (condition for condition in node.status.conditions if condition.type != READY)
-        status = replace(node.status, conditions=(*others, _build_ready_condition()))
+        other_conditions = (condition for condition in node.status.conditions if condition.type != READY)
+        status = replace(node.status, conditions=(*other_conditions, _build_ready_condition()))
         yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=status), pods)
 
 
 def _build_ready_condition() -> Condition:
+    """Return the condition of a node that has been ready for a long time."""
     return Condition(READY, "True", last_transition_time=LONG_AGO)

@@ -13,70 +13,68 @@ from kschedctl.api.objects import Node
 from kschedctl.autoscaling.cluster_autoscaler.nodes import GPU, get_capacity
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
 
-VIRTUAL = ("type", "virtual-kubelet")
 Amounts = dict[str, int]
 
 
 class ResourceTracker:
-    """The amount of each limited resource that remains.
+    """A tracker of how much of each limited resource remains.
 
-    All nodes of a group count as much as the first one that is counted, which may be the template.
+    All nodes of a group count as much as the first that is counted, which may be the template.
     """
 
     def __init__(self, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]) -> None:
         self.options = options
-        self._of_group: dict[str, Amounts] = {}
+        self._amounts_by_group: dict[str, Amounts] = {}
         maxima = {name: limit.max for name, limit in options.resource_limits.items() if limit.max is not None}
         self.remaining: Amounts = dict(maxima)
         for node in nodes:
-            if node.metadata.labels.get(VIRTUAL[0]) == VIRTUAL[1]:
-                continue
-            self._subtract(self.count_node(of_node.get(node.metadata.name), node), 1)
+            if not _is_virtual(node):
+                self._subtract(self.get_node_amounts(of_node.get(node.metadata.name), node), 1)
 
     @classmethod
     def above_minimum(
         cls, options: AutoscalerOptions, nodes: Iterable[Node], of_node: Mapping[str, str]
     ) -> ResourceTracker:
-        """Track how much of each resource the cluster has above its minimum and may therefore lose."""
+        """Create a tracker of the amounts above the minimums, which scale-down may remove."""
         tracker = cls(replace(options, resource_limits={}), (), {})
         minima = {name: limit.min for name, limit in options.resource_limits.items() if limit.min is not None}
         tracker.remaining = {name: -least for name, least in minima.items()}
         for node in nodes:
-            if node.metadata.labels.get(VIRTUAL[0]) != VIRTUAL[1]:
-                amounts = tracker.count_node(of_node.get(node.metadata.name), node)
-                tracker.remaining = {name: left + amounts.get(name, 0) for name, left in tracker.remaining.items()}
+            if not _is_virtual(node):
+                amounts = tracker.get_node_amounts(of_node.get(node.metadata.name), node)
+                tracker.remaining = {name: amount + amounts.get(name, 0) for name, amount in tracker.remaining.items()}
         return tracker
 
-    def count_node(self, group: str | None, node: Node) -> Amounts:
-        """Return the amounts that a node counts for, which are the same for all nodes of a group."""
+    def get_node_amounts(self, group: str | None, node: Node) -> Amounts:
+        """Return the amounts that a node counts for. They are the same for all nodes of a group."""
         if group is None:
             return count_amounts(node, self.options)
-        if group not in self._of_group:
-            self._of_group[group] = count_amounts(node, self.options)
-        return self._of_group[group]
+        if group not in self._amounts_by_group:
+            self._amounts_by_group[group] = count_amounts(node, self.options)
+        return self._amounts_by_group[group]
 
     def find_exceeded_limits(self, group: str, node: Node, count: int) -> tuple[str, ...]:
-        """Return the resources whose limits would be exceeded by ``count`` more nodes of the group."""
-        amounts = self.count_node(group, node)
+        """Return the resources whose limits ``count`` more nodes of the group would exceed."""
+        amounts = self.get_node_amounts(group, node)
         return tuple(
             sorted(
                 name
-                for name, left in self.remaining.items()
-                if amounts.get(name, 0) * count > left and amounts.get(name, 0)
+                for name, remaining in self.remaining.items()
+                if amounts.get(name, 0) * count > remaining and amounts.get(name, 0)
             )
         )
 
-    def limit_count(self, group: str, node: Node, count: int) -> int:
+    def limit_node_count(self, group: str, node: Node, count: int) -> int:
         """Return how many of ``count`` more nodes of the group the limits allow."""
-        amounts = self.count_node(group, node)
-        for name, left in self.remaining.items():
+        amounts = self.get_node_amounts(group, node)
+        for name, remaining in self.remaining.items():
             if amount := amounts.get(name, 0):
-                count = min(count, max(left, 0) // amount)
+                count = min(count, max(remaining, 0) // amount)
         return count
 
-    def consume(self, group: str, node: Node, count: int) -> None:
+    def charge_nodes(self, group: str, node: Node, count: int) -> None:
         """Charge ``count`` more nodes of a group to the limits."""
-        self._subtract(self.count_node(group, node), count)
+        self._subtract(self.get_node_amounts(group, node), count)
 
     def _subtract(self, amounts: Amounts, count: int) -> None:
         """Subtract the amounts of ``count`` nodes from what remains."""
@@ -84,8 +82,13 @@ class ResourceTracker:
             self.remaining[name] -= amounts.get(name, 0) * count
 
 
+def _is_virtual(node: Node) -> bool:
+    """Return whether the node is one of Virtual Kubelet's, which the limits do not count."""
+    return node.metadata.labels.get("type") == "virtual-kubelet"
+
+
 def count_amounts(node: Node, options: AutoscalerOptions) -> Amounts:
-    """Return the amounts that a node counts for against the limits."""
+    """Compute the amounts that a node counts for against the limits."""
     capacity = get_capacity(node)
     amounts = {"cpu": -(-capacity.get("cpu", 0) // 1000), "memory": capacity.get("memory", 0), "nodes": 1}
     gpu_type = node.metadata.labels.get(options.gpu_label)

@@ -13,11 +13,9 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.health import ClusterHealth
-from kschedctl.autoscaling.cluster_autoscaler.nodes import is_ready_and_schedulable, process_node
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, place_pods
+from kschedctl.autoscaling.cluster_autoscaler.nodes import ClusterHealth, is_ready_and_schedulable, process_node
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions, NodeGroupList
-from kschedctl.autoscaling.cluster_autoscaler.placing import place_pods
 from kschedctl.autoscaling.cluster_autoscaler.pods import (
     CountedPod,
     PodLists,
@@ -69,7 +67,7 @@ class AutoscalerLoop:
         nodes = [process_node(node, options) for node in _sort_nodes(cluster)]
         lists = list_pods(cluster.pods, _sort_pod_rows(cluster), options)
         templates = build_templates(
-            groups, nodes, TemplateSources(_index_pods_by_node(cluster, lists), cluster.daemon_sets, options, moment)
+            groups, nodes, TemplateSources(_build_pod_lookup(cluster, lists), cluster.daemon_sets, options, moment)
         )
         health = ClusterHealth.assess(groups, nodes, increases, moment)
         upcoming = health.count_upcoming() if health.cluster_is_healthy else {}
@@ -84,7 +82,7 @@ class AutoscalerLoop:
             _build_universe(cluster, nodes, [*templates.values(), *upcoming_nodes]),
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
-        _place_counted_pods(snapshot, lists.placed, cluster.pods.keys())
+        _adjust_placed_pods(snapshot, lists.placed, cluster.pods.keys())
         unschedulable = lists.unschedulable
         return cls(
             cluster, groups, options, moment, nodes, health, templates, unschedulable, upcoming, not_started, snapshot
@@ -129,12 +127,12 @@ class AutoscalerLoop:
         return sum(map(is_ready_and_schedulable, self.nodes))
 
     @cached_property
-    def is_over(self) -> bool:
-        """Whether the loop ends at once because no node is ready and scaling up from zero is off."""
+    def ends_immediately(self) -> bool:
+        """Whether the loop ends immediately because no node is ready and scaling up from zero is off."""
         return not self.options.scale_up_from_zero and (not self.nodes or not self.ready_count)
 
-    def place_waiting(self) -> list[Pod]:
-        """Place unschedulable pods on existing nodes, highest priority first, and return those that do not fit.
+    def place_waiting_pods(self) -> list[Pod]:
+        """Place unschedulable pods on existing nodes, highest priority first. Return the pods that do not fit.
 
         Expendable pods and pods of DaemonSets are not returned.
         """
@@ -149,21 +147,22 @@ class AutoscalerLoop:
 
 
 def _build_universe(cluster: Cluster, nodes: Sequence[Node], templates: Sequence[NodeTemplate]) -> Cluster:
-    """Return the cluster with these nodes, and with the nodes and pods of the templates."""
+    """Return the cluster with these nodes, plus the nodes and pods of the templates."""
     all_nodes = (*nodes, *(template.node for template in templates))
     pods = {(pod.metadata.namespace, pod.metadata.name): pod for template in templates for pod in template.pods}
     return replace(cluster, nodes=all_nodes, pods=cluster.pods.apply_changes(pods))
 
 
-def _place_counted_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Remove bound pods that do not count from their nodes, and put nominated pods that count on theirs."""
+def _adjust_placed_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
+    """Remove pods that do not count from their nodes, and place nominated pods that count."""
     view = snapshot.universe
     positions = [view.pods.index[keys[pod.row]] for pod in placed]
-    scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda each: not each[0].bound)
+    scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda pair: not pair[0].bound)
     snapshot.set_arrival_order(position for _, position in scheduled_first)
     node = view.node.tolist()
     for pod, position in scheduled_first:
-        is_placed, row = node[position] >= 0, view.nodes.index.get(pod.node)
+        is_placed = node[position] >= 0
+        row = view.nodes.index.get(pod.node)
         if is_placed and not pod.counts:
             snapshot.take_pod(position)
         elif not is_placed and pod.counts and row is not None:
@@ -185,7 +184,10 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
 
 
 def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
-    """Return the nodes in the order in which they were listed, if that is known."""
+    """Return the nodes in the order in which the API server listed them.
+
+    If that is unknown, they are in the cluster's order.
+    """
     ranks = cluster.listed.get("Node")
     if not ranks:
         return cluster.nodes
@@ -193,7 +195,10 @@ def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
 
 
 def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
-    """Return the rows of the pods in the order in which they were listed, if that is known."""
+    """Return the pods' rows in the order in which the API server listed the pods.
+
+    If that is unknown, they are in the table's order.
+    """
     ranks, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
     if not ranks:
         return rows
@@ -201,8 +206,8 @@ def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
     return sorted(rows, key=order.__getitem__)
 
 
-def _index_pods_by_node(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """Return a function that returns the counted pods of a node."""
+def _build_pod_lookup(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
+    """Return a function that looks up the pods that count on a node, by the node's name."""
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

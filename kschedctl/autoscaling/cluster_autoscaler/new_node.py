@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 from kschedctl.api.copying import replace
+from kschedctl.api.events import NOT_TRIGGERED, get_last_time, is_event_about
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import NOT_TRIGGERED, is_event_about, last_seen
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
@@ -16,14 +16,14 @@ from kschedctl.autoscaling.cluster_autoscaler.scale_up import (
     NOT_READY,
     ScaleUpRun,
     run_loop,
-    would_group_take,
+    would_group_accept_pod,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
 from kschedctl.autoscaling.growth import mark_unschedulable
-from kschedctl.autoscaling.node_groups.found import NodeGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups
 from kschedctl.cluster import Cluster
+from kschedctl.reports.cluster_autoscaler import ScaleUp
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
-from kschedctl.reports.scale_up import ScaleUp
 
 NAME = "the Cluster Autoscaler"
 ROOM = "a node that exists or is on its way"
@@ -31,12 +31,12 @@ _PART = re.compile(r", (?=\d+ )")
 
 
 def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: str) -> NewNode:
-    """Explain which node groups would grow for a pod that the scheduler has just rejected. Raises InputError."""
+    """Explain which node groups would grow for a pod that kube-scheduler has just rejected. Raises InputError."""
     waiting = mark_unschedulable(pod)
     pods = cluster.pods.apply_changes({(pod.metadata.namespace, pod.metadata.name): waiting})
     groups, (flags, faults) = read_groups(node_groups.groups), read_options(node_groups.options)
     run = run_loop(AutoscalerLoop.begin(replace(cluster, pods=pods), groups, flags, now, node_groups.active_scale_ups))
-    report = run.report()
+    report = run.build_report()
     doubts = (*report.doubts, *node_groups.doubts, *node_groups.faults, *groups.errors, *faults)
     if not node_groups.limits_known:
         doubts = ("node groups by labels; their minimum and maximum are not known", *doubts)
@@ -46,14 +46,14 @@ def explain_new_node(cluster: Cluster, pod: Pod, node_groups: NodeGroups, now: s
     message = (remaining and remaining.message) or report.error or report.loop_error or ""
 
     def accepts_with_groups(changed: NodeGroupList, group: str, refused: Pod) -> bool:
-        return would_group_take(
+        return would_group_accept_pod(
             AutoscalerLoop.begin(replace(cluster, pods=pods), changed, flags, now, node_groups.active_scale_ups),
             group,
             refused,
         )
 
-    remaining_group = [alike for alike in run.iter_remaining_groups() if pod.key in alike[1]]
-    gaps = {gap.group: gap for gap in iter_template_gaps(groups, run.loop.nodes, remaining_group, accepts_with_groups)}
+    unhelped = [pods for pods in run.iter_unhelped_pods() if pod.key in pods.keys]
+    gaps = {gap.group: gap for gap in iter_template_gaps(groups, run.loop.nodes, unhelped, accepts_with_groups)}
     verdicts = tuple(
         verdict if verdict.pool not in gaps else replace(verdict, missing=(gaps[verdict.pool].sentence,))
         for verdict in _GroupVerdicts(run, report, waiting).iter_verdicts()
@@ -67,7 +67,7 @@ class _GroupVerdicts:
 
     def __init__(self, run: ScaleUpRun, report: ScaleUp, pod: Pod) -> None:
         self._run, self._pod = run, pod
-        self._taking = {option.group for option in report.options if pod.key in option.pods}
+        self._accepting_groups = {option.group for option in report.options if pod.key in option.pods}
         self._remaining = report.remaining.get(pod.key)
         self._default_answer = report.result or report.loop_error or "not looked at"
         self._skipped: Mapping[str, tuple[str, ...]] = run.skipped
@@ -75,7 +75,7 @@ class _GroupVerdicts:
     def iter_verdicts(self) -> Iterator[PoolVerdict]:
         """Yield the verdict of each node group."""
         for group in self._run.loop.groups.all:
-            takes = group.id in self._taking
+            takes = group.id in self._accepting_groups
             yield PoolVerdict(group.id, True, "one more node takes it") if takes else self._build_rejection(group)
 
     def _build_rejection(self, group: AutoscaledGroup) -> PoolVerdict:
@@ -94,7 +94,7 @@ class _GroupVerdicts:
         return PoolVerdict(group.id, False, figures or self._default_answer)
 
     def _build_skipped_verdict(self, group: AutoscaledGroup, figures: str | None, reason: str) -> PoolVerdict:
-        """Build the verdict of a group that may not grow, with whether its new node would take the pod."""
+        """Build the verdict of a group that may not grow, including whether its new node would accept the pod."""
         if group.id not in self._run.loop.templates:
             return PoolVerdict(group.id, False, reason)
         template_answer = "one more node would take it" if figures is None else "nor would a node of it take it"
@@ -112,20 +112,22 @@ class _GroupVerdicts:
         return "; ".join(reasons)
 
 
-# -- what the autoscaler said itself ------------------------------------------------------------------------------
+# -- the autoscaler's own events ----------------------------------------------------------------------------------
 
 
 def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return the autoscaler's last event about the pod, with whether it agrees with the replay, or None."""
+    """Return the autoscaler's last event about the pod and whether it agrees with the replay, or None if there is
+    none.
+    """
     pod_events = [event for event in cluster.events if event.reason == NOT_TRIGGERED and is_event_about(event, pod)]
     if not pod_events:
         return None
-    last = max(pod_events, key=last_seen)
-    return AutoscalerSaid(last.message, last_seen(last), split_counts(last.message) == split_counts(message))
+    last = max(pod_events, key=get_last_time)
+    return AutoscalerSaid(last.message, get_last_time(last), split_counts(last.message) == split_counts(message))
 
 
 def split_counts(message: str) -> frozenset[frozenset[str]]:
-    """Split a message into its counts, whose order does not matter because upstream's is random.
+    """Split an event's message into its counts. Their order does not matter, because it is random upstream.
 
     >>> split_counts("pod didn't trigger scale-up: 1 a, 2 b") == split_counts("pod didn't trigger scale-up: 2 b, 1 a")
     True

@@ -1,17 +1,20 @@
-"""Readiness and resources of nodes, as the Cluster Autoscaler sees them.
+"""Readiness and resources of nodes, and the health of their groups, as the Cluster Autoscaler sees them.
 
-Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go (1.36).
+Upstream: utils/kubernetes/ready.go, utils/taints/taints.go, processors/customresources/gpu_processor.go,
+clusterstate/clusterstate.go (1.36). In its first loop, a process knows only the scale-ups it is given.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Condition, Node
 from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.times import parse_microseconds
-from kschedctl.autoscaling.cluster_autoscaler.options import AutoscalerOptions
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions, NodeGroupList
 from kschedctl.snapshot.pod_info import to_amounts
 
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
@@ -46,10 +49,12 @@ NEVER = parse_microseconds("0001-01-01T00:00:00Z")
 STARTUP_TIME = 15 * 60 * 10**6
 """Microseconds within which a new node may become ready (--max-node-startup-time)."""
 STABLE_AFTER = 60 * 10**6
+OK_UNREADY, MOST_UNREADY = 3, 0.45
+"""--ok-total-unready-count and --max-total-unready-percentage."""
 
 
 class NodeReadiness(NamedTuple):
-    """Whether a node is ready, and since when."""
+    """The readiness of a node, with the time of its last change."""
 
     ready: bool
     since: int
@@ -57,7 +62,7 @@ class NodeReadiness(NamedTuple):
 
 
 def get_readiness(node: Node) -> NodeReadiness:
-    """Return whether a node can take pods, judging by its conditions and the taints that mirror them."""
+    """Return whether a node is ready according to its conditions and the taints that mirror them."""
     conditions = [condition for condition in node.status.conditions if condition.type in _UNREADY_IF]
     since = max(
         (parse_microseconds(c.last_transition_time) for c in conditions if c.last_transition_time), default=NEVER
@@ -83,12 +88,12 @@ def is_ready_and_schedulable(node: Node) -> bool:
 
 
 def is_startup_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether nodes have this taint only until they have started."""
+    """Return whether this taint marks nodes that are still starting."""
     return key in options.startup_taints or key.startswith(STARTUP_PREFIXES)
 
 
 def is_status_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether this taint reports a node's status, so that new nodes lack it."""
+    """Return whether this taint reports a node's status, which new nodes do not have."""
     return key in options.status_taints or key.startswith(STATUS_PREFIXES)
 
 
@@ -115,3 +120,86 @@ def _mark_unready(node: Node) -> Node:
     other_conditions = tuple(condition for condition in node.status.conditions if condition.type != "Ready")
     conditions = (*other_conditions, Condition("Ready", "False", last_transition_time=since))
     return replace(node, status=replace(node.status, conditions=conditions))
+
+
+@dataclass
+class GroupReadiness:
+    """The names of nodes by readiness."""
+
+    ready: list[str] = field(default_factory=list)
+    not_started: list[str] = field(default_factory=list)
+    unready: list[str] = field(default_factory=list)
+
+    @property
+    def registered(self) -> int:
+        """The number of nodes that exist."""
+        return len(self.ready) + len(self.not_started) + len(self.unready)
+
+    def add(self, node: Node, now: int) -> None:
+        """Record the node as ready, not started or unready."""
+        created = parse_microseconds(node.metadata.creation_timestamp) if node.metadata.creation_timestamp else NEVER
+        if get_readiness(node).ready:
+            self.ready.append(node.metadata.name)
+        elif created + STARTUP_TIME > now:
+            self.not_started.append(node.metadata.name)
+        else:
+            self.unready.append(node.metadata.name)
+
+
+@dataclass
+class ClusterHealth:
+    """The readiness of nodes in the whole cluster and in each group."""
+
+    groups: NodeGroupList
+    increases: Mapping[str, int]
+    """Group -> number of nodes that an unfinished scale-up adds to it."""
+    total: GroupReadiness = field(default_factory=GroupReadiness)
+    by_group: dict[str, GroupReadiness] = field(default_factory=dict)
+
+    @classmethod
+    def assess(
+        cls, groups: NodeGroupList, nodes: Sequence[Node], increases: Mapping[str, int], now: int
+    ) -> ClusterHealth:
+        """Assess the readiness of all nodes, in total and by group."""
+        health = cls(groups, increases)
+        for node in nodes:
+            health.total.add(node, now)
+            if group := groups.of_node.get(node.metadata.name):
+                health.by_group.setdefault(group.id, GroupReadiness()).add(node, now)
+        registered = {node.metadata.name for node in nodes}
+        for group in groups.all:  # the cloud reports nodes that have not registered
+            if not registered.issuperset(group.nodes):
+                health.by_group.setdefault(group.id, GroupReadiness())
+        return health
+
+    @property
+    def cluster_is_healthy(self) -> bool:
+        """Whether few enough of all nodes are unready."""
+        return not _are_too_many_unready(len(self.total.unready), self.total.registered)
+
+    def is_healthy(self, group: AutoscaledGroup) -> bool:
+        """Return whether enough of the nodes that the group should have are ready."""
+        expected = group.target - self.increases.get(group.id, 0)
+        state = self.by_group.get(group.id)
+        if state is None:
+            return group.target == 0 or (expected == 0 and group.target > 0)
+        return not _are_too_many_unready(max(expected - len(state.ready), 0), state.registered)
+
+    def count_upcoming(self) -> dict[str, int]:
+        """Return how many requested nodes of each group do not exist yet. Complete groups are left out."""
+        missing = {group.id: self._count_missing(group) for group in self.groups.all if group.id in self.increases}
+        return {name: number for name, number in missing.items() if number > 0}
+
+    def list_not_started(self, group: str) -> list[str]:
+        """Return the names of the group's existing nodes that have not become ready yet."""
+        return self.by_group[group].not_started if group in self.by_group else []
+
+    def _count_missing(self, group: AutoscaledGroup) -> int:
+        """Return the group's target minus its ready and unready nodes."""
+        state = self.by_group.get(group.id, GroupReadiness())
+        return group.target - len(state.ready) - len(state.unready)
+
+
+def _are_too_many_unready(unready: int, total: int) -> bool:
+    """Return whether so many of ``total`` nodes are unready that upstream considers them unhealthy."""
+    return unready > OK_UNREADY and unready > MOST_UNREADY * total

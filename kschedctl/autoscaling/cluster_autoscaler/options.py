@@ -23,7 +23,7 @@ EXPANDERS = ("random", "most-pods", "least-nodes", "least-waste", "priority")
 
 
 class ResourceLimit(Struct, frozen=True):
-    """The limits on a resource of all nodes together, in whole cores, bytes or GPUs of a type."""
+    """Limits on a resource of all nodes together, in whole cores, bytes or GPUs."""
 
     min: int | None = None
     max: int | None = None
@@ -113,7 +113,10 @@ class NodeGroupList(NamedTuple):
 
 
 def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tuple[str, ...]]:
-    """Read the options of a document, and describe invalid ones, which keep their defaults."""
+    """Read the autoscaler's options from a document.
+
+    Invalid options keep their defaults and are described in the second result.
+    """
     valid: dict[str, object] = {}
     errors: list[str] = []
     for key, value in document.items():
@@ -126,14 +129,18 @@ def read_options(document: Mapping[str, object]) -> tuple[AutoscalerOptions, tup
 
 
 def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
-    """Read the node groups, leaving out and describing invalid ones. A node in two groups belongs to the first."""
+    """Read the node groups, leaving out invalid ones, which are described in the result.
+
+    A node that is listed in two groups belongs to the first.
+    """
     groups: dict[str, AutoscaledGroup] = {}
     of_node: dict[str, AutoscaledGroup] = {}
     errors: list[str] = []
     for index, document in enumerate(documents):
         where = f"nodeGroups[{index}]"
         try:
-            group = _validate_group(_decode(document, AutoscaledGroup, where), groups, where)
+            group = _decode(document, AutoscaledGroup, where)
+            _validate_group(group, groups, where)
         except InputError as error:
             errors.append(str(error))
             continue
@@ -145,13 +152,12 @@ def read_groups(documents: Sequence[JsonObject]) -> NodeGroupList:
     return NodeGroupList(tuple(groups.values()), of_node, tuple(errors))
 
 
-def _validate_group(group: AutoscaledGroup, known: Mapping[str, AutoscaledGroup], where: str) -> AutoscaledGroup:
-    """Return the group if its limits are valid and no known group has its id. Raises InputError."""
-    if group.id in known:
+def _validate_group(group: AutoscaledGroup, earlier_groups: Mapping[str, AutoscaledGroup], where: str) -> None:
+    """Raise InputError if the group's limits are invalid or an earlier group has the same id."""
+    if group.id in earlier_groups:
         raise InputError(f'two node groups are called "{group.id}"', where=where)
     if group.min > group.max:
         raise InputError(f"min {group.min} is above max {group.max}", where=where)
-    return group
 
 
 def _validate_expander(chain: str) -> None:
@@ -167,7 +173,7 @@ def _validate_expander(chain: str) -> None:
 
 
 def _decode(document: Mapping[str, object], struct: type[T], where: str) -> T:
-    """Decode a document that may have no unknown fields. Raises InputError."""
+    """Decode a document. Raises InputError, also for unknown fields."""
     _validate_fields(document, struct, where)
     if struct is AutoscaledGroup and isinstance(group_options := document.get("options"), Mapping):
         _validate_fields(group_options, GroupOptions, f"{where}.options")

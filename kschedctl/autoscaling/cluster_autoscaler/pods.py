@@ -19,7 +19,7 @@ from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 ALL_NEW, GPU_NEW = 2 * 10**6, 30 * 10**6
-"""Microseconds for which more pods are waited for, once there are some."""
+"""How long to wait for further pods after the first, in microseconds: in general, and for pods with GPUs."""
 
 
 class CountedPod(NamedTuple):
@@ -52,7 +52,7 @@ class _TemplateFacts(NamedTuple):
 
 
 def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -> PodLists:
-    """List the placed and the unschedulable pods of these rows. Terminated and other pending pods are left out."""
+    """List the pods in these rows that are placed or unschedulable. Other pods are left out."""
     template_facts = [_read_template_facts(template, options) for template in pods.templates]
     template, names, node = pods.template.tolist(), pods.node.values, pods.node.codes.tolist()
     lists = PodLists([], [])
@@ -72,7 +72,7 @@ def list_pods(pods: PodTable, rows: Iterable[int], options: AutoscalerOptions) -
 
 
 def _read_template_facts(pod: Pod, options: AutoscalerOptions) -> _TemplateFacts | None:
-    """Read the properties that a template's pods share, or return None if they have terminated."""
+    """Read the properties that a template's pods share, or return None if they have ended."""
     if pod.terminated:
         return None
     nominated, is_being_deleted = pod.status.nominated_node_name, bool(pod.metadata.deletion_timestamp)
@@ -118,12 +118,17 @@ def describe_source(pod: Pod) -> str:
 
 
 def compute_similarity_key(pod: Pod) -> bytes:
-    """Compute a key that is equal for pods with equal labels and specs, disregarding their nodes."""
+    """Compute a key that is equal for pods whose labels and specs are equal apart from the node name."""
     return digest((pod.metadata.labels, replace(pod.spec, node_name="")))
 
 
+def list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
+    """Return the keys of the pods."""
+    return tuple(pod.key for pod in pods)
+
+
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Return whether the pod has waited for the longer of the flag's and its annotation's delay."""
+    """Return whether the pod has waited for the flag's and its annotation's delay, whichever is longer."""
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
@@ -131,7 +136,7 @@ def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
 
 
 def all_are_new(pods: Sequence[Pod], now: int) -> bool:
-    """Return whether the first of the pods is so new that more pods are probably about to be created."""
+    """Return whether even the oldest pod is so new that further pods are likely to follow."""
     if now < min(map(_get_creation_time, pods)) + ALL_NEW:
         return True
     with_gpu = [_get_creation_time(pod) for pod in pods if _requests_gpu(pod)]

@@ -1,4 +1,4 @@
-"""Trial removal of a node: whether its pods may move and find room elsewhere.
+"""Trial removals of nodes, one after the other or each by itself, with the pods that prevent them.
 
 Upstream: simulator/cluster.go (1.36). While its pods are being placed, the node still exists as an empty, tainted
 topology domain. It is removed once all of them have room.
@@ -6,20 +6,27 @@ topology domain. It is removed once all of them have room.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, Taint
-from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, DrainPlan, build_drain_plan
+from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot, Hints, SearchCursor, place_pods
+from kschedctl.autoscaling.cluster_autoscaler.drainability import (
+    Drainability,
+    DrainPlan,
+    RemainingBudgets,
+    build_drain_plan,
+)
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.nodes import TO_BE_DELETED
-from kschedctl.autoscaling.cluster_autoscaler.placing import Hints, place_pods
-from kschedctl.reports.scale_down import BlockingPod
+from kschedctl.autoscaling.cluster_autoscaler.pods import list_keys
+from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
+from kschedctl.reports.cluster_autoscaler import AloneRemoval, BlockingPod, NodeKeepers
 
 NO_PLACE, BLOCKED = "NoPlaceToMovePods", "BlockedByPod"
 
@@ -37,7 +44,7 @@ class Removal:
 
 @dataclass(eq=False)
 class RemovalSimulator:
-    """Removes nodes one after the other."""
+    """A simulator that removes nodes one after the other."""
 
     snapshot: ClusterSnapshot
     rules: Drainability
@@ -46,11 +53,14 @@ class RemovalSimulator:
     hints: Hints = field(default_factory=dict)
 
     def plan_drain(self, row: Row) -> DrainPlan:
-        """Decide the fate of the node's pods if the node is removed."""
+        """Decide what happens to each of the node's pods if the node is removed."""
         return build_drain_plan(map(self.get_pod, self.snapshot.get_pods_on(row)), self.rules)
 
     def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
-        """Remove a node if its pods find room on the acceptable nodes, (M,). With ``keep``, it stays removed."""
+        """Try to remove a node by moving its pods to acceptable nodes.
+
+        ``acceptable`` is an (M,) mask over the universe. With ``keep``, a successful removal is not undone.
+        """
         positions = self.snapshot.get_pods_on(row)
         position_by_key = {self.get_pod(position).key: position for position in positions}
         plan = build_drain_plan(map(self.get_pod, positions), self.rules)
@@ -64,17 +74,18 @@ class RemovalSimulator:
     def _move_pods(
         self,
         row: Row,
-        on_node: Sequence[Position],
+        all_positions: Sequence[Position],
         moving: list[tuple[Pod, Position]],
         acceptable: Bools,
         *,
         keep: bool,
     ) -> dict[str, Row] | None:
-        """Move pods to other nodes and return their new rows, or restore everything and return None if one does not
-        fit.
+        """Move pods to other nodes and return their new rows, or None if one does not fit.
+
+        The move is undone if one does not fit or if ``keep`` is not set.
         """
         snapshot = self._taint_node(row) if self._has_taint_aware_spreading() else self.snapshot
-        for position in on_node:
+        for position in all_positions:
             snapshot.take_pod(position)
         targets = acceptable.copy()
         targets[row] = False
@@ -87,7 +98,7 @@ class RemovalSimulator:
         for pod, position in moving:
             if pod.key in placed:
                 snapshot.take_pod(position)
-        snapshot.put_back(row, on_node)
+        snapshot.put_pods_back(row, all_positions)
         return placed if all_placed else None
 
     def _has_taint_aware_spreading(self) -> bool:
@@ -100,22 +111,112 @@ class RemovalSimulator:
         )
 
     def _taint_node(self, row: Row) -> ClusterSnapshot:
-        """Return a fork in which the node has the taint of nodes that are about to be deleted."""
+        """Return a fork in which the node has the taint that marks it for deletion."""
         node = self.snapshot.universe.nodes.objects[row]
         taint = Taint(TO_BE_DELETED, str(self.rules.now // 10**6), "NoSchedule")
         return self.snapshot.with_node(row, replace(node, spec=replace(node.spec, taints=(*node.spec.taints, taint))))
 
 
-def mask_rows(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    """Return a mask of these nodes' rows in the universe, (M,)."""
+def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
+    """Return an (M,) mask over the universe that selects these nodes."""
     mask = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
     mask[[loop.get_row(node.metadata.name) for node in nodes]] = True
     return mask
 
 
-def report_blocking_pod(removal: Removal) -> BlockingPod | None:
-    """Return the pod that blocks the removal in the report's form, or None."""
+def build_blocking_pod_report(removal: Removal) -> BlockingPod | None:
+    """Convert the pod that blocks the removal to the report's form, or return None if no pod does."""
     if removal.moves.blocking is None:
         return None
     pod, reason = removal.moves.blocking
     return BlockingPod(pod.key, reason)
+
+
+@dataclass(eq=False)
+class SingleRemovals:
+    """Trial removals of single nodes from the unchanged cluster."""
+
+    loop: AutoscalerLoop
+
+    def try_all(self, begin: Begin = ignore_progress) -> dict[str, AloneRemoval]:
+        """Try to remove each node by itself, and return the results by node name."""
+        names = [node.metadata.name for node in self.loop.nodes]
+        return {
+            name: self._try_removal(self.loop.get_row(name))
+            for name in iter_with_progress(begin, "Taking nodes away", names)
+        }
+
+    @cached_property
+    def _snapshot(self) -> ClusterSnapshot:
+        """A fork of the loop's snapshot, so that trials leave the original unchanged."""
+        return self.loop.snapshot.fork()
+
+    @cached_property
+    def _removal_simulator(self) -> RemovalSimulator:
+        """The simulator that removes nodes from the fork."""
+        loop = self.loop
+        budgets = RemainingBudgets(loop.cluster.pod_disruption_budgets)
+        return RemovalSimulator(
+            self._snapshot, Drainability(loop.cluster, loop.options, budgets, loop.now), loop.get_pod
+        )
+
+    @cached_property
+    def _acceptable(self) -> Bools:
+        """The nodes to which pods may move, as an (M,) mask."""
+        return build_row_mask(self.loop, self.loop.nodes)
+
+    @cached_property
+    def _accepting_nodes_by_kind(self) -> dict[int, Bools | None]:
+        """Cache: number of a PodInfo -> the nodes that accept its pods, or None if that depends on other pods."""
+        return {}
+
+    def find_blocking_pods(self, removals: Mapping[str, AloneRemoval]) -> dict[str, NodeKeepers]:
+        """Find all pods that block the removal of each node, and the obstacle that remains without them.
+
+        Nodes that no pod blocks are left out.
+        """
+        return {
+            name: self._collect_blocking_pods(self.loop.get_row(name), removal)
+            for name, removal in removals.items()
+            if removal.blocking_pod
+        }
+
+    def _collect_blocking_pods(self, row: Row, removal: AloneRemoval) -> NodeKeepers:
+        """Collect all pods that block a node, freeing each one before trying again."""
+        blocking_pods: list[BlockingPod] = []
+        freed = self._removal_simulator.rules.freed
+        while removal.blocking_pod is not None:
+            blocking_pods.append(removal.blocking_pod)
+            freed.add(removal.blocking_pod.pod)
+            removal = self._try_removal(row)
+        freed.clear()
+        return NodeKeepers(tuple(blocking_pods), removal.reason or "")
+
+    def _try_removal(self, row: Row) -> AloneRemoval:
+        """Try to remove one node, leaving the snapshot unchanged."""
+        moves = self._removal_simulator.plan_drain(row)
+        if moves.blocking is None and self._surely_fit_elsewhere(row, moves.pods):
+            return AloneRemoval(True, list_keys(moves.pods), list_keys(moves.awaited))
+        self._snapshot.cursor = SearchCursor()
+        self._removal_simulator.hints.clear()
+        removal = self._removal_simulator.try_removal(row, self._acceptable, keep=False)
+        if removal.reason:
+            return AloneRemoval(reason=removal.reason, blocking_pod=build_blocking_pod_report(removal))
+        return AloneRemoval(True, list_keys(removal.moves.pods), list_keys(removal.moves.awaited))
+
+    def _surely_fit_elsewhere(self, row: Row, pods: Sequence[Pod]) -> bool:
+        """Return whether it is certain without a trial that the pods fit on other nodes.
+
+        This is the case if each pod is accepted by at least as many other nodes as there are pods.
+        """
+        infos = self._snapshot.universe.pods.info
+        for pod in pods:
+            position = self.loop.get_position(pod)
+            info_number = int(infos[position])
+            if info_number not in self._accepting_nodes_by_kind:
+                takers = self._snapshot.find_accepting_nodes(position)
+                self._accepting_nodes_by_kind[info_number] = None if takers is None else takers & self._acceptable
+            takers = self._accepting_nodes_by_kind[info_number]
+            if takers is None or int(takers.sum()) - int(takers[row]) < len(pods):
+                return False
+        return True

@@ -16,20 +16,24 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Node, Pod
 from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
-from kschedctl.autoscaling.cluster_autoscaler.alone import SingleRemovals
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import ClusterSnapshot
-from kschedctl.autoscaling.cluster_autoscaler.disruption_budgets import RemainingBudgets
-from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, build_drain_plan
+from kschedctl.autoscaling.cluster_autoscaler.drainability import Drainability, RemainingBudgets, build_drain_plan
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.removal import Removal, RemovalSimulator, mask_rows, report_blocking_pod
+from kschedctl.autoscaling.cluster_autoscaler.removal import (
+    Removal,
+    RemovalSimulator,
+    SingleRemovals,
+    build_blocking_pod_report,
+    build_row_mask,
+)
 from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun, run_loop
 from kschedctl.autoscaling.cluster_autoscaler.utilization import UtilizationRules, compute_utilization, has_gpu_label
 from kschedctl.autoscaling.durations import parse_go_duration
-from kschedctl.autoscaling.progress import Begin, ignore_progress
+from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_down import (
+from kschedctl.reports.cluster_autoscaler import (
     AloneRemoval,
     NodeRemoval,
     RemovedNodes,
@@ -54,7 +58,7 @@ def scale_down(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> ScaleDown:
-    """Replay the scale-down of the Cluster Autoscaler's (release 1.36) next loop. Raises InputError.
+    """Replay the scale-down in the next loop of the Cluster Autoscaler (release 1.36). Raises InputError.
 
     The arguments are those of ``scale_up``.
     """
@@ -65,14 +69,11 @@ def scale_down(
     alone = single_removals.try_all(begin)
     blocking_pods = single_removals.find_blocking_pods(alone)
     growth = run_loop(loop)
-    plan = (
-        ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in growth.increases})
-        if growth.begun
-        else None
-    )
-    if plan:
-        plan.build()
-    return replace(_build_report(growth, plan, alone), kept=blocking_pods if plan else {}, faults=faults)
+    if not growth.begun:
+        return replace(_build_report(growth, None, alone), faults=faults)
+    plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in growth.increases})
+    plan.build()
+    return replace(_build_report(growth, plan, alone), kept=blocking_pods, faults=faults)
 
 
 @dataclass(eq=False)
@@ -111,30 +112,30 @@ class ScaleDownPlan:
         return self.loop.groups.of_node.get(node.metadata.name)
 
     def build(self) -> None:
-        """Find the nodes that may be removed, and choose those that are removed now."""
+        """Find the nodes that may be removed, and choose those to remove now."""
         self.candidates = self._find_candidates()
-        eligible = [node for node in self.candidates if self._is_eligible(node)]
+        eligible = [node for node in self.candidates if self._check_eligibility(node)]
         self._find_removable(eligible)
         self.to_delete = self._choose_removable()
         self.deleted_now = self._limit_parallelism()
 
-    # -- candidates ----------------------------------------------------------------------------------------------
+    # -- candidates -----------------------------------------------------------------------------------------------
 
     def _list_started_nodes(self) -> list[Node]:
         """Return the nodes that are not still starting up."""
         return [node for node in self.loop.nodes if node.metadata.name not in self.loop.not_started]
 
     def _find_candidates(self) -> list[Node]:
-        """Return the nodes of groups that are above their minimum size, empty nodes first."""
+        """Return the nodes of groups above their minimum size, empty nodes first."""
         nodes = [
             node for node in self._list_started_nodes() if (g := self.find_group(node)) and self.targets[g.id] > g.min
         ]
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a sort key: empty nodes first, and among them those without pods to wait for."""
+        """Build a sort key: empty nodes, then empty nodes with pods to wait for, then other nodes."""
         rules = Drainability(
-            self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
+            self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
         )
         drain_plan = build_drain_plan(self._list_pods(self.loop.snapshot, node), rules)
         is_empty = not drain_plan.blocking and not drain_plan.pods
@@ -144,15 +145,15 @@ class ScaleDownPlan:
         """Return the pods on a node of the snapshot."""
         return [self.loop.get_pod(position) for position in snapshot.get_pods_on(self.loop.get_row(node.metadata.name))]
 
-    def _is_eligible(self, node: Node) -> bool:
-        """Return whether the node may be considered for removal. Record the reason if not."""
+    def _check_eligibility(self, node: Node) -> bool:
+        """Return whether the node may be considered for removal, and record the reason if it may not."""
         reason = self._find_ineligibility_reason(node)
         if reason:
             self.reasons[node.metadata.name] = reason
         return not reason
 
     def _find_ineligibility_reason(self, node: Node) -> str:
-        """Return why the node is not considered for removal, or "". Records its utilization."""
+        """Return why the node is not considered for removal, or "". Record the node's utilization."""
         options, name, group = self.loop.options, node.metadata.name, self.find_group(node)
         if is_being_deleted(node, self.loop.now):
             return "CurrentlyBeingDeleted"
@@ -180,13 +181,13 @@ class ScaleDownPlan:
         threshold = group_options.scale_down_utilization_threshold
         return options.scale_down_utilization_threshold if threshold is None else threshold
 
-    # -- the search ----------------------------------------------------------------------------------------------
+    # -- trial removals -------------------------------------------------------------------------------------------
 
     def _find_removable(self, eligible: Sequence[Node]) -> None:
-        """Try to remove the eligible nodes one after the other, up to twice as many as may be removed at once."""
+        """Try to remove the eligible nodes one after the other, up to twice the allowed parallelism."""
         loop, max_count = self.loop, 2 * self.loop.options.max_scale_down_parallelism
         removals = RemovalSimulator(loop.snapshot.fork(), self.rules, loop.get_pod)
-        acceptable = mask_rows(loop, self._list_started_nodes())
+        acceptable = build_row_mask(loop, self._list_started_nodes())
         count = 0
         for node in eligible:
             name, row = node.metadata.name, loop.get_row(node.metadata.name)
@@ -199,7 +200,7 @@ class ScaleDownPlan:
             acceptable[row] = False
             if not self.rules.budgets.allow_simultaneous_eviction(removal.moves.pods):
                 self.risky.add(name)
-            self.rules.budgets.count_evictions(removal.moves.pods)
+            self.rules.budgets.charge_evictions(removal.moves.pods)
             self.unneeded.append(node)
             count += not self._is_atomic(node)
 
@@ -208,13 +209,13 @@ class ScaleDownPlan:
         group = self.find_group(node)
         return group is not None and group.options.zero_or_max_node_scaling
 
-    # -- what goes now -------------------------------------------------------------------------------------------
+    # -- the choice of nodes to remove ----------------------------------------------------------------------------
 
     def _choose_removable(self) -> RemovedNodes:
         """Choose the unneeded nodes that may be removed, and record why the others stay.
 
-        They must have been unneeded long enough, must not fall below a minimum, and must have no pods to wait for.
-        Atomic groups are removed as a whole.
+        Nodes stay if they have not been unneeded long enough, if a minimum would be violated, or if the removal has to
+        wait for pods. Atomic groups are removed as a whole.
         """
         sizes, limits = dict(self.targets), self._track_resources_above_minimum()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
@@ -236,9 +237,9 @@ class ScaleDownPlan:
         )
 
     def _reserve_removal(self, node: Node, sizes: dict[str, int], limits: ResourceTracker) -> bool:
-        """Count the removal of a node if waiting times, minimum sizes and limits allow it.
+        """Charge the removal of a node to its group's size and the limits, and return whether they allow it.
 
-        Return whether they do, and record the reason if they do not.
+        If not, or if the node has to wait, record the reason and charge nothing.
         """
         reason = self._find_wait_reason(node)
         group = self.find_group(node)
@@ -250,30 +251,28 @@ class ScaleDownPlan:
         if reason:
             self.reasons[node.metadata.name] = reason
             return False
-        limits.consume(group.id, node, 1)
+        limits.charge_nodes(group.id, node, 1)
         sizes[group.id] -= 1
         return True
 
     def _find_wait_reason(self, node: Node) -> str:
-        """Return why the node has to wait, or "". In a first loop, no node has been unneeded for any time."""
+        """Return why the node's removal has to wait, or "". In a first loop, no waiting time has passed."""
         options, group = self.loop.options, self.find_group(node)
         assert group is not None
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
         ready = node_facts.get_readiness(node).ready
-        group_duration = group.options.scale_down_unneeded_time if ready else group.options.scale_down_unready_time
-        default_duration = options.scale_down_unneeded_time if ready else options.scale_down_unready_time
-        if (
-            parse_go_duration(
-                default_duration if group_duration is None else group_duration, f"nodeGroups.{group.id}.options"
-            )
-            <= 0
-        ):
+        wait = group.options.scale_down_unneeded_time if ready else group.options.scale_down_unready_time
+        if wait is None:
+            wait = options.scale_down_unneeded_time if ready else options.scale_down_unready_time
+        if parse_go_duration(wait, f"nodeGroups.{group.id}.options") <= 0:
             return ""
         return "NotUnneededLongEnough" if ready else "NotUnreadyLongEnough"
 
     def _sort_atomic_groups(self, nodes: Iterable[Node]) -> list[Node]:
-        """Return the nodes, with those of atomic groups last and only if the whole group can be removed."""
+        """Return the nodes with those of atomic groups last. Atomic groups that cannot be removed as a whole are
+        left out.
+        """
         ordered: list[Node] = []
         atomic: dict[str, list[Node]] = {}
         for node in nodes:
@@ -294,17 +293,20 @@ class ScaleDownPlan:
         return sum(1 for node in self.loop.nodes if (g := self.find_group(node)) and g.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node's removal waits for pods to end. Record that as the reason if it does."""
+        """Return whether the node's removal has to wait for pods to end, and record that as the reason."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
         return waits
 
     def _limit_parallelism(self) -> RemovedNodes:
-        """Return the nodes that may be removed at the same time, atomic groups first."""
+        """Return the nodes to remove now within the allowed parallelism, atomic groups first."""
         options = self.loop.options
         remaining, remaining_drains = options.max_scale_down_parallelism, options.max_drain_parallelism
-        empty, drain = self._group_by_node_group(self.to_delete.empty), self._group_by_node_group(self.to_delete.drain)
+        empty, drain = (
+            self._group_names_by_node_group(self.to_delete.empty),
+            self._group_names_by_node_group(self.to_delete.drain),
+        )
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
         may_exceed = True
@@ -318,11 +320,9 @@ class ScaleDownPlan:
                 break
             chosen_empty += empty_nodes
             chosen_drained += drained_nodes
-            remaining, remaining_drains, may_exceed = (
-                remaining - len(empty_nodes) - len(drained_nodes),
-                remaining_drains - len(drained_nodes),
-                False,
-            )
+            remaining -= len(empty_nodes) + len(drained_nodes)
+            remaining_drains -= len(drained_nodes)
+            may_exceed = False
         for name in atomic_groups:
             empty.pop(name, None)
             drain.pop(name, None)
@@ -331,7 +331,7 @@ class ScaleDownPlan:
         drained = [name for names in drain.values() for name in names][: max(min(remaining, remaining_drains), 0)]
         return RemovedNodes((*chosen_empty, *singles), (*chosen_drained, *drained))
 
-    def _group_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
+    def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Group names of nodes by their node group."""
         by_group: dict[str, list[str]] = {}
         for name in names:
@@ -344,7 +344,7 @@ class ScaleDownPlan:
 
 
 def is_being_deleted(node: Node, now: int) -> bool:
-    """Return whether the autoscaler has recently marked the node for deletion."""
+    """Return whether the autoscaler has recently started to delete the node."""
     for taint in node.spec.taints:
         if taint.key == node_facts.TO_BE_DELETED and taint.value.isdigit():
             return now - int(taint.value) * 10**6 < DELETION_TIME
@@ -353,7 +353,7 @@ def is_being_deleted(node: Node, now: int) -> bool:
 
 def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: Mapping[str, AloneRemoval]) -> ScaleDown:
     """Build the report of the loop."""
-    growth = scale_up_run.report()
+    growth = scale_up_run.build_report()
     report = ScaleDown(
         growth.unschedulable, growth.filtered_out, growth.upcoming, growth.cluster_healthy, increases=growth.increases
     )
@@ -372,7 +372,7 @@ def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: M
 
 
 def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
-    """Build the report of a node."""
+    """Build the report entry of one node."""
     name, group = node.metadata.name, plan.find_group(node)
     removal = plan.removals.get(name)
     names = plan.loop.snapshot.universe.nodes.names
@@ -391,7 +391,7 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
         candidate,
         state,
         plan.reasons.get(name),
-        report_blocking_pod(removal) if removal else None,
+        build_blocking_pod_report(removal) if removal else None,
         plan.utilization.get(name),
         {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
         alone.get(name),
@@ -399,13 +399,8 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
 
 
 def _find_marked_since(node: Node) -> str:
-    """Return since when the autoscaler's taint marks the node as unneeded, or ""."""
+    """Return the time since which a taint marks the node as unneeded, or ""."""
     for taint in node.spec.taints:
         if taint.key == node_facts.DELETION_CANDIDATE and _SECONDS.fullmatch(taint.value):
             return datetime.fromtimestamp(int(taint.value), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return ""
-
-
-def _list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods."""
-    return tuple(pod.key for pod in pods)

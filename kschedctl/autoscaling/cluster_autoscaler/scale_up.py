@@ -15,23 +15,22 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
-from kschedctl.autoscaling.cluster_autoscaler.equivalence import EquivalenceGroup, group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.estimator import Estimator
+from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimator, group_equivalent_pods
 from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
-from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, describe_source
+from kschedctl.autoscaling.cluster_autoscaler.pods import all_are_new, describe_source, list_keys
 from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
     TemplateShape,
     balance_increases,
     build_comparison,
 )
-from kschedctl.autoscaling.cluster_autoscaler.template_gaps import iter_template_gaps
-from kschedctl.autoscaling.progress import Begin, ignore_progress, iter_with_progress
+from kschedctl.autoscaling.cluster_autoscaler.template_gaps import SimilarPods, iter_template_gaps
+from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.scale_up import (
+from kschedctl.reports.cluster_autoscaler import (
     AutoscalerEvent,
     ExpansionOption,
     GroupIncrease,
@@ -67,12 +66,12 @@ def scale_up(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> ScaleUp:
-    """Replay the scale-up of the Cluster Autoscaler's (release 1.36) next loop. Invalid input is reported as
-    ``faults``.
+    """Replay the scale-up in the next loop of the Cluster Autoscaler (release 1.36).
 
-    ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, ``now`` is RFC
-    3339, and ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet. ``begin``
-    reports progress. Raises InputError for an invalid ``now``.
+    ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, and ``now`` is an
+    RFC 3339 time. ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet.
+    ``begin`` reports progress. Invalid groups and options are left out and reported as ``faults``. Raises InputError
+    for an invalid ``now``.
     """
     return replay_loop(cluster, node_groups, options, now=now, active_scale_ups=active_scale_ups, begin=begin)[1]
 
@@ -86,39 +85,41 @@ def replay_loop(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> tuple[ScaleUpRun, ScaleUp]:
-    """Replay the next loop, and return the run, from which new nodes can be created, with its report.
+    """Replay the next loop, and return the run together with its report.
 
-    The arguments are those of ``scale_up``.
+    New nodes can be created from the run. The arguments are those of ``scale_up``.
     """
     groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
     run = run_loop(loop, begin)
-    report = run.report()
+    report = run.build_report()
 
     def accepts_with_groups(changed: NodeGroupList, group: str, pod: Pod) -> bool:
-        return would_group_take(AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod)
+        return would_group_accept_pod(
+            AutoscalerLoop.begin(cluster, changed, flags, now, active_scale_ups or {}), group, pod
+        )
 
-    gaps = tuple(iter_template_gaps(groups, loop.nodes, run.iter_remaining_groups(), accepts_with_groups))
+    gaps = tuple(iter_template_gaps(groups, loop.nodes, run.iter_unhelped_pods(), accepts_with_groups))
     return run, replace(report, faults=faults, details=run.build_rejection_details(), template_gaps=gaps)
 
 
-def would_group_take(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
-    """Return whether one more node of the group would take the pod, even if the group may not grow."""
+def would_group_accept_pod(loop: AutoscalerLoop, group: str, pod: Pod) -> bool:
+    """Return whether one more node of the group would accept the pod, even if the group may not grow."""
     return group in loop.templates and ScaleUpRun(loop).describe_template_rejection(pod, group) is None
 
 
 def run_loop(loop: AutoscalerLoop, begin: Begin = ignore_progress) -> ScaleUpRun:
-    """Run one loop of the autoscaler up to the end of scale-up."""
+    """Run one loop of the autoscaler up to the end of its scale-up."""
     run = ScaleUpRun(loop)
-    if loop.is_over:
+    if loop.ends_immediately:
         return run
     if not loop.health.cluster_is_healthy:
         run.result = NOT_TRIED
         run.add_event("Warning", "ClusterUnhealthy", "Cluster is unhealthy")
         return run
     run.begun = True
-    waiting = loop.place_waiting()
+    waiting = loop.place_waiting_pods()
     waiting_keys = {pod.key for pod in waiting}
     run.filtered_out = [pod for pod in loop.unschedulable if pod.key not in waiting_keys]
     run.decide(loop.filter_old_enough(waiting), begin)
@@ -156,7 +157,7 @@ class ScaleUpRun:
         self.events.append(AutoscalerEvent(object, type, reason, message))
 
     def decide(self, pods: Sequence[Pod], begin: Begin = ignore_progress) -> None:
-        """Decide whether and how groups grow for these pods. Raises InputError."""
+        """Decide whether to scale up for these pods, and do so. Raises InputError."""
         loop, max_nodes = self.loop, self.loop.options.max_nodes_total
         if not pods:
             self.result = NOT_NEEDED
@@ -169,7 +170,7 @@ class ScaleUpRun:
             self._scale_up(pods, begin)
 
     def _scale_up(self, pods: Sequence[Pod], begin: Begin) -> None:
-        """Choose one option among the groups that may grow, and grow its groups."""
+        """Build an option for each group that may grow, and grow the groups of the best option."""
         self.groups = group_equivalent_pods(pods)
         growable = list(self._iter_growable_groups())
         for group in growable:
@@ -184,7 +185,7 @@ class ScaleUpRun:
             self._reject_all(FILTERED_OUT)
             self.result = NO_OPTIONS
             return
-        count = self._cap_by_total(self.best.nodes)
+        count = self._cap_by_max_total(self.best.nodes)
         if count is None:
             self._reject_all(NOT_EXECUTED)
             self.result, self.error = FAILED, "max node total count already reached"
@@ -192,7 +193,7 @@ class ScaleUpRun:
         self.result = SUCCESSFUL
         self._grow_groups(self.best, count, growable)
 
-    # -- which groups may grow -----------------------------------------------------------------------------------
+    # -- which groups may grow ------------------------------------------------------------------------------------
 
     @cached_property
     def limits(self) -> ResourceTracker:
@@ -229,23 +230,21 @@ class ScaleUpRun:
         return f'exceeded quota: "cluster-wide", resources: {", ".join(exceeded)}' if exceeded else ""
 
     def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
-        """Describe the figures behind a new node's rejection of a pod, or return None if the node takes the pod."""
+        """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod."""
         snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group)
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
-    def iter_remaining_groups(self) -> Iterator[tuple[Pod, tuple[str, ...], Mapping[str, int]]]:
-        """Yield each group of similar pods for which no node group grows: its first pod, all keys and the pod's
-        requests.
-        """
+    def iter_unhelped_pods(self) -> Iterator[SimilarPods]:
+        """Yield the equivalence groups of pods for which no node group would grow."""
         for pods in self.groups:
             if not pods.accepting_groups:
-                yield pods.first, _list_keys(pods.pods), self._get_requests(pods.first)
+                yield SimilarPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
-        """Return the figures behind node groups' rejections, by pod and node group. Similar pods share them.
+        """Return the figures behind the rejections of pods that no node group accepts, by pod and node group.
 
-        Only pods that no node group takes are included, and at most MAX_DETAILED kinds of them.
+        Similar pods share the figures. At most MAX_DETAILED kinds of pods are included.
         """
         details: dict[str, dict[str, str]] = {}
         for pods in [pods for pods in self.groups if not pods.accepting_groups][:MAX_DETAILED]:
@@ -253,7 +252,7 @@ class ScaleUpRun:
             figures = {
                 group: text for group in with_template if (text := self.describe_template_rejection(pods.first, group))
             }
-            details |= dict.fromkeys(_list_keys(pods.pods), figures)
+            details |= dict.fromkeys(list_keys(pods.pods), figures)
         return details
 
     def count_acceptable_pods(self, pods: Iterable[Pod]) -> Mapping[str, int]:
@@ -278,10 +277,12 @@ class ScaleUpRun:
             else:
                 pods.rejections[group.id] = refusal
 
-    # -- options -------------------------------------------------------------------------------------------------
+    # -- options --------------------------------------------------------------------------------------------------
 
     def _build_option(self, group: AutoscaledGroup, growable: Sequence[AutoscaledGroup]) -> Option | None:
-        """Build the option to grow a group for the pods that it accepts, or return None if no pod gets a node."""
+        """Build the option to grow a group for the pods that it accepts, or return None if it would not help any
+        pod.
+        """
         accepted = [pods for pods in self.groups if group.id in pods.accepting_groups]
         if not accepted:
             return None
@@ -300,7 +301,7 @@ class ScaleUpRun:
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
     def _compute_max_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
-        """Return how many nodes an estimation may add, or None if the number is unlimited."""
+        """Return the maximum number of nodes that an estimate may add, or None if it is unlimited."""
         options = self.loop.options
         headroom = sum(max(group.headroom, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []
@@ -337,7 +338,10 @@ class ScaleUpRun:
         return self.loop.get_requests(self.loop.get_position(pod))
 
     def _choose_option(self) -> tuple[Option | None, tuple[str, ...]]:
-        """Let the expanders choose one of the options, and record their events. Raises InputError."""
+        """Choose one of the options with the expanders, and return it with any tied groups. Raises InputError.
+
+        The expanders' events are recorded.
+        """
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map
@@ -352,10 +356,10 @@ class ScaleUpRun:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
         return best
 
-    # -- growing -------------------------------------------------------------------------------------------------
+    # -- growing --------------------------------------------------------------------------------------------------
 
-    def _cap_by_total(self, count: int) -> int | None:
-        """Return how many of ``count`` nodes the maximum for the cluster allows, or None if it allows none."""
+    def _cap_by_max_total(self, count: int) -> int | None:
+        """Return how many of ``count`` nodes the cluster's maximum allows, or None if it allows none."""
         max_nodes, current = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
         if max_nodes <= 0 or current + count <= max_nodes:
             return count
@@ -363,9 +367,9 @@ class ScaleUpRun:
         return max_nodes - current if max_nodes - current >= 1 else None
 
     def _grow_groups(self, best: Option, count: int, growable: Sequence[AutoscaledGroup]) -> None:
-        """Divide the new nodes among the chosen group and similar groups, within the resource limits."""
+        """Divide the new nodes among the best option's group and similar groups, within the resource limits."""
         loop, limits = self.loop, self.limits
-        count = limits.limit_count(best.group.id, loop.templates[best.group.id].node, count)
+        count = limits.limit_node_count(best.group.id, loop.templates[best.group.id].node, count)
         similar = [
             similar
             for similar in self._find_similar_groups(best.group, growable)
@@ -373,9 +377,9 @@ class ScaleUpRun:
         ]
         for increase in balance_increases([best.group, *similar], count):
             group, template = increase.group, loop.templates[increase.group.id].node
-            allowed = limits.limit_count(group.id, template, increase.new_size - increase.size)
+            allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
-                limits.consume(group.id, template, allowed)
+                limits.charge_nodes(group.id, template, allowed)
                 self.increases.append(increase._replace(new_size=increase.size + allowed))
         self._add_growth_events(best)
 
@@ -392,15 +396,15 @@ class ScaleUpRun:
             self.add_event("Normal", "TriggeredScaleUp", f"pod triggered scale-up: [{plan}]", pod.key)
 
     def _reject_all(self, reason: str) -> None:
-        """Turn all acceptances into rejections for this reason."""
+        """Turn all acceptances into rejections with this reason."""
         for pods in self.groups:
             pods.rejections.update({group: FilterRejection("", (reason,)) for group in pods.accepting_groups})
             pods.accepting_groups = []
 
-    # -- what is said --------------------------------------------------------------------------------------------
+    # -- the report -----------------------------------------------------------------------------------------------
 
-    def _build_remaining(self) -> dict[str, RemainingPod]:
-        """Return, for each pod for which no group grows, the reasons and the event's message."""
+    def _build_remaining_pods(self) -> dict[str, RemainingPod]:
+        """Build the report entry of each pod for which no group grows, by pod."""
         writes_event = self.result not in (SUCCESSFUL, FAILED)
         unaccepted = [pods for pods in self.groups if not pods.accepting_groups]
         if self.loop.options.scale_up_simulation_for_skipped_node_groups:
@@ -413,7 +417,7 @@ class ScaleUpRun:
         return remaining | {pod.key: RemainingPod(message=message) for pod in self.limited}
 
     def _explain_remaining(self, pods: EquivalenceGroup, writes_event: bool) -> RemainingPod:
-        """Build the rejections, skipped groups and event message for the pods of an equivalence group."""
+        """Build the report entry that the pods of an equivalence group share."""
         simulated = self.loop.options.scale_up_simulation_for_skipped_node_groups
         skipped = {
             name: reasons for name, reasons in self.skipped.items() if not (simulated and name in pods.rejections)
@@ -426,10 +430,10 @@ class ScaleUpRun:
         is_certain = all(reasons != (UNKNOWN_TEMPLATE,) for reasons in skipped.values())
         return RemainingPod(rejected, skipped, message if writes_event and is_certain else None)
 
-    def report(self) -> ScaleUp:
+    def build_report(self) -> ScaleUp:
         """Build the report of the loop, and add the events about pods for which no group grows."""
         loop = self.loop
-        remaining = self._build_remaining()
+        remaining = self._build_remaining_pods()
         for key, pod in remaining.items():
             if pod.message is not None:
                 self.add_event("Normal", "NotTriggerScaleUp", pod.message, key)
@@ -440,14 +444,14 @@ class ScaleUpRun:
             if best and pods.accepting_groups and best.group.id not in pods.accepting_groups
         ]
         return ScaleUp(
-            unschedulable=_list_keys(loop.unschedulable) if self.begun else (),
-            filtered_out=_list_keys(self.filtered_out),
+            unschedulable=list_keys(loop.unschedulable) if self.begun else (),
+            filtered_out=list_keys(self.filtered_out),
             upcoming=loop.upcoming,
             cluster_healthy=loop.health.cluster_is_healthy,
             result=self.result,
             error=self.error,
             options=tuple(
-                ExpansionOption(o.group.id, o.nodes, _list_keys(o.pods), tuple(similar.id for similar in o.similar))
+                ExpansionOption(o.group.id, o.nodes, list_keys(o.pods), tuple(similar.id for similar in o.similar))
                 for o in self.options
             ),
             best=best.group.id if best else None,
@@ -457,12 +461,14 @@ class ScaleUpRun:
                 GroupIncrease(i.group.id, i.size, i.new_size)
                 for i in sorted(self.increases, key=lambda increase: increase.group.id)
             ),
-            triggered=_list_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
+            triggered=list_keys(best.pods) if best and self.result in (SUCCESSFUL, FAILED) else (),
             awaiting=tuple(pod.key for pods in awaiting for pod in pods.pods) if self.result == SUCCESSFUL else (),
             remaining=remaining,
-            templates={} if loop.is_over else {name: self._build_template_report(name) for name in loop.templates},
+            templates={}
+            if loop.ends_immediately
+            else {name: self._build_template_report(name) for name in loop.templates},
             events=tuple(sorted(self.events, key=lambda e: (e.object, e.type, e.reason, e.message))),
-            unknown_groups=tuple(n for n, why in self.skipped.items() if why == (UNKNOWN_TEMPLATE,)),
+            unknown_groups=tuple(name for name, reasons in self.skipped.items() if reasons == (UNKNOWN_TEMPLATE,)),
         )
 
     def _build_template_report(self, group: str) -> GroupTemplate:
@@ -485,8 +491,3 @@ class ScaleUpRun:
         for pod in pods:
             requested.update(self._get_requests(pod))
         return requested
-
-
-def _list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
-    """Return the keys of the pods."""
-    return tuple(pod.key for pod in pods)

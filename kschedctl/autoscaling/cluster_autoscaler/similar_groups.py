@@ -20,15 +20,15 @@ IGNORED_LABELS = frozenset(
 
 
 class TemplateShape(NamedTuple):
-    """The data by which templates are compared."""
+    """A template's node, with the requests of its pods, by which templates are compared."""
 
     node: Node
     requested: Mapping[str, int]
-    """Requests of the pods that come with the node."""
+    """Total requests of the pods that come with the node."""
 
 
 class Increase(NamedTuple):
-    """The increase of a group's size."""
+    """An increase of a group's size."""
 
     group: AutoscaledGroup
     size: int
@@ -36,9 +36,10 @@ class Increase(NamedTuple):
 
 
 def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, TemplateShape], bool]:
-    """Return the function that compares two templates.
+    """Build the function that decides whether two templates are similar.
 
-    It compares only the labels that a flag names, or else resources and all labels that are not ignored.
+    With ``--balancing-label``, templates are similar if these labels are equal. Otherwise, their resources and all
+    labels that are not ignored are compared.
     """
     if options.balancing_labels:
         return lambda a, b: _share_labels(a.node, b.node, options.balancing_labels)
@@ -48,12 +49,12 @@ def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, Tem
 
 def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
     """Return whether both nodes have these labels with the same values."""
-    mine, other = a.metadata.labels, b.metadata.labels
-    return all(label in mine and label in other and mine[label] == other[label] for label in labels)
+    labels_a, labels_b = a.metadata.labels, b.metadata.labels
+    return all(label in labels_a and label in labels_b and labels_a[label] == labels_b[label] for label in labels)
 
 
 def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
-    """Return whether capacity, allocatable and free resources are about equal, and labels are equal."""
+    """Return whether both templates have nearly equal resources and equal labels, except ignored ones."""
     capacity_a, capacity_b = node_facts.get_capacity(a.node), node_facts.get_capacity(b.node)
     if capacity_a.keys() != capacity_b.keys():
         return False
@@ -81,7 +82,7 @@ def _compute_free(offered: Mapping[str, int], requested: Mapping[str, int]) -> d
 
 
 def _are_all_near(a: Mapping[str, int], b: Mapping[str, int], ratio: float) -> bool:
-    """Return whether both have the same resources, in amounts that differ by at most this ratio."""
+    """Return whether both have the same resources, in amounts that are nearly equal."""
     return a.keys() == b.keys() and all(_are_near(a[name], b[name], ratio) for name in a)
 
 
@@ -97,7 +98,7 @@ def _get_compared_labels(node: Node, ignored: frozenset[str]) -> dict[str, str]:
 
 
 def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
-    """Divide new nodes among groups, always growing the smallest group and none beyond its maximum."""
+    """Divide ``count`` new nodes among the groups, always growing the smallest group below its maximum."""
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))

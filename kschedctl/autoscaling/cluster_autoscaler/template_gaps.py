@@ -1,4 +1,4 @@
-"""Labels and resources that the template of an empty node group lacks, so that the group never grows.
+"""Gaps in the template of an empty node group: labels and resources without which the group never grows.
 
 The Cluster Autoscaler knows a new node of such a group only from its cloud provider. What the provider does not report
 must be declared by a tag or an annotation. Upstream: aws_manager.go (extractLabelsFromAsg,
@@ -11,19 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Node, Pod, SelectorRequirement
 from kschedctl.api.quantity import Quantity, parse
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList
-from kschedctl.reports.scale_up import TemplateGap
+from kschedctl.reports.cluster_autoscaler import TemplateGap
 from kschedctl.snapshot.node_order import ZONE
 
-MOST_REPLAYED = 10
+MAX_REPLAYS = 10
 """Maximum number of changed templates that are replayed. Each costs a loop of the autoscaler."""
-MOST_DOMAINS = 3
-"""Maximum number of values that are tried for a topology label."""
-MACHINES = frozenset(["cpu", "memory", "pods"])
+MAX_TRIED_ZONES = 3
+"""Maximum number of zones that are tried."""
+UNIVERSAL_RESOURCES = frozenset(["cpu", "memory", "pods"])
 """Resources that every template has."""
 ANY_VALUE = "true"
 """The value of a label that only has to exist."""
@@ -31,7 +32,7 @@ CLUSTER_API_KINDS = ("MachineDeployment/", "MachineSet/", "MachinePool/")
 
 
 class Provider(Enum):
-    """The cloud provider that tells the autoscaler what a new node of a group is like."""
+    """A cloud provider, from which the autoscaler learns what a new node of a group is like."""
 
     AWS = "AWS"
     AZURE = "Azure"
@@ -40,7 +41,7 @@ class Provider(Enum):
 
 
 @dataclass(frozen=True)
-class Lack:
+class TemplateLack:
     """Labels and resources that a template lacks for a pod."""
 
     labels: Mapping[str, str]
@@ -88,6 +89,16 @@ class Lack:
         )
 
 
+class SimilarPods(NamedTuple):
+    """Pods of one controller that have the same labels and specs."""
+
+    first: Pod
+    keys: tuple[str, ...]
+    """Keys of all the pods."""
+    requests: Mapping[str, int]
+    """Requests of one pod, in millicores, bytes or units."""
+
+
 Replay = Callable[[NodeGroupList, str, Pod], bool]
 """A function that returns whether a new node of the named group would take a pod, given these groups."""
 
@@ -95,54 +106,56 @@ Replay = Callable[[NodeGroupList, str, Pod], bool]
 def iter_template_gaps(
     groups: NodeGroupList,
     nodes: Iterable[Node],
-    remaining: Iterable[tuple[Pod, tuple[str, ...], Mapping[str, int]]],
+    remaining: Iterable[SimilarPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
-    """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay.
-
-    ``remaining`` has, for each group of similar pods, the first pod, the keys of all pods, and the requests of one.
-    """
+    """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay."""
     nodes = list(nodes)
     with_nodes = {groups.of_node[name].id for node in nodes if (name := node.metadata.name) in groups.of_node}
     empty = [group for group in groups.all if group.template is not None and group.id not in with_nodes]
     replayed = 0
-    for pod, pod_keys, requests in remaining:
+    for pods in remaining:
         for group in empty:
-            for lack in iter_lacks(pod, requests, group, nodes):
-                if replayed == MOST_REPLAYED:
+            for lack in iter_template_lacks(pods.first, pods.requests, group, nodes):
+                if replayed == MAX_REPLAYS:
                     return
                 replayed += 1
                 assert group.template is not None
                 changed = replace(group, template=lack.add_to_template(group.template))
                 all_groups = tuple(changed if other_group.id == group.id else other_group for other_group in groups.all)
-                if replay(groups._replace(all=all_groups), group.id, pod):
+                if replay(groups._replace(all=all_groups), group.id, pods.first):
                     provider = find_provider(group, nodes)
                     yield TemplateGap(
-                        group.id, pod_keys, lack.describe(), lack.build_provider_settings(provider), provider.value
+                        group.id, pods.keys, lack.describe(), lack.build_provider_settings(provider), provider.value
                     )
                     break
 
 
-def iter_lacks(pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]) -> Iterator[Lack]:
-    """Yield labels and resources that the group's template may lack for a pod, first without and then with a zone.
+def iter_template_lacks(
+    pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]
+) -> Iterator[TemplateLack]:
+    """Yield combinations of labels and resources that the group's template may lack for a pod.
 
-    A label with another value is not a gap, because the group is then of a different kind. A template without a zone
-    may be in any zone of the cluster, which matters to spread constraints, affinity and volumes.
+    Combinations without a zone come first. A label with another value is not a gap, because the group is then of a
+    different kind. A template without a zone may be in any zone of the cluster, which matters to spread constraints,
+    affinity and volumes.
     """
     assert group.template is not None
     labels, allocatable = group.template.metadata.labels, group.template.status.allocatable
     resources = {
-        name: n for name, n in requests.items() if n > 0 and name not in MACHINES and _is_zero(allocatable.get(name))
+        name: n
+        for name, n in requests.items()
+        if n > 0 and name not in UNIVERSAL_RESOURCES and _is_zero(allocatable.get(name))
     }
     for wanted in _iter_required_label_sets(pod):
         if any(values and key in labels and labels[key] not in values for key, values in wanted.items()):
             continue
         missing = {key: next(iter(values), ANY_VALUE) for key, values in wanted.items() if key not in labels}
         if missing or resources:
-            yield Lack(missing, resources)
+            yield TemplateLack(missing, resources)
         if ZONE not in labels and ZONE not in wanted:
             zones = sorted({zone for node in nodes if (zone := node.metadata.labels.get(ZONE))})
-            yield from (Lack({**missing, ZONE: zone}, resources) for zone in zones[:MOST_DOMAINS])
+            yield from (TemplateLack({**missing, ZONE: zone}, resources) for zone in zones[:MAX_TRIED_ZONES])
 
 
 def _is_zero(quantity: str | float | None) -> bool:
@@ -151,9 +164,9 @@ def _is_zero(quantity: str | float | None) -> bool:
 
 
 def _iter_required_label_sets(pod: Pod) -> Iterator[Mapping[str, tuple[str, ...]]]:
-    """Yield the labels that each required node affinity term asks for, together with those of the node selector.
+    """Yield the labels that each required node affinity term and the node selector ask for together.
 
-    Each label has the values that are allowed. Without values, any value is allowed.
+    Each label is mapped to its allowed values. An empty tuple allows any value.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -174,7 +187,7 @@ def _iter_required_labels(expressions: Iterable[SelectorRequirement]) -> Iterato
 
 
 def find_provider(group: AutoscaledGroup, nodes: Iterable[Node]) -> Provider:
-    """Find the cloud provider of a group: Cluster API by the group's id, a cloud by the nodes of the cluster."""
+    """Return the cloud provider of a group, judging by the group's id and the cluster's nodes."""
     if group.id.startswith(CLUSTER_API_KINDS):
         return Provider.CLUSTER_API
     for node in nodes:

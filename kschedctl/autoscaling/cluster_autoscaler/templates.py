@@ -47,7 +47,7 @@ class TemplateSources(NamedTuple):
 
 
 def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: TemplateSources) -> dict[str, NodeTemplate]:
-    """Build the template of each group for which one is known. ``nodes`` are in list order.
+    """Build the template of each group, if one can be built. ``nodes`` are in list order.
 
     A good example among the group's nodes is preferred to the cloud's template, which is preferred to other nodes.
     """
@@ -64,7 +64,9 @@ def build_templates(groups: NodeGroupList, nodes: Sequence[Node], sources: Templ
 
 
 def _is_good_example(node: Node, now: int) -> bool:
-    """Return whether the node is ready, stable, schedulable and not about to be deleted."""
+    """Return whether the node is a good example of its group: ready for some time, schedulable and not being
+    deleted.
+    """
     state = node_facts.get_readiness(node)
     stable = state.since + node_facts.STABLE_AFTER < now
     is_being_deleted = any(taint.key == node_facts.TO_BE_DELETED for taint in node.spec.taints)
@@ -81,7 +83,10 @@ def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> 
 
 
 def _build_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
-    """Build a template from a node, with its mirror pods and its DaemonSets' pods."""
+    """Build a template from a node with its mirror and DaemonSet pods.
+
+    Pods of DaemonSets that have none on the node are added if they are certain to run there.
+    """
     fresh = _build_fresh_node(group, node, sources.options)
     pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]
     kept = [pod for pod in pods_on_node if is_mirror(pod) or is_daemon_set_pod(pod)]
@@ -92,7 +97,7 @@ def _build_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSource
 
 
 def _build_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
-    """Build a template from the cloud provider's node, with the provider's pods and the DaemonSets' pods."""
+    """Build a template from the cloud provider's node, with the provider's and the DaemonSets' pods."""
     fresh = _build_fresh_node(group, node, sources.options)
     pods = tuple(_iter_pod_copies(fresh, (*group.template_pods, *iter_daemon_pods(fresh, sources.daemon_sets))))
     labels = fresh.metadata.labels
@@ -101,7 +106,7 @@ def _build_from_cloud(group: AutoscaledGroup, node: Node, sources: TemplateSourc
 
 
 def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOptions) -> Node:
-    """Return the node renamed as a template, without taints that a new node does not have."""
+    """Return a copy of the node as a template, without the taints that new nodes do not have."""
     name = f"template-node-for-{group.id}"
     labels = {**node.metadata.labels, HOSTNAME: name, TEMPLATE_LABEL: "true"}
     taints = tuple(taint for taint in node.spec.taints if not _is_dropped_taint(taint.key, options))
@@ -110,7 +115,7 @@ def _build_fresh_node(group: AutoscaledGroup, node: Node, options: AutoscalerOpt
 
 
 def _is_dropped_taint(key: str, options: AutoscalerOptions) -> bool:
-    """Return whether a new node does not have this taint."""
+    """Return whether new nodes do not have this taint."""
     is_own_or_condition_taint = (
         key in (node_facts.TO_BE_DELETED, node_facts.DELETION_CANDIDATE) or key in node_facts.CONDITION_TAINTS
     )
@@ -144,7 +149,7 @@ def iter_daemon_pods(node: Node, daemon_sets: Iterable[StoredWorkload]) -> Itera
 
 
 def _can_preempt(pod: Pod) -> bool:
-    """Return whether the pod can preempt others to get onto a full node."""
+    """Return whether the pod can preempt other pods to run on a full node."""
     return pod.spec.priority_class_name == NODE_CRITICAL and pod.spec.preemption_policy in (
         None,
         "PreemptLowerPriority",
@@ -160,12 +165,12 @@ def _iter_pod_copies(node: Node, pods: Iterable[Pod]) -> Iterator[Pod]:
 
 
 def copy_with_suffix(template: Node, suffix: str) -> Node:
-    """Return a copy of a template with a suffix to its name."""
+    """Return a copy of a template with a suffix added to its name."""
     return copy_with_name(template, build_suffixed_name(template, suffix))
 
 
 def build_suffixed_name(template: Node, suffix: str) -> str:
-    """Return the template's name with a suffix."""
+    """Return the template's name with a suffix added."""
     return f"{template.metadata.name}-{suffix}"
 
 

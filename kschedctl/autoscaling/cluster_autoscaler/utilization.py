@@ -13,14 +13,14 @@ from kschedctl.autoscaling.cluster_autoscaler import nodes as node_facts
 from kschedctl.autoscaling.cluster_autoscaler.drainability import is_long_terminating
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, AutoscalerOptions
 from kschedctl.autoscaling.cluster_autoscaler.pods import is_daemon_set_pod, is_mirror
-from kschedctl.reports.scale_down import Utilization
+from kschedctl.reports.cluster_autoscaler import Utilization
 
 Requested = Mapping[str, int]
 """Requested amounts by resource in millicores, bytes or units."""
 
 
 class UtilizationRules(NamedTuple):
-    """The rules for which pods are left out of a node's utilization."""
+    """Rules that decide which pods are left out of a node's utilization."""
 
     skip_daemon_sets: bool
     skip_mirror_pods: bool
@@ -41,7 +41,7 @@ class UtilizationRules(NamedTuple):
 def compute_utilization(
     node: Node, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules, options: AutoscalerOptions
 ) -> Utilization | None:
-    """Compute a node's utilization from its pods and their requests. Return None if it has no CPU or memory."""
+    """Compute a node's utilization by the requests of its pods, or return None if it offers no CPU or memory."""
     pods, allocatable = list(pods), node_facts.get_allocatable(node)
     if has_gpu_label(node, options):
         gpu = _compute_share(node_facts.GPU, allocatable, pods, rules)
@@ -53,14 +53,14 @@ def compute_utilization(
 
 
 def has_gpu_label(node: Node, options: AutoscalerOptions) -> bool:
-    """Return whether the node has the label of nodes with a GPU."""
+    """Return whether the node has the label that marks nodes with GPUs."""
     return options.gpu_label in node.metadata.labels
 
 
 def _compute_share(
     name: str, allocatable: Requested, pods: Iterable[tuple[Pod, Requested]], rules: UtilizationRules
 ) -> float | None:
-    """Return the requested share of a resource, or None if the node does not offer it."""
+    """Return the share of a resource that pods request, or None if the node does not offer the resource."""
     available, requested = allocatable.get(name, 0), 0
     if not available:
         return None

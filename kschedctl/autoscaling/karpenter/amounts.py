@@ -17,7 +17,7 @@ from kschedctl.api.pod_requests import Options, Quantities, compute_pod_requests
 from kschedctl.api.quantity import Format, Quantity
 
 Amounts = Mapping[str, int]
-"""Resource name -> thousandths, rounded up; not written to."""
+"""Resource name -> thousandths, rounded up. Never modified."""
 PODS = "pods"
 ZERO = Quantity(0)
 _MOST = 2**62
@@ -87,17 +87,17 @@ class AmountColumns:
     """A (rows x resources) table of amounts in thousandths, with zero for a missing resource."""
 
     def __init__(self, rows: Sequence[Amounts]) -> None:
-        self.names = {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
+        self.names = {name: index for index, name in enumerate(sorted({name for row in rows for name in row}))}
         self.values = np.zeros((len(rows), len(self.names)), np.int64)
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for name, amount in row.items():
-                self.values[at, self.names[name]] = amount
+                self.values[index, self.names[name]] = amount
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
         """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
-        If ``values`` is given, it replaces the stored amounts as what is available.
+        ``values`` are the available amounts if they differ from the stored ones.
         """
         fits, available = self._has_no_negative.copy(), self.values if values is None else values
         for name, amount in amounts.items():

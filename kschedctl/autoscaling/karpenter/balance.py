@@ -19,7 +19,7 @@ THRESHOLD = 1.0 / K
 
 
 class MoveScore(NamedTuple):
-    """A move's savings and disruption, as shares of its pool's totals."""
+    """The savings and the disruption of a move, as shares of its pool's totals."""
 
     saved: float
     """Share of the pool's hourly price that the move saves."""
@@ -28,14 +28,14 @@ class MoveScore(NamedTuple):
 
     @property
     def score(self) -> float:
-        """The ratio of savings to disruption; 0 if nothing is saved."""
+        """The ratio of savings to disruption, or 0 if nothing is saved."""
         if self.saved <= 0:
             return 0.0
         return self.saved / self.disrupted if self.disrupted else math.inf
 
     @property
     def is_approved(self) -> bool:
-        """Return whether the score reaches the threshold."""
+        """Whether the score reaches the threshold."""
         return self.score >= THRESHOLD
 
     def __str__(self) -> str:
@@ -45,7 +45,7 @@ class MoveScore(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PoolTotals:
-    """Hourly price and disruption cost of each pool, against which moves are scored."""
+    """The hourly price and disruption cost of each pool, by which moves are scored."""
 
     prices: Mapping[str, float]
     """Pool -> hourly price of its candidates."""
@@ -54,7 +54,7 @@ class PoolTotals:
 
     @classmethod
     def from_candidates(cls, candidates: Iterable[NodeCandidate], nodes: Iterable[StateNode]) -> PoolTotals:
-        """Sum, per pool, the prices of its candidates and the disruption costs of all its nodes."""
+        """Sum up the prices of each pool's candidates and the disruption costs of all its nodes."""
         prices: dict[str, float] = {}
         costs: dict[str, float] = {}
         by_name = {candidate.name: candidate for candidate in candidates}

@@ -41,9 +41,9 @@ class NodeCandidate:
     price: float
     """Hourly price."""
     move_cost: float
-    """Cost of rescheduling its pods; 1 if there are none."""
+    """Cost of rescheduling its pods, or 1 if there are none."""
     disruption_cost: float
-    """Eviction cost of all its pods, scaled by its remaining lifetime."""
+    """Eviction cost of all its pods, scaled by the share of its lifetime that remains."""
 
     @property
     def name(self) -> str:
@@ -74,13 +74,12 @@ class NodeCandidate:
 
 @dataclass(eq=False)
 class CandidateSearch:
-    """A search for the candidates of one disruption method."""
+    """A search for the nodes that a disruption method may disrupt."""
 
     setting: KarpenterSetting
     log: EventLog
     eventual: bool = False
     """Whether a terminationGracePeriod overrides pods and budgets that block disruption."""
-    found: list[NodeCandidate] = field(default_factory=list)
     blocking_budgets: dict[str, str] = field(default_factory=dict)
     """Node -> the PodDisruptionBudget that allows no disruption of one of its pods."""
 
@@ -88,13 +87,13 @@ class CandidateSearch:
     def pools(self) -> dict[str, NodePool]:
         return {pool.metadata.name: pool for pool in self.setting.cluster.karpenter_node_pools}
 
-    def search(self) -> list[NodeCandidate]:
-        """Find all candidates and return them sorted by name."""
+    def find_candidates(self) -> list[NodeCandidate]:
+        """Return all candidates, sorted by name. Log why other nodes are not candidates."""
         nodes = sorted(self.setting.nodes, key=lambda node: node.name)
         return [candidate for node in nodes if (candidate := self._build_candidate(node))]
 
     def _build_candidate(self, state: StateNode) -> NodeCandidate | None:
-        """Build the candidate for a node, or log why the node is not a candidate and return None."""
+        """Build the candidate for a node, or log why the node is not one and return None."""
         if fault := _describe_node_blocker(state):
             if state.claim is not None:
                 self.log.log_blocked(state, fault)
@@ -102,7 +101,7 @@ class CandidateSearch:
         assert state.node is not None
         assert state.claim is not None
         pool = self.pools.get(state.pool)
-        columns = self.setting.columns(state.pool)
+        columns = self.setting.get_columns(state.pool)
         if pool is None or not len(columns):
             self.log.log_blocked(state, f"NodePool not found (NodePool={state.pool})")
             return None
@@ -127,7 +126,7 @@ class CandidateSearch:
         )
 
     def _describe_pod_blocker(self, state: StateNode) -> str:
-        """Describe the pod or budget that blocks the node's disruption, or return an empty string."""
+        """Describe the pod or budget that blocks the node's disruption, or return ""."""
         for pod in state.bound:
             if is_active(pod):
                 self.log.log_pod_protection(pod, self.setting.now)
@@ -143,7 +142,7 @@ class CandidateSearch:
         return ""
 
     def _compute_remaining_lifetime(self, claim: NodeClaim) -> float:
-        """Return the share of expireAfter that the node has left, or 1.0 if it does not expire."""
+        """Return which share of expireAfter remains, or 1.0 if the node does not expire."""
         after = parse_duration(claim.spec.expire_after)
         if after is None or claim.metadata.creation_timestamp is None:
             return 1.0
@@ -153,7 +152,7 @@ class CandidateSearch:
 
 
 def _describe_node_blocker(state: StateNode) -> str:
-    """Describe why the node cannot be a candidate regardless of its pods, or return an empty string."""
+    """Describe why the node cannot be a candidate regardless of its pods, or return ""."""
     checks = (
         (state.claim is None, "Node isn't managed by karpenter"),
         (state.node is None, "Nodeclaim does not have an associated node"),
@@ -169,7 +168,7 @@ def _describe_node_blocker(state: StateNode) -> str:
 
 
 def compute_eviction_cost(pod: Pod) -> float:
-    """Return the cost of evicting a pod, from -10 to 10, based on its deletion cost and priority."""
+    """Return the cost of evicting a pod, from -10 to 10, which grows with its deletion cost and priority."""
     cost = 1.0
     if (deletion_cost := pod.metadata.annotations.deletion_cost) is not None:
         cost += _parse_float(deletion_cost) / 2.0**27
@@ -195,12 +194,15 @@ def has_true_condition(claim: NodeClaim, type: str) -> bool:
 
 
 def parse_duration(text: str | None) -> int | None:
-    """Parse a duration to nanoseconds. Return None for Never. Raises InputError."""
+    """Parse a duration to nanoseconds, or return None for Never or no duration. Raises InputError."""
     return None if text is None or text == NEVER else parse_go_duration(text, "duration")
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
-    """Return whether the node is initialized and its last pod event is more recent than consolidateAfter."""
+    """Return whether the node's last pod event is more recent than the pool's consolidateAfter.
+
+    Nodes that are not initialized are not settling.
+    """
     consolidate_after = parse_duration(pool.spec.disruption.consolidate_after) if pool else None
     if not consolidate_after or state.claim is None or not has_true_condition(state.claim, "Initialized"):
         return False
@@ -210,9 +212,9 @@ def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
 
 
 def find_node_price(labels: Mapping[str, str], type: InstanceType | None) -> float:
-    """Return the hourly price of the type's offering in the node's zone and capacity type.
+    """Return the hourly price at which the type is offered in the node's zone and capacity type.
 
-    Unavailable offerings count, too. Without an offering, the price is 0.
+    Unavailable offerings count, too. The price is 0 if there is no such offering.
     """
     zone, capacity_type = labels.get(ZONE, ""), labels.get(CAPACITY_TYPE, "")
     offerings = type.offerings if type else ()

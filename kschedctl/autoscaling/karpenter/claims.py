@@ -1,11 +1,12 @@
-"""NodeClaims that a scheduling run builds up, narrowing their instance types pod by pod.
+"""NodeClaims that a scheduling run builds up pod by pod, and the capacity reservations that they hold.
 
-Upstream: pkg/controllers/provisioning/scheduling/nodeclaim.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: nodeclaim.go and reservationmanager.go in pkg/controllers/provisioning/scheduling (sigs.k8s.io/karpenter
+v1.14.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -18,12 +19,11 @@ from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
 from kschedctl.autoscaling.karpenter.go_order import go_sort_order
-from kschedctl.autoscaling.karpenter.host_ports import Port
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, RESERVATION_ID, RESERVED
 from kschedctl.autoscaling.karpenter.option_filter import OptionFilter, filter_groups_by_ports
-from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.pod_data import PodData, Port
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.reservations import Reservations
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.topology import RunTopology, TopologyRefusal
 
@@ -100,20 +100,20 @@ class NewClaim:
     ) -> NewClaim:
         """Create an empty NodeClaim from a template, with a placeholder hostname."""
         requirements = Requirements(template.requirements)
-        requirements.add([LabelRequirement.of(HOSTNAME, IN, (host,))])
+        requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (host,))])
         return cls(template, groups, host, settings, requirements, options)
 
     def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
-        """Return the claim's state after adding the pod, or a refusal if the pod cannot join."""
+        """Return the claim's state with the pod added, or the reason why the pod cannot join."""
         if fault := describe_untolerated_taints(self.template.taints, data.pod):
             return ClaimRefusal(fault)
-        known = self.template.well_known
-        if fault := self.requirements.describe_conflict(data.requirements, known):
+        well_known = self.template.well_known
+        if fault := self.requirements.describe_conflict(data.requirements, well_known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
         combined = self.requirements.plus(data.requirements)
         outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):
-            if fault := combined.describe_conflict(volumes, known):
+            if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
             outcome = self._can_add_with_volumes(data, combined.plus(volumes), relax_min_values)
@@ -124,7 +124,10 @@ class NewClaim:
     def _can_add_with_volumes(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
-        """Check topology, instance types and reservations for the requirements of the pod and its volumes."""
+        """Return the claim's state with the pod added, or the reason why the pod cannot join.
+
+        ``requirements`` are those of the claim, the pod and its volumes.
+        """
         topology = self.settings.topology
         narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
@@ -141,7 +144,7 @@ class NewClaim:
         return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return a (T,) mask of the instance types that can still hold all pods, or why there are none.
+        """Return a (T,) mask of the instance types that can hold all pods, or why there are none.
 
         With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
         """
@@ -160,12 +163,12 @@ class NewClaim:
         return option_filter.remaining
 
     def _find_reservations(self, options: Bools, requirements: Requirements) -> tuple[str, ...] | ClaimRefusal:
-        """Return the ids of the reservations that the claim would hold, or a refusal if it must hold one and cannot."""
+        """Return the reservations that the claim would hold, or a refusal if it needs one and cannot hold any."""
         columns, settings = self.template.columns, self.settings
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
         chosen = columns.find_offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
-        ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
+        ids = [columns.offerings[index].reservation for index in np.flatnonzero(chosen).tolist()]
         free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
             if ids:
@@ -174,34 +177,34 @@ class NewClaim:
                 return ClaimRefusal(WOULD_LOSE_RESERVED, final=True)
         return free
 
-    def add(self, data: PodData, accepted: ClaimAcceptance) -> None:
-        """Add an accepted pod and record its topology, ports and reservations."""
+    def add(self, data: PodData, acceptance: ClaimAcceptance) -> None:
+        """Add an accepted pod, and account for its requests, topology, ports and reservations."""
         self.pods.append(data.pod)
-        self.requirements, self.options = accepted.requirements, accepted.options
+        self.requirements, self.options = acceptance.requirements, acceptance.options
         self.requests = sum_quantities(self.requests, data.requests)
         self.amounts = _add_amounts(self.amounts, data.amounts)
         self.settings.topology.register((self.host,))
         self.settings.topology.record(data.pod, self.template.taints, self.requirements)
         self.ports.extend(data.ports)
-        self.settings.reservations.set_held(self.host, accepted.reservations)
-        self.held_reservations = accepted.reservations
+        self.settings.reservations.set_held_reservations(self.host, acceptance.reservations)
+        self.held_reservations = acceptance.reservations
 
     def sort_options(self) -> list[int]:
-        """Sort the remaining instance types by price, ordering equal prices as Go does, and return them."""
+        """Sort the remaining instance types by price as Go does, and return them."""
         previous_order = self.sorted_options or [
-            at for group in self.groups for at in np.flatnonzero(group.types).tolist()
+            index for group in self.groups for index in np.flatnonzero(group.types).tolist()
         ]
-        remaining = [at for at in previous_order if self.options[at]]
+        remaining = [index for index in previous_order if self.options[index]]
         prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
-        self.sorted_options = [remaining[at] for at in go_sort_order(prices)]
+        self.sorted_options = [remaining[index] for index in go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:
-        """Drop the hostname, require the held reservations, and add the DaemonSets' overhead to the requests."""
+        """Remove the placeholder hostname, require the held reservations, and add the DaemonSets' overhead."""
         self.requirements.pop(HOSTNAME, None)
         if self.held_reservations:
-            self.requirements[CAPACITY_TYPE] = LabelRequirement.of(CAPACITY_TYPE, IN, (RESERVED,))
-            self.requirements.add([LabelRequirement.of(RESERVATION_ID, IN, self.held_reservations)])
+            self.requirements[CAPACITY_TYPE] = LabelRequirement.from_operator(CAPACITY_TYPE, IN, (RESERVED,))
+            self.requirements.add([LabelRequirement.from_operator(RESERVATION_ID, IN, self.held_reservations)])
         overhead: Quantities = {}
         for group in self.groups:
             if (group.types & self.options).any():
@@ -210,7 +213,7 @@ class NewClaim:
 
 
 def describe_untolerated_taints(taints: Sequence[Taint], pod: Pod) -> str:
-    """Describe the taints that the pod does not tolerate, in Karpenter's words."""
+    """Describe in Karpenter's words the taints that the pod does not tolerate."""
     tolerations = pod.spec.tolerations
     return "; ".join(
         f"did not tolerate taint (taint={taint})"
@@ -220,12 +223,12 @@ def describe_untolerated_taints(taints: Sequence[Taint], pod: Pod) -> str:
 
 
 def describe_unmet_min_values(too_few: Mapping[str, int]) -> str:
-    """Describe the labels whose minValues are not met, in Karpenter's words."""
+    """Describe in Karpenter's words the labels whose minValues are not met."""
     return f"minValues requirement is not met for label(s) (label(s)=[{' '.join(sorted(too_few))}])"
 
 
 def _add_amounts(left: Mapping[str, int], right: Mapping[str, int]) -> dict[str, int]:
-    """Return the sum of two resource lists in thousandths."""
+    """Add up two resource lists in thousandths."""
     total = dict(left)
     for name, amount in right.items():
         total[name] = total.get(name, 0) + amount
@@ -237,3 +240,35 @@ def _find_smaller_amounts(left: Quantities, right: Quantities) -> Quantities:
     if not left:
         return right
     return {name: min(amount, right[name]) for name, amount in left.items() if name in right}
+
+
+class Reservations:
+    """The remaining capacity of each reservation in a run, and the reservations that each host holds."""
+
+    def __init__(self, capacities: Mapping[str, int]) -> None:
+        self.remaining = dict(capacities)
+        self.held: dict[str, set[str]] = {}
+
+    def can_reserve(self, host: str, reservation: str) -> bool:
+        """Return whether the host already holds the reservation or the reservation has capacity left."""
+        return reservation in self.held.get(host, ()) or self.remaining[reservation] > 0
+
+    def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
+        """Make a host hold exactly these reservations, and adjust the remaining capacity."""
+        requested, previous = set(reservations), self.held.get(host, set())
+        for reservation in requested - previous:
+            self.remaining[reservation] -= 1
+        for reservation in previous - requested:
+            self.remaining[reservation] += 1
+        self.held[host] = requested
+
+
+def compute_reservation_capacity(types: Iterable[InstanceType]) -> dict[str, int]:
+    """Return the capacity of each reservation. If its offerings differ, the smallest value counts."""
+    capacities: dict[str, int] = {}
+    for instance_type in types:
+        for offering in instance_type.offerings:
+            if offering.capacity_type == RESERVED:
+                smallest = capacities.get(offering.reservation, offering.reservation_capacity)
+                capacities[offering.reservation] = min(smallest, offering.reservation_capacity)
+    return capacities

@@ -1,4 +1,4 @@
-"""Simulated removal of nodes, whose pods are rescheduled with at most one cheaper replacement node.
+"""Simulated removals of nodes, whose pods are rescheduled with at most one cheaper replacement node.
 
 Upstream: pkg/controllers/disruption/consolidation.go, helpers.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -15,32 +15,32 @@ from kschedctl.api.arrays import Bools
 from kschedctl.autoscaling.karpenter.candidates import NodeCandidate, is_settling
 from kschedctl.autoscaling.karpenter.claims import NewClaim, describe_unmet_min_values
 from kschedctl.autoscaling.karpenter.events import EventLog
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, ON_DEMAND, RESERVED, SPOT
 from kschedctl.autoscaling.karpenter.launch import to_node_claim, truncate_instance_types
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.pods import is_active, is_drainable, is_provisionable, is_reschedulable
+from kschedctl.autoscaling.karpenter.preferences import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_nominated_nodes
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting
-from kschedctl.autoscaling.karpenter.soft_constraints import remove_soft_constraints
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.disruption import DisruptionCommand
+from kschedctl.reports.karpenter import DisruptionCommand
 
 MIN_SPOT_TYPES = 15
-MOST_ERRORS = 5
+MAX_LISTED_ERRORS = 5
 DELETE, REPLACE = "delete", "replace"
 
 
 @dataclass(eq=False)
 class RemovalOutcome:
-    """The result of a scheduling run with the candidates removed."""
+    """The outcome of rescheduling the candidates' pods without the candidates."""
 
     run: SchedulerRun
     claims: list[NewClaim]
     """NodeClaims that would be launched."""
     fault: str
-    """Why some pods cannot be rescheduled; empty if all can."""
+    """Why some pods cannot be rescheduled, or ""."""
 
 
 @dataclass(eq=False)
@@ -64,7 +64,7 @@ class ReplacementClaim:
 
     def keep_types(self, mask: Bools) -> None:
         """Keep only the instance types selected by a (T,) mask."""
-        self.order = [at for at in self.order if mask[at]]
+        self.order = [index for index in self.order if mask[index]]
         self._update_claim()
 
     def truncate(self, count: int) -> None:
@@ -80,29 +80,29 @@ class ReplacementClaim:
 
     def require_capacity_type(self, capacity_type: str) -> None:
         """Add a requirement for the capacity type to the claim."""
-        self.claim.requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
+        self.claim.requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))])
 
     def keep_cheaper_types(self, price: float) -> str:
         """Keep the instance types whose worst launch price is below ``price``.
 
-        Return an error if this breaks minValues, otherwise an empty string.
+        Return an error if this breaks minValues, otherwise "".
         """
         self.keep_types(compute_worst_launch_prices(self.columns, self.claim.requirements) < price)
         too_few = self.columns.find_unmet_min_values(self.claim.options, self.claim.requirements)
         return describe_unmet_min_values(too_few) if too_few else ""
 
     def find_cheapest_price(self) -> float:
-        """Return the lowest price of the first instance type, or 0 if there is none."""
+        """Return the lowest price of the first instance type, or 0 if no type is left."""
         if not self.order:
             return 0.0
         price = float(self.columns.find_cheapest_prices(self.claim.requirements)[self.order[0]])
         return price if np.isfinite(price) else 0.0
 
     def count_types_for_min_values(self) -> int:
-        """Return how many of the first instance types are needed to meet all minValues."""
+        """Return how many types are needed to meet all minValues, starting with the cheapest."""
         chosen = np.zeros(len(self.columns), np.bool_)
-        for count, at in enumerate(self.order, 1):
-            chosen[at] = True
+        for count, index in enumerate(self.order, 1):
+            chosen[index] = True
             if not self.columns.find_unmet_min_values(chosen, self.claim.requirements):
                 return count
         return len(self.order)
@@ -110,7 +110,7 @@ class ReplacementClaim:
 
 @dataclass(eq=False)
 class PlannedRemoval:
-    """A planned command: the candidates to remove and their replacements."""
+    """A planned disruption: the candidates to remove and their replacements."""
 
     candidates: Sequence[NodeCandidate]
     outcome: RemovalOutcome
@@ -118,7 +118,7 @@ class PlannedRemoval:
 
     @property
     def decision(self) -> str:
-        """Whether the candidates are deleted or replaced."""
+        """The decision: "delete" or "replace"."""
         return REPLACE if self.replacements else DELETE
 
     @property
@@ -131,7 +131,7 @@ class PlannedRemoval:
         """The hourly price of the candidates minus that of the replacements."""
         return self.price - sum(offer.find_cheapest_price() for offer in self.replacements)
 
-    def describe_for(self, candidate: NodeCandidate) -> str:
+    def describe_for_node(self, candidate: NodeCandidate) -> str:
         """Describe the removal for the event about one of its nodes."""
         if len(self.candidates) > 1:
             return f"{self.decision}: [{candidate.name}] (part of {len(self.candidates)}-node consolidation)"
@@ -140,7 +140,7 @@ class PlannedRemoval:
         return f"{self.decision}: [{candidate.name}]{replacement_suffix}"
 
     def build_command(self, max_instance_types: int) -> DisruptionCommand:
-        """Build the reported command. Claims name at most ``max_instance_types`` instance types."""
+        """Build the command for the report. Its claims name at most ``max_instance_types`` instance types."""
         return DisruptionCommand(
             self.decision,
             tuple(sorted(candidate.name for candidate in self.candidates)),
@@ -151,7 +151,7 @@ class PlannedRemoval:
 
 
 class Consolidation:
-    """Consolidation simulations on one cluster."""
+    """Simulations of removing nodes from one cluster."""
 
     def __init__(self, setting: KarpenterSetting) -> None:
         self.setting = setting
@@ -177,7 +177,7 @@ class Consolidation:
         consolidating: bool = True,
         softened: Container[str] = (),
     ) -> RemovalOutcome | None:
-        """Reschedule the candidates' pods with the candidates removed.
+        """Reschedule the candidates' pods as if the candidates were removed.
 
         Return None if no NodePool launches nodes. The pods in ``softened`` are placed without their soft constraints.
         """
@@ -206,32 +206,28 @@ class Consolidation:
             movable=deleting | {pod.key for pod in pods if pod.status.phase == "Pending"},
         )
         errors = {key: "; ".join(parts) for key, parts in run.errors.items()}
-        claims = [claim for claim in run.claims if not self._drop_if_invalid(claim, errors)]
+        claims = []
+        for claim in run.claims:
+            fault = truncate_instance_types(
+                claim, setting.options.max_instance_types, not setting.options.relaxes_min_values
+            )
+            if fault:
+                errors.update({pod.key: fault for pod in claim.pods})
+            else:
+                claims.append(claim)
         errors |= _find_uninitialized_placements(run, deleting)
         waiting = {pod.key for pod in pods if is_provisionable(pod)}
-        return RemovalOutcome(
-            run, claims, _describe_errors({key: why for key, why in errors.items() if key not in waiting})
-        )
+        other_errors = {key: error for key, error in errors.items() if key not in waiting}
+        return RemovalOutcome(run, claims, _describe_errors(other_errors))
 
     def simulate_empty_removal(self) -> RemovalOutcome:
-        """Return the outcome of removing nodes that have no pods to reschedule."""
+        """Return the outcome of removing nodes without pods to reschedule."""
         return RemovalOutcome(self.setting.run_scheduler([], self.all_columns), [], "")
-
-    def _drop_if_invalid(self, claim: NewClaim, errors: dict[str, str]) -> bool:
-        """Truncate the claim's instance types, or record an error for its pods and return True if that breaks
-        minValues.
-        """
-        options = self.setting.options
-        fault = truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
-        if not fault:
-            return False
-        errors.update({pod.key: fault for pod in claim.pods})
-        return True
 
     def compute_consolidation(
         self, candidates: Sequence[NodeCandidate], log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Plan to delete the nodes or to replace them with one cheaper node.
+        """Plan to delete the nodes, or to replace them with one cheaper node.
 
         Return None if neither is possible. The pods in ``softened`` are placed without their soft constraints.
         """
@@ -250,11 +246,11 @@ class Consolidation:
             return None
         removal = PlannedRemoval(candidates, outcome, offers)
         for candidate in candidates if offers else ():
-            log.log_candidate(candidate.state, removal.describe_for(candidate), removal.savings)
+            log.log_candidate(candidate.state, removal.describe_for_node(candidate), removal.savings)
         return removal
 
     def _keep_cheaper_types(self, offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> str:
-        """Restrict the replacement to instance types cheaper than the nodes. Return why none remains, or ""."""
+        """Restrict the replacement to types that are cheaper than the nodes. Return an error if none is left, or ""."""
         price, claim = sum(candidate.price for candidate in candidates), offer.claim
         spot = all(candidate.capacity_type == SPOT for candidate in candidates)
         if spot and claim.requirements.label(CAPACITY_TYPE).has(SPOT):
@@ -267,11 +263,11 @@ class Consolidation:
         return ""
 
     def _restrict_spot_to_spot(self, offer: ReplacementClaim, price: float, nodes: int) -> str:
-        """Restrict the replacement of spot nodes to enough cheaper spot types. Return why that fails, or ""."""
+        """Restrict the replacement of spot nodes to cheaper spot types. Return an error if too few are left, or ""."""
         if not self.setting.options.feature_gates.spot_to_spot_consolidation:
             return "SpotToSpotConsolidation is disabled, can't replace a spot node with a spot node"
         offer.require_capacity_type(SPOT)
-        offer.keep_types(offer.columns.offered(offer.claim.requirements))
+        offer.keep_types(offer.columns.find_offered_types(offer.claim.requirements))
         if fault := _filter_by_price(offer, price):
             return fault
         if nodes > 1:
@@ -287,23 +283,23 @@ class Consolidation:
 
 
 def _filter_by_price(offer: ReplacementClaim, price: float) -> str:
-    """Keep the instance types cheaper than ``price``. Return why none remains, or ""."""
+    """Keep the instance types cheaper than ``price``. Return an error if none is left, or ""."""
     if fault := offer.keep_cheaper_types(price):
         return f"Filtering by price: {fault}"
     return "" if offer.order else "Can't replace with a cheaper node"
 
 
 def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements) -> np.ndarray:
-    """Return the highest price at which each instance type may launch, as an array (T,).
+    """Return the highest price at which each instance type may launch, (T,).
 
-    Only allowed offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The
-    price is infinite if there is none.
+    Only offerings of the capacity type that is tried first count: reserved, then spot, then on-demand. The price is
+    infinite for types without an allowed offering.
     """
     worst = np.full(len(columns), np.inf)
     settled = np.zeros(len(columns), np.bool_)
     allowed = columns.find_offerings_meeting(requirements)
     for capacity_type in (RESERVED, SPOT, ON_DEMAND):
-        of_type = Requirements.of([LabelRequirement.of(CAPACITY_TYPE, IN, (capacity_type,))])
+        of_type = Requirements.from_list([LabelRequirement.from_operator(CAPACITY_TYPE, IN, (capacity_type,))])
         chosen = allowed & columns.find_offerings_meeting(of_type)
         prices = np.full(len(columns), -np.inf)
         np.maximum.at(prices, columns.type_of[chosen], columns.prices[chosen])
@@ -314,7 +310,10 @@ def compute_worst_launch_prices(columns: TypeColumns, requirements: Requirements
 
 
 def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dict[str, str]:
-    """Return an error for each pod placed on an uninitialized node, except pods of deleting nodes."""
+    """Return an error for each pod that was placed on an uninitialized node, by pod.
+
+    Pods of deleting nodes are left out.
+    """
     reasons: dict[str, str] = {}
     for node in run.nodes.used:
         state = node.existing.state
@@ -328,9 +327,9 @@ def _find_uninitialized_placements(run: SchedulerRun, deleting: set[str]) -> dic
 
 
 def _describe_errors(errors: dict[str, str]) -> str:
-    """Describe why pods could not be scheduled in Karpenter's words, sorted by pod."""
+    """Describe in Karpenter's words why pods cannot be scheduled, or return ""."""
     if not errors:
         return ""
-    shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MOST_ERRORS])
-    more = f" and {len(errors) - MOST_ERRORS} other(s)" if len(errors) >= MOST_ERRORS else ""
+    shown = "".join(f"{key} => {errors[key]} " for key in sorted(errors)[:MAX_LISTED_ERRORS])
+    more = f" and {len(errors) - MAX_LISTED_ERRORS} other(s)" if len(errors) >= MAX_LISTED_ERRORS else ""
     return f"Not all pods would schedule, {shown}{more}"

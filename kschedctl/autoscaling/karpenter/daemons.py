@@ -1,4 +1,4 @@
-"""Overhead of DaemonSets on new nodes, where it differs by instance type, and on existing nodes.
+"""DaemonSets' pods on nodes: their overhead on new nodes, by instance type, and the pods expected on existing nodes.
 
 Upstream: buildDaemonOverheadGroups, isDaemonPodCompatible in pkg/controllers/provisioning/scheduling/scheduler.go,
 getDaemonSetPods in provisioner.go (sigs.k8s.io/karpenter v1.14.1). A required affinity term that is removed to check
@@ -18,7 +18,7 @@ from kschedctl.api.objects import Affinity, Container, NodeAffinity, Pod, PodMet
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
-from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
+from kschedctl.autoscaling.karpenter.pod_data import Port, get_host_ports
 from kschedctl.autoscaling.karpenter.preferences import (
     remove_required_node_affinity_term,
     tolerate_prefer_no_schedule_taints,
@@ -43,27 +43,31 @@ class DaemonGroup:
 
 
 class Daemons:
-    """One pod per DaemonSet, without the preferences that earlier checks relaxed."""
+    """Pods that represent the cluster's DaemonSets, one for each.
+
+    Building groups relaxes them permanently.
+    """
 
     def __init__(self, pods: Iterable[Pod]) -> None:
         self.pods = list(pods)
 
     def build_groups(self, template: ClaimTemplate) -> tuple[DaemonGroup, ...]:
-        """Group a template's instance types by the DaemonSets that would run there, sorted by the names of their
-        pods.
+        """Group a template's instance types by the DaemonSets that would run on them.
+
+        The groups are sorted by the names of their pods.
         """
-        fitting = [self._find_compatible_types(at, template) for at in range(len(self.pods))]
+        fitting = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
         by_names: dict[str, tuple[list[Pod], list[int]]] = {}
-        for at in np.flatnonzero(template.options).tolist():
-            pods = [self.pods[n] for n in np.flatnonzero(runs[:, at]).tolist()]
+        for type_index in np.flatnonzero(template.options).tolist():
+            pods = [self.pods[n] for n in np.flatnonzero(runs[:, type_index]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
-            by_names.setdefault(names, (pods, []))[1].append(at)
+            by_names.setdefault(names, (pods, []))[1].append(type_index)
         return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
     def find_expected_pods(self, node: StateNode) -> list[Pod]:
-        """Return the DaemonSets' pods that should run on the node."""
-        labels = Requirements.of_labels(node.labels)
+        """Return the pods whose DaemonSets should run on the node."""
+        labels = Requirements.from_labels(node.labels)
         return [
             pod
             for pod in self.pods
@@ -73,11 +77,10 @@ class Daemons:
     def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
         """Return a (T,) mask of the template's instance types on which a DaemonSet would run.
 
-        As a side effect, the DaemonSet's pod stays relaxed in later checks.
+        The DaemonSet's pod stays relaxed afterwards.
         """
-        self.pods[pod_index] = (tolerate_prefer_no_schedule_taints(self.pods[pod_index]) or (self.pods[pod_index], ""))[
-            0
-        ]
+        if relaxed := tolerate_prefer_no_schedule_taints(self.pods[pod_index]):
+            self.pods[pod_index] = relaxed[0]
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates_taints(self.pods[pod_index], template.taints):
             return mask
@@ -86,7 +89,7 @@ class Daemons:
             required = build_strict_requirements(self.pods[pod_index])
             fits = np.zeros(len(options), np.bool_)
             if template.requirements.compatible(required, template.well_known):
-                fits = template.columns.compatible(required)[options]
+                fits = template.columns.find_compatible_types(required)[options]
             if len(get_required_terms(self.pods[pod_index])) < 2:
                 mask[options] = fits
                 return mask
@@ -99,7 +102,7 @@ class Daemons:
 
 
 def get_daemonset_pods(cluster: Cluster) -> list[Pod]:
-    """Return one pod per DaemonSet: its newest pod, or one built from its template.
+    """Return a pod for each DaemonSet: its newest pod, or one built from its template.
 
     The required node affinity is always that of the template.
     """
@@ -127,11 +130,11 @@ def _build_daemonset_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod:
 
 
 def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None:
-    """Return the newest pod of a DaemonSet, or None. The first of equally old pods wins."""
+    """Return the newest pod of a DaemonSet, or None. Of pods with the same age, the first is returned."""
     metadata = daemon_set.metadata
     newest = None
     for pod in cluster.pods.filter_by_template(
-        lambda other: other.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(other))
+        lambda template: template.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(template))
     ):
         if _find_daemonset_owner(pod) == (metadata.uid, metadata.name) and (
             newest is None or _get_creation_time(pod) > _get_creation_time(newest)
@@ -141,7 +144,7 @@ def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None
 
 
 def _find_daemonset_owner(pod: Pod) -> tuple[str, str]:
-    """Return the UID and name of the DaemonSet that controls the pod, or empty strings."""
+    """Return the UID and name of the DaemonSet that controls the pod, or two empty strings."""
     owners = (o for o in pod.metadata.owner_references if o.controller and o.kind == "DaemonSet")
     return next(((owner.uid, owner.name) for owner in owners), ("", ""))
 
@@ -158,7 +161,7 @@ def _default_requests_to_limits(container: Container) -> Container:
 
 
 def _build_group(pods: Sequence[Pod], types: Sequence[int], count: int) -> DaemonGroup:
-    """Build the group of the instance types on which these pods would run."""
+    """Build the group of the instance types on which exactly these pods would run."""
     mask = np.zeros(count, np.bool_)
     mask[list(types)] = True
     overhead = sum_pod_requests(pods) if pods else {}

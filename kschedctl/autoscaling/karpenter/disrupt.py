@@ -12,6 +12,7 @@ from itertools import zip_longest
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.unhealthy_pods import describe_unhealthy
+from kschedctl.autoscaling.growth import Begin, ignore_progress
 from kschedctl.autoscaling.karpenter.balance import MoveScore, PoolTotals
 from kschedctl.autoscaling.karpenter.candidates import CandidateSearch, NodeCandidate
 from kschedctl.autoscaling.karpenter.consolidation import (
@@ -24,13 +25,12 @@ from kschedctl.autoscaling.karpenter.events import EventLog
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, INSTANCE_TYPE, ZONE
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
+from kschedctl.autoscaling.karpenter.preferences import describe_soft_constraints
 from kschedctl.autoscaling.karpenter.provision import iter_overlay_verdicts
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting
-from kschedctl.autoscaling.karpenter.soft_constraints import describe_soft_constraints
-from kschedctl.autoscaling.progress import Begin, ignore_progress
 from kschedctl.cluster import Cluster
-from kschedctl.reports.disruption import (
+from kschedctl.reports.karpenter import (
     AloneAnswer,
     Disruption,
     DisruptionCandidate,
@@ -41,8 +41,8 @@ from kschedctl.reports.disruption import (
 
 EMPTY, DRIFTED, UNDERUTILIZED = "Empty", "Drifted", "Underutilized"
 CONSOLIDATABLE, WHEN_EMPTY = "Consolidatable", "WhenEmpty"
-MOST_NODES = 100
-MOST_SOFTENED = 20
+MAX_CONSOLIDATED_NODES = 100
+MAX_SOFTENED = 20
 """Maximum number of nodes, and of pods per node, simulated without soft constraints. Each costs a simulation."""
 STAYS = "stays"
 NOT_CONSOLIDATABLE = "not consolidatable yet, or empty"
@@ -59,12 +59,12 @@ def disrupt(
     now: str,
     begin: Begin = ignore_progress,
 ) -> Disruption:
-    """Replay Karpenter's (v1.14) next disruption of nodes and report why the other nodes stay. Raises InputError.
+    """Replay the next disruption of nodes by Karpenter (v1.14), and report why other nodes stay. Raises InputError.
 
     ``instance_types``, ``options`` and ``now`` have the same form as for ``provision``. ``begin`` reports progress.
     """
     catalog, parsed_options = read_instance_types(instance_types), read_karpenter_options(options or {})
-    return Disrupt(KarpenterSetting.of(cluster, catalog, parsed_options, now)).build_report(begin)
+    return DisruptionReplay(KarpenterSetting.for_cluster(cluster, catalog, parsed_options, now)).build_report(begin)
 
 
 @dataclass(eq=False)
@@ -87,7 +87,7 @@ class MethodRound:
     """The error that ends the method, and with it Karpenter's whole round."""
 
     def take_within_budgets(self, candidates: Iterable[NodeCandidate]) -> list[NodeCandidate]:
-        """Return the candidates that the pools' disruption budgets allow together, in order."""
+        """Return the candidates that the budgets of their pools allow to disrupt together, in order."""
         remaining, taken = dict(self.budgets), []
         for candidate in candidates:
             name = candidate.pool.metadata.name
@@ -97,7 +97,7 @@ class MethodRound:
         return taken
 
 
-class Disrupt:
+class DisruptionReplay:
     """A replay of all disruption methods on one cluster."""
 
     def __init__(self, setting: KarpenterSetting) -> None:
@@ -105,15 +105,15 @@ class Disrupt:
         self.simulator = Consolidation(setting)
         self.answers: dict[str, AloneAnswer] = {}
         self.soft_constraints: dict[str, SoftConstraints] = {}
-        """Node -> the soft constraints that keep it, by which alone it could be disrupted otherwise."""
+        """Node -> the soft constraints without which it could be disrupted."""
 
     def build_report(self, begin: Begin) -> Disruption:
-        """Run every disruption method, and consolidation for each candidate alone."""
+        """Run every disruption method, and consolidation for each candidate alone, and report the results."""
         single = self._build_round(UNDERUTILIZED, _should_consolidate)
         done = begin("Taking nodes away", len(single.candidates))
         for candidate in single.candidates:
             self.answers[candidate.name] = self._consolidate_alone(candidate, single.totals)
-            if self.answers[candidate.name].command is None and len(self.soft_constraints) < MOST_SOFTENED:
+            if self.answers[candidate.name].command is None and len(self.soft_constraints) < MAX_SOFTENED:
                 self._record_soft_constraints(candidate, single.totals)
             done(1)
         return Disruption(
@@ -127,7 +127,7 @@ class Disrupt:
         )
 
     def _iter_fates(self, single: MethodRound) -> Iterator[NodeFate]:
-        """Yield the fate of each node that Karpenter manages, with the reason if it stays."""
+        """Yield the fate of each node that Karpenter manages. Nodes that stay have a reason."""
         alone = {candidate.name: candidate for candidate in single.candidates}
         reasons = {event.name: event.message for event in single.candidate_log.events if event.kind == "Node"}
         for state in sorted(self.setting.nodes, key=lambda node: node.name):
@@ -147,9 +147,9 @@ class Disrupt:
                 continue
             answer = self.answers[name]
             fate = answer.command.decision if answer.command else STAYS
-            why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
-            if fate == STAYS and not why:
-                why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+            reason = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
+            if fate == STAYS and not reason:
+                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
             soft = self.soft_constraints.get(name)
             yield NodeFate(
                 name,
@@ -157,7 +157,7 @@ class Disrupt:
                 fate,
                 candidate.price,
                 len(candidate.pods),
-                why,
+                reason,
                 cause=soft.sentence if soft else "",
                 soft_constraints=soft,
             )
@@ -165,10 +165,13 @@ class Disrupt:
     def _build_round(
         self, reason: str, is_candidate: Callable[[NodeCandidate, EventLog], bool], *, eventual: bool = False
     ) -> MethodRound:
-        """Select the candidates of a disruption method and compute its budgets."""
+        """Find the candidates of a disruption method and the number of nodes that each pool may disrupt.
+
+        With ``eventual``, a terminationGracePeriod overrides pods and budgets that block disruption.
+        """
         candidate_log, budget_log = EventLog(), EventLog()
         search = CandidateSearch(self.setting, candidate_log, eventual)
-        candidates = search.search()
+        candidates = search.find_candidates()
         totals = PoolTotals.from_candidates(candidates, self.setting.nodes)
         budgets = build_budget_mapping(self.setting, reason, budget_log)
         return MethodRound(
@@ -187,7 +190,7 @@ class Disrupt:
         removal = decide(round)
         max_instance_types = self.setting.options.max_instance_types
         return DisruptionMethod(
-            candidates=tuple(map(_report_candidate, _sort_by_savings_ratio(round.candidates))),
+            candidates=tuple(map(_build_candidate_report, _sort_by_savings_ratio(round.candidates))),
             candidate_events=round.candidate_log.events,
             budgets=round.budgets,
             budget_events=round.budget_log.events,
@@ -202,7 +205,7 @@ class Disrupt:
         return PlannedRemoval(deletable, self.simulator.simulate_empty_removal(), []) if deletable else None
 
     def _compute_drift(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to replace the first drifted candidate whose pods can be rescheduled, whatever the price.
+        """Plan to replace the first drifted candidate whose pods can be rescheduled, at any price.
 
         Candidates without pods come first, then those that drifted earliest.
         """
@@ -220,9 +223,9 @@ class Disrupt:
         return None
 
     def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Search by bisection for the largest prefix of candidates that can be consolidated together."""
+        """Plan to consolidate as many of the first candidates as possible together, found by bisection."""
         budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
-        low, high = 1, min(len(budgeted) - 1, MOST_NODES)
+        low, high = 1, min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
         shown: dict[str, MoveScore] = {}
         if low <= high and not self.setting.pools.pools:
@@ -236,7 +239,7 @@ class Disrupt:
                 if removal and _filter_out_same_type(removal)
                 else {}
             )
-            if removal and _has_options(removal) and all(score.is_approved for score in scores.values()):
+            if removal and _all_have_types(removal) and all(score.is_approved for score in scores.values()):
                 best, low, shown = removal, middle + 1, scores
             else:
                 high = middle - 1
@@ -248,7 +251,7 @@ class Disrupt:
         return best
 
     def _compute_single_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Plan to consolidate the first candidate for which it is possible, alternating between pools."""
+        """Plan to consolidate the first candidate that can be consolidated alone, alternating between pools."""
         by_pool: dict[str, list[NodeCandidate]] = {}
         for candidate in _sort_by_savings_ratio(round.candidates):
             by_pool.setdefault(candidate.pool.metadata.name, []).append(candidate)
@@ -263,7 +266,7 @@ class Disrupt:
     def _consolidate_one(
         self, candidate: NodeCandidate, totals: PoolTotals, log: EventLog, softened: Container[str] = ()
     ) -> PlannedRemoval | None:
-        """Plan to consolidate one candidate. Return None if that is impossible or its score is not approved."""
+        """Plan to consolidate one candidate, or return None if that is impossible or not approved by its policy."""
         if not totals.would_approve_deletion(candidate):
             return None
         removal = self.simulator.compute_consolidation([candidate], log, softened)
@@ -276,10 +279,9 @@ class Disrupt:
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record which pods' soft constraints keep a node from being disrupted, if any do.
+        """Record the soft constraints without which the node could be disrupted, if there are any.
 
-        These are the pods without whose soft constraints alone the node could be disrupted, or else all pods that have
-        some.
+        These are the constraints of each pod that decides alone, or of all pods with soft constraints if no pod does.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:
@@ -289,14 +291,14 @@ class Disrupt:
         if removal is None:
             return
         deciding = [
-            pod for pod in soft[:MOST_SOFTENED] if self._consolidate_one(candidate, totals, EventLog(), {pod.key})
+            pod for pod in soft[:MAX_SOFTENED] if self._consolidate_one(candidate, totals, EventLog(), {pod.key})
         ]
         self.soft_constraints[candidate.name] = SoftConstraints(
             {pod.key: describe_soft_constraints(pod) for pod in deciding or soft}, removal.decision
         )
 
     def _consolidate_alone(self, candidate: NodeCandidate, totals: PoolTotals) -> AloneAnswer:
-        """Consolidate this candidate alone, and return the command and the events."""
+        """Consolidate this candidate alone, and return the command and the events about the node."""
         log = EventLog()
         removal = self._consolidate_one(candidate, totals, log)
         command = removal.build_command(self.setting.options.max_instance_types) if removal else None
@@ -321,13 +323,13 @@ def _is_drifted(candidate: NodeCandidate, log: EventLog) -> bool:
 
 
 def _get_drift_time(candidate: NodeCandidate) -> str:
-    """Return when the candidate drifted, or ""."""
+    """Return when the candidate drifted, or "" if that is unknown."""
     drifted = candidate.find_condition(DRIFTED)
     return (drifted and drifted.last_transition_time) or ""
 
 
 def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether consolidation may disrupt the candidate. Log why if its pool or type rules it out."""
+    """Return whether consolidation may disrupt the candidate. Log the reason if its pool or type rules that out."""
     if candidate.pool.spec.replicas is not None:
         return False
     if fault := _describe_consolidation_blocker(candidate):
@@ -345,7 +347,7 @@ def _should_consolidate(candidate: NodeCandidate, log: EventLog) -> bool:
 
 
 def _describe_consolidation_blocker(candidate: NodeCandidate) -> str:
-    """Describe why the candidate cannot be consolidated, or return an empty string."""
+    """Describe why the candidate cannot be consolidated, or return ""."""
     labels = candidate.state.labels
     if candidate.type is None:
         return f'Instance Type "{labels.get(INSTANCE_TYPE, "")}" not found'
@@ -367,8 +369,8 @@ def _sort_by_savings_ratio(candidates: Iterable[NodeCandidate]) -> list[NodeCand
     return sorted(candidates, key=lambda candidate: (-candidate.savings_ratio, candidate.name))
 
 
-def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
-    """Convert a candidate to its entry in the report."""
+def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
+    """Build the report entry of a candidate."""
     return DisruptionCandidate(
         candidate.name,
         candidate.pool.metadata.name,
@@ -380,34 +382,35 @@ def _report_candidate(candidate: NodeCandidate) -> DisruptionCandidate:
 
 
 def _filter_out_same_type(removal: PlannedRemoval) -> bool:
-    """Keep replacement types that are cheaper than removed nodes of the same type.
+    """Remove replacement types that are not cheaper than removed nodes of the same type.
 
     Return whether every replacement still has an instance type.
     """
     for offer in removal.replacements:
         if offer.keep_cheaper_types(_find_cheapest_same_type_price(offer, removal.candidates)):
             offer.truncate(0)
-    return _has_options(removal)
+    return _all_have_types(removal)
 
 
-def _has_options(removal: PlannedRemoval) -> bool:
+def _all_have_types(removal: PlannedRemoval) -> bool:
     """Return whether every replacement has an instance type left."""
     return all(offer.order for offer in removal.replacements)
 
 
 def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence[NodeCandidate]) -> float:
-    """Return the lowest price of a removed node whose type the replacement may have.
+    """Return the lowest price of the removed nodes' types among those that the replacement may have.
 
-    The price is infinite if there is no such node, and 0 if the price of such a node is unknown.
+    The price is infinite if no type is shared, and 0 if the price of a shared type is unknown.
     """
     prices: dict[str, float] = {}
     for candidate in candidates:
         assert candidate.type is not None
-        labels = Requirements.of_labels(candidate.state.labels)
+        labels = Requirements.from_labels(candidate.state.labels)
         offering_prices = [o.price for o in candidate.type.offerings if labels.compatible(o.requirements)]
-        type_price = prices.get(candidate.type.name, 0.0 if not offering_prices else float("inf"))
-        prices[candidate.type.name] = (
-            min([type_price or float("inf"), *offering_prices]) if offering_prices else type_price
-        )
-    names = {offer.columns.types[at].name for at in offer.order}
+        if offering_prices:
+            known_price = prices.get(candidate.type.name) or float("inf")
+            prices[candidate.type.name] = min(known_price, *offering_prices)
+        else:
+            prices.setdefault(candidate.type.name, 0.0)
+    names = {offer.columns.types[index].name for index in offer.order}
     return min((price for name, price in prices.items() if name in names), default=float("inf"))

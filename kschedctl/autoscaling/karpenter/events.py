@@ -13,13 +13,13 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.pods import parse_protection_duration
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
-from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.reports.karpenter import KarpenterEvent
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)")
 
 
 class EventLog:
-    """The distinct events, in the order in which they were first written."""
+    """The distinct events in the order in which they were first written."""
 
     def __init__(self) -> None:
         self._events: dict[KarpenterEvent, None] = {}
@@ -29,7 +29,7 @@ class EventLog:
         return tuple(self._events)
 
     def describe_node_events(self, name: str) -> tuple[str, ...]:
-        """Return each event about a node as ``Reason: message``."""
+        """Return the events about a node as texts of the form ``Reason: message``."""
         node_events = (event for event in self._events if event.kind == "Node" and event.name == name)
         return tuple(f"{event.reason}: {event.message}" for event in node_events)
 
@@ -61,42 +61,42 @@ class EventLog:
 
     def log_pool_blocked(self, pool: str, reason: str) -> None:
         """Log that the pool's disruption budgets allow no disruption for this reason."""
-        why = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
-        self._write("NodePool", pool, "DisruptionBlocked", why)
+        message = f"No allowed disruptions for disruption reason {reason} due to blocking budget"
+        self._write("NodePool", pool, "DisruptionBlocked", message)
 
     def log_pod_protection(self, pod: Pod, now: int) -> None:
-        """Log when the pod's do-not-disrupt grace period ends or ended, or that the annotation is invalid."""
+        """Log when the pod's do-not-disrupt annotation ends or ended, or that it is invalid."""
         annotation = pod.metadata.annotations.do_not_disrupt
         if annotation is None or annotation == "true":
             return
         length, started = parse_protection_duration(annotation), pod.status.start_time
         if length <= 0:
             fault = _describe_duration_error(annotation)
-            why = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
-            self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", why)
+            message = f"Invalid karpenter.sh/do-not-disrupt annotation: {fault}, ignoring annotation"
+            self._write("Pod", pod.key, "InvalidDoNotDisruptAnnotation", message)
         elif started is not None:
             end = parse_microseconds(started) + length // 1000
             if now < end:
                 moment = datetime.fromtimestamp(end // 1_000_000, UTC).isoformat().replace("+00:00", "Z")
-                why = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
-                self._write("Pod", pod.key, "DoNotDisruptUntil", why)
+                message = f"The karpenter.sh/do-not-disrupt grace period will elapse at {moment}"
+                self._write("Pod", pod.key, "DoNotDisruptUntil", message)
             else:
-                why = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
-                self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", why)
+                message = "The karpenter.sh/do-not-disrupt grace period has elapsed, pod is now disruptable"
+                self._write("Pod", pod.key, "DoNotDisruptGracePeriodElapsed", message)
 
     def _write_for_node_and_claim(self, state: StateNode, reason: str, message: str) -> None:
-        """Record an event for the node and one for its NodeClaim."""
+        """Write an event about the node and one about its NodeClaim."""
         for kind, obj in (("Node", state.node), ("NodeClaim", state.claim)):
             if obj is not None:
                 self._write(kind, obj.metadata.name, reason, message)
 
     def _write(self, kind: str, name: str, reason: str, message: str) -> None:
-        """Record one event."""
+        """Write one event."""
         self._events[KarpenterEvent(kind, name, reason, message)] = None
 
 
 def _describe_duration_error(text: str) -> str:
-    """Describe why Go cannot parse a text as a duration, in Go's words."""
+    """Describe in Go's words why a text is not a valid duration."""
     number = _NUMBER.match(text)
     if number is None:
         error = f'invalid duration "{text}"'

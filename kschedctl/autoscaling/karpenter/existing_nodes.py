@@ -1,30 +1,173 @@
-"""Existing and in-flight nodes in a scheduling run.
+"""Existing and in-flight nodes in a scheduling run, with columns to find quickly the nodes worth trying.
 
 Upstream: pkg/controllers/provisioning/scheduling/existingnode.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeVar
 
-from kschedctl.api.objects import Pod
+import numpy as np
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.objects import Pod, Taint, Toleration
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.autoscaling.karpenter.amounts import ZERO, Amounts, subtract_quantities, sum_pod_requests, to_thousandths
+from kschedctl.api.tolerations import is_tolerated
+from kschedctl.autoscaling.karpenter.amounts import (
+    ZERO,
+    AmountColumns,
+    Amounts,
+    subtract_quantities,
+    sum_pod_requests,
+    to_thousandths,
+)
 from kschedctl.autoscaling.karpenter.claims import describe_untolerated_taints
 from kschedctl.autoscaling.karpenter.daemons import Daemons
-from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports, has_port_conflict
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
-from kschedctl.autoscaling.karpenter.pod_data import PodData
+from kschedctl.autoscaling.karpenter.pod_data import PodData, Port, get_host_ports, has_port_conflict
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.autoscaling.karpenter.topology import RunTopology, TopologyRefusal
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes, Volumes
 
+Key = TypeVar("Key")
+
+
+class ExistingColumns:
+    """Columns of N existing nodes in the order in which they are tried, with cached checks."""
+
+    def __init__(self, existing: Sequence[ExistingNode]) -> None:
+        self.existing = tuple(existing)
+        self.rooms = AmountColumns([node.room for node in self.existing])
+        self.settling: Bools = np.array([node.settling for node in self.existing], np.bool_)
+        self._codes: dict[str, tuple[list[str | None], np.ndarray]] = {}
+        self._meeting: dict[LabelRequirement, Bools] = {}
+        self._tolerated: dict[tuple[Toleration, ...], Bools] = {}
+
+    @cached_property
+    def states(self) -> list[StateNode]:
+        return [node.state for node in self.existing]
+
+    @cached_property
+    def hosts(self) -> set[str]:
+        """The host names of the nodes."""
+        return {node.state.hostname for node in self.existing}
+
+    @cached_property
+    def rows(self) -> dict[str, int]:
+        """Node name -> row."""
+        return {node.state.name: row for row, node in enumerate(self.existing)}
+
+    @cached_property
+    def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
+        return _encode_distinct([node.state.taints for node in self.existing])
+
+    def encode_label_values(self, key: str) -> tuple[list[str | None], np.ndarray]:
+        """Return the distinct values of a label, and the index of each node's value among them, (N,).
+
+        The value is None for nodes without the label.
+        """
+        if key not in self._codes:
+            requirements = (node.requirements.get(key) for node in self.existing)
+            self._codes[key] = _encode_distinct(
+                [next(iter(requirement.values)) if requirement else None for requirement in requirements]
+            )
+        return self._codes[key]
+
+    def find_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
+        """Return an (N,) mask of the nodes whose label value satisfies ``predicate``.
+
+        ``without`` is the result for nodes without the label.
+        """
+        values, codes = self.encode_label_values(key)
+        table = np.array([without if value is None else predicate(value) for value in values], np.bool_)
+        return np.asarray(table[codes], np.bool_)
+
+    def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
+        """Return an (N,) mask of the nodes whose labels meet the requirement."""
+        cached = self._meeting.get(requirement)
+        if cached is None:
+            cached = self.find_by_label_value(requirement.key, requirement.has, without=requirement.negative)
+            self._meeting[requirement] = cached
+        return cached
+
+    def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
+        """Return an (N,) mask of the nodes whose taints are all tolerated."""
+        if tolerations not in self._tolerated:
+            taint_sets, codes = self._taints
+            tolerated = [
+                all(is_tolerated(tolerations, taint, comparison_operators=True) for taint in taint_set)
+                for taint_set in taint_sets
+            ]
+            self._tolerated[tolerations] = np.array(tolerated, np.bool_)[codes]
+        return self._tolerated[tolerations]
+
+
+class RunNodes:
+    """The nodes of one run, except those named in ``without``.
+
+    A RunNode is created when a node takes its first pod.
+    """
+
+    def __init__(self, columns: ExistingColumns, without: Collection[str] = ()) -> None:
+        self.columns = columns
+        self._room = columns.rooms.values.copy()
+        self._is_included = np.ones(len(columns.existing), np.bool_)
+        self._is_included[[columns.rows[name] for name in without if name in columns.rows]] = False
+        self._used: dict[int, RunNode] = {}
+
+    @property
+    def used(self) -> list[RunNode]:
+        """The nodes that took pods in this run."""
+        return [self._used[row] for row in sorted(self._used)]
+
+    def place_on_first(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+        """Add the pod to the first node that accepts it, and return whether there is one."""
+        for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
+            node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])
+            requirements = node.can_add(data, topology)
+            if requirements is not None:
+                node.add(data, requirements, topology)
+                self._used[row] = node
+                self._subtract_room(row, data)
+                return True
+        return False
+
+    def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
+        """Return an (N,) mask of the nodes that are worth trying for the pod.
+
+        Labels and taints of nodes that took pods are not checked, because their requirements have changed.
+        """
+        columns = self.columns
+        possible = columns.find_tolerated_nodes(data.pod.spec.tolerations).copy()
+        for requirement in data.requirements.values():
+            possible &= columns.find_meeting_nodes(requirement)
+        for key, holds in topology.iter_domain_predicates(data.pod, data.strict):
+            possible &= columns.find_by_label_value(key, holds)
+        possible[list(self._used)] = True
+        possible &= self._is_included & columns.rooms.find_fitting_rows(data.amounts, self._room)
+        return possible if movable else possible & ~columns.settling
+
+    def _subtract_room(self, row: int, data: PodData) -> None:
+        """Subtract the pod's amounts from the node's room."""
+        for name, amount in data.amounts.items():
+            if name in self.columns.rooms.names:
+                self._room[row, self.columns.rooms.names[name]] -= amount
+
+
+def _encode_distinct(keys: Sequence[Key]) -> tuple[list[Key], np.ndarray]:
+    """Return the distinct keys, and the index of each key among them."""
+    indexes: dict[Key, int] = {}
+    codes = np.array([indexes.setdefault(key, len(indexes)) for key in keys], np.int64)
+    return list(indexes), codes
+
 
 @dataclass(frozen=True, eq=False)
 class ExistingNode:
-    """An existing or in-flight node before a run."""
+    """An existing or in-flight node at the start of a run."""
 
     state: StateNode
     room: Amounts
@@ -41,9 +184,9 @@ class ExistingNode:
     def from_state(
         cls, state: StateNode, daemons: Daemons, limits: Mapping[str, int], volumes: Volumes, settling: bool
     ) -> ExistingNode:
-        """Build the node from its state. Raises QuantityError."""
-        requirements = Requirements.of_labels(state.labels)
-        requirements.add([LabelRequirement.of(HOSTNAME, IN, (state.hostname,))])
+        """Build the node from its tracked state. Raises QuantityError."""
+        requirements = Requirements.from_labels(state.labels)
+        requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (state.hostname,))])
         ports = tuple((pod.key, port) for pod in state.pods for port in get_host_ports(pod))
         taken: dict[str, frozenset[str]] = {}
         for pod in state.pods if limits else ():
@@ -65,16 +208,16 @@ class RunNode:
 
     @classmethod
     def from_existing(cls, existing: ExistingNode) -> RunNode:
-        """Create the node in its state at the start of a run."""
+        """Create the node as it is at the start of a run."""
         return cls(existing, dict(existing.room), existing.requirements, list(existing.ports), existing.volumes)
 
     def can_add(self, data: PodData, topology: RunTopology) -> Requirements | None:
-        """Return the node's requirements after adding the pod, or None if the pod does not fit."""
+        """Return the requirements that the node would have with the pod, or None if the pod does not fit."""
         state = self.existing.state
         taken_ports = [port for key, port in self.ports if key != data.pod.key]
         if (
             describe_untolerated_taints(state.taints, data.pod)
-            or self._exceeds_volume_limits(data.by_driver)
+            or self._exceeds_volume_limits(data.claims_by_driver)
             or has_port_conflict(data.ports, taken_ports)
         ):
             return None
@@ -89,41 +232,43 @@ class RunNode:
         return None
 
     def _apply_topology(self, data: PodData, topology: RunTopology, requirements: Requirements) -> Requirements | None:
-        """Narrow the requirements by the pod's topology constraints, or return None if they cannot be met."""
+        """Narrow the requirements to the pod's allowed topology domains, or return None if none is left."""
         narrowed = topology.add_requirements(data.pod, self.existing.state.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal) or not requirements.compatible(narrowed):
             return None
         return requirements.plus(narrowed)
 
     def _exceeds_volume_limits(self, volumes: DriverVolumes) -> bool:
-        """Return whether further volumes would exceed the node's limit for a CSI driver."""
+        """Return whether these volumes would exceed the node's limit for a CSI driver."""
         limits = self.existing.limits
         both = merge_volumes(self.volumes, volumes) if limits else {}
         return any(driver in limits and len(claims) > limits[driver] for driver, claims in both.items())
 
     def add(self, data: PodData, requirements: Requirements, topology: RunTopology) -> None:
-        """Add the pod, and record its requests, topology, ports and volumes."""
+        """Add the pod, and account for its requests, topology, ports and volumes."""
         self.pods.append(data.pod)
         for name, amount in data.amounts.items():
             self.room[name] = self.room.get(name, 0) - amount
         self.requirements = requirements
         topology.record(data.pod, self.existing.state.taints, requirements)
         self.ports.extend((data.pod.key, port) for port in data.ports)
-        self.volumes = merge_volumes(self.volumes, data.by_driver)
+        self.volumes = merge_volumes(self.volumes, data.claims_by_driver)
 
 
 def merge_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozenset[str]]:
-    """Combine the claims of each driver in both mappings."""
+    """Combine the claims of each driver."""
     return {driver: left.get(driver, frozenset()) | right.get(driver, frozenset()) for driver in {**left, **right}}
 
 
 def has_room(room: Amounts, amounts: Amounts) -> bool:
-    """Return whether all amounts fit. Nothing fits if any resource in ``room`` is negative."""
-    return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
+    """Return whether all amounts fit. Nothing fits if any amount of ``room`` is negative."""
+    return all(available >= 0 for available in room.values()) and all(
+        room.get(n, 0) >= amount for n, amount in amounts.items()
+    )
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:
-    """Return the requests of the DaemonSet pods that are expected on the node but not there yet."""
+    """Return the requests of DaemonSets' pods that should be on the node but are not yet."""
     expected = sum_pod_requests(daemons.find_expected_pods(state))
     present = state.daemon_requests
     return {name: max(amount.sub(present.get(name, ZERO)), ZERO) for name, amount in expected.items()}

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-INSERTED = 12
+MAX_INSERTION_SORTED = 12
 """Ranges up to this length are sorted by insertion, which is stable."""
 NINTHER, SHIFTED = 50, 50
-"""From this length on: the pivot is a median of medians; pairs in the wrong order are shifted to their places."""
-SHIFTS = 5
+"""Minimum lengths for choosing a median of medians as the pivot, and for shifting misplaced pairs."""
+MAX_SHIFTS = 5
 ALL_SWAPPED = 12
 WORD = (1 << 64) - 1
 XORSHIFT = (13, 7, 17)
@@ -22,11 +22,11 @@ XORSHIFT = (13, 7, 17)
 
 
 def go_sort_order(keys: Sequence[float]) -> list[int]:
-    """Return the original index of each key after Go's sort, keys ascending."""
+    """Return the original index of each key after Go's sort in ascending order."""
     if all(left <= right for left, right in pairwise(keys)):
         return list(range(len(keys)))
     stable = sorted(range(len(keys)), key=keys.__getitem__)
-    if len(keys) <= INSERTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
+    if len(keys) <= MAX_INSERTION_SORTED or all(keys[left] < keys[right] for left, right in pairwise(stable)):
         return stable
     return list(_pdqsort_order(tuple(keys)))
 
@@ -53,9 +53,9 @@ class _PatternDefeatingSort:
         order[left], order[right] = order[right], order[left]
 
     def sort_range(self, start: int, end: int, bad_pivots: int) -> None:
-        """Sort a range. After ``bad_pivots`` unbalanced partitions, heapsort takes over."""
+        """Sort a range. Heapsort takes over after ``bad_pivots`` unbalanced partitions."""
         balanced = partitioned = True
-        while end - start > INSERTED:
+        while end - start > MAX_INSERTION_SORTED:
             if not bad_pivots:
                 return self.heap_sort(start, end)
             if not balanced:
@@ -78,9 +78,9 @@ class _PatternDefeatingSort:
         return self.insertion_sort(start, end)
 
     def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
-        """Fill a range with the elements at ``places``."""
-        self.keys[start:end] = [self.keys[at] for at in places]
-        self.order[start:end] = [self.order[at] for at in places]
+        """Fill a range with the elements at ``places``, in that order."""
+        self.keys[start:end] = [self.keys[index] for index in places]
+        self.order[start:end] = [self.order[index] for index in places]
 
     def insertion_sort(self, start: int, end: int) -> None:
         """Sort a range stably, as insertion sort does."""
@@ -117,22 +117,25 @@ class _PatternDefeatingSort:
             self.swap(place, start + other - length * (other >= length))
 
     def choose_pivot(self, start: int, end: int) -> tuple[int, bool]:
-        """Return the pivot's index and whether the sampled keys are ordered. A descending range is reversed first."""
+        """Return the index of the pivot, and whether the sampled keys are in order.
+
+        A range that seems to be descending is reversed first.
+        """
         length = end - start
         places = [start + length // 4 * quarter for quarter in (1, 2, 3)]
         swaps = 0
         if length >= NINTHER:
-            medians = [self._median(place - 1, place, place + 1) for place in places]
+            medians = [self._find_median(place - 1, place, place + 1) for place in places]
             places = [place for place, _ in medians]
             swaps = sum(count for _, count in medians)
-        place, count = self._median(*places)
+        place, count = self._find_median(*places)
         swaps += count
         if swaps == ALL_SWAPPED:
             self._reorder(start, end, range(end - 1, start - 1, -1))
             place = end - 1 - (place - start)
         return place, swaps in (0, ALL_SWAPPED)
 
-    def _median(self, first: int, second: int, third: int) -> tuple[int, int]:
+    def _find_median(self, first: int, second: int, third: int) -> tuple[int, int]:
         """Return the index of the median of three, and the number of swaps needed to find it."""
         keys, swaps = self.keys, 0
         if keys[second] < keys[first]:
@@ -144,25 +147,23 @@ class _PatternDefeatingSort:
         return second, swaps
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:
-        """Return whether the range is sorted after at most SHIFTS shifts."""
-        keys, at = self.keys, start + 1
-        for _ in range(SHIFTS):
-            while at < end and keys[at] >= keys[at - 1]:
-                at += 1
-            if at == end:
+        """Sort an almost sorted range with a few shifts. Return whether it is sorted."""
+        keys, index = self.keys, start + 1
+        for _ in range(MAX_SHIFTS):
+            while index < end and keys[index] >= keys[index - 1]:
+                index += 1
+            if index == end:
                 return True
             if end - start < SHIFTED:
                 return False
-            self.swap(at, at - 1)
-            self._shift_pair(at, start, end)
+            self.swap(index, index - 1)
+            self._shift_pair(index, start, end)
         return False
 
-    def _shift_pair(self, at: int, start: int, end: int) -> None:
-        """Move the smaller element of a pair to its place on the left, and the greater one to its place on the
-        right.
-        """
-        keys, left, right = self.keys, at - 1, at + 1
-        while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
+    def _shift_pair(self, index: int, start: int, end: int) -> None:
+        """Move the keys at ``index - 1`` and ``index`` to their places on the left and on the right."""
+        keys, left, right = self.keys, index - 1, index + 1
+        while index - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)
             left -= 1
         while right < end and keys[right] < keys[right - 1]:
@@ -170,7 +171,10 @@ class _PatternDefeatingSort:
             right += 1
 
     def partition_equal(self, start: int, end: int, pivot: int) -> int:
-        """Move keys equal to the pivot, the range's minimum, to the front. Return where greater keys begin."""
+        """Move keys equal to the pivot to the front. Return the index of the first greater key.
+
+        The pivot must be the smallest key of the range.
+        """
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1
         least = keys[start]
@@ -185,7 +189,7 @@ class _PatternDefeatingSort:
             left, right = left + 1, right - 1
 
     def partition(self, start: int, end: int, pivot: int) -> tuple[int, bool]:
-        """Move smaller keys before the pivot. Return the pivot's new index and whether no swap was needed."""
+        """Move smaller keys before the pivot. Return the pivot's new index and whether no other key moved."""
         self.swap(start, pivot)
         keys, left, right = self.keys, start + 1, end - 1
         key, moved = keys[start], False

@@ -43,7 +43,7 @@ WELL_KNOWN = frozenset(
 INSTANCE_TYPE_PREFIXES = ("karpenter.k8s.aws/instance-", "karpenter.azure.com/sku-", "karpenter.k8s.gcp/instance-")
 """Prefixes of providers' labels that describe instance types. They are well known if a type has them."""
 SIMULATION_LABELS = frozenset((REGISTERED, INITIALIZED))
-"""Labels of templates for compatibility with DaemonSets; NodeClaims do not have them."""
+"""Labels of templates that DaemonSets may require. NodeClaims do not have them."""
 NORMALIZED = {
     "failure-domain.beta.kubernetes.io/zone": ZONE,
     "failure-domain.beta.kubernetes.io/region": REGION,
@@ -55,21 +55,21 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 
 def describe_restriction(key: str, well_known: Iterable[str]) -> str:
-    """Describe why pods may not require the label, or return an empty string if they may."""
-    known = frozenset(well_known)
+    """Describe why pods may not require the label, or return "" if they may."""
+    allowed = frozenset(well_known)
     domain, slash, _ = key.partition("/")
     ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
-    if key in known or not (ours or key == HOSTNAME):
+    if key in allowed or not (ours or key == HOSTNAME):
         return ""
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well "
-        f"known label: [{' '.join(sorted(known))}], or a custom label that does not use a restricted domain: "
+        f"known label: [{' '.join(sorted(allowed))}], or a custom label that does not use a restricted domain: "
         f"[{' '.join(RESTRICTED_DOMAINS)}]"
     )
 
 
 def suggest_label(key: str, defined: Iterable[str], well_known: Iterable[str]) -> str:
-    """Suggest a well-known or defined label of which this one may be a typo, or return ""."""
+    """Suggest a well-known or defined label for one that is probably a typo, or return ""."""
     _, slash, suffix = key.partition("/")
     suffix = suffix if slash else key
     for names in (well_known, defined):

@@ -22,11 +22,11 @@ from kschedctl.autoscaling.karpenter.labels import (
 )
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns, find_capacity_types
-from kschedctl.reports.provisioning import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
+from kschedctl.reports.karpenter import CheapestOffering, ClaimTaint, LaunchedClaim, RequirementTerm
 
 
 def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bool) -> str:
-    """Keep only the claim's cheapest instance types. Return an error if this breaks minValues, otherwise ""."""
+    """Keep only the claim's cheapest instance types. Return an error if that breaks minValues, otherwise ""."""
     columns = claim.template.columns
     chosen = claim.sort_options()[:max_instance_types]
     options = np.zeros(len(columns), np.bool_)
@@ -45,7 +45,7 @@ def truncate_instance_types(claim: NewClaim, max_instance_types: int, strict: bo
 
 
 def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
-    """Build the NodeClaim that Karpenter would create, which names only the cheapest instance types."""
+    """Build the NodeClaim that Karpenter would create. Its requirements name only the cheapest instance types."""
     template, columns = claim.template, claim.template.columns
     order = columns.sort_by_price(claim.options, claim.requirements)
     prices = columns.find_cheapest_prices(claim.requirements)
@@ -54,16 +54,16 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
     requirements = _narrow_to_named_types(claim, order[:max_instance_types], named)
     annotations = dict(template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
-    if any(offering.overlaid for at in order[:max_instance_types] for offering in columns.types[at].offerings):
+    if any(offering.overlaid for index in order[:max_instance_types] for offering in columns.types[index].offerings):
         annotations[PRICE_OVERLAID] = "true"
-    if any(columns.types[at].overlaid for at in order[:max_instance_types]):
+    if any(columns.types[index].overlaid for index in order[:max_instance_types]):
         annotations[CAPACITY_OVERLAID] = "true"
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
         scheduling_requirements=_build_terms(claim.requirements),
-        instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
+        instance_types=tuple((columns.types[index].name, float(prices[index])) for index in order),
         cheapest=find_cheapest_offering(columns, claim),
         requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in SIMULATION_LABELS})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
@@ -75,34 +75,34 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
 
 
 def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOffering | None:
-    """Return the lowest price among the claim's offerings, with all offerings at that price, or None."""
+    """Return the lowest price of the claim's offerings with all offerings at that price, or None if there are none."""
     chosen = np.flatnonzero(columns.find_offerings_meeting(claim.requirements) & claim.options[columns.type_of])
     if not len(chosen):
         return None
     price = columns.prices[chosen].min()
     descriptions = []
-    for at in chosen[columns.prices[chosen] == price].tolist():
-        offering = columns.offerings[at]
-        descriptions.append(f"{columns.types[columns.type_of[at]].name}|{offering.zone}|{offering.capacity_type}")
+    for index in chosen[columns.prices[chosen] == price].tolist():
+        offering = columns.offerings[index]
+        descriptions.append(f"{columns.types[columns.type_of[index]].name}|{offering.zone}|{offering.capacity_type}")
     return CheapestOffering(float(price), tuple(sorted(descriptions)))
 
 
 def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
     """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
-    names = (columns.types[at].name for at in order)
+    names = (columns.types[index].name for index in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
-    requirements.add([LabelRequirement.of(INSTANCE_TYPE, IN, names, min_values)])
+    requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
     if types := find_capacity_types(columns, named, requirements):
-        requirements.add([LabelRequirement.of(CAPACITY_TYPE, IN, types)])
+        requirements.add([LabelRequirement.from_operator(CAPACITY_TYPE, IN, types)])
     return requirements
 
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """Choose a value for each required label that is not well known."""
-    known = claim.template.well_known | SIMULATION_LABELS
+    excluded = claim.template.well_known | SIMULATION_LABELS
     return {
-        key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
+        key: value for key, requirement in requirements.items() if key not in excluded and (value := requirement.any())
     }
 
 

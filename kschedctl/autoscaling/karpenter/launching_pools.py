@@ -1,27 +1,39 @@
-"""NodePools that launch nodes in repeated provisioning runs. Each node is ready at once."""
+"""NodePools that launch nodes in repeated provisioning runs, and these nodes as kube-scheduler sees them.
+
+Each node is ready at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.objects import Pod
+from kschedctl.api.objects import Condition, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, Resources, Taint
 from kschedctl.autoscaling.growth import NewNodes, mark_unschedulable
-from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
+from kschedctl.autoscaling.karpenter.daemons import Daemons, get_daemonset_pods
+from kschedctl.autoscaling.karpenter.instance_types import (
+    InstanceType,
+    InstanceTypeCatalog,
+    derive_instance_types,
+    read_instance_types,
+)
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
 from kschedctl.autoscaling.karpenter.new_node import NAME
 from kschedctl.autoscaling.karpenter.provision import provision
-from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode
 from kschedctl.cluster import Cluster
+from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted
+
+READY = Condition("Ready", "True")
 
 
 class LaunchingPools:
-    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects.
+    """The NodePools of a cluster, which launch nodes for pods that kube-scheduler rejects. Raises InputError.
 
     If ``types`` is None, only the instance types of existing nodes are known. Without ``limited``, the limits of
-    NodePools are ignored. Raises InputError.
+    NodePools are ignored.
     """
 
     name = NAME
@@ -37,7 +49,7 @@ class LaunchingPools:
     ) -> None:
         self._limited = limited
         self._types = derive_instance_types(cluster) if types is None else types
-        self._sold = read_instance_types(self._types)
+        self._catalog = read_instance_types(self._types)
         self._settings, self._now = settings, now
         type_count = counted(len(self._types), "instance type")
         self.doubts = (
@@ -45,8 +57,8 @@ class LaunchingPools:
         )
         self.sources = ("NodePools of the cluster",)
 
-    def find_causes(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
-        """Return what each NodePool lacks to take a pod, for some of the unschedulable pods. Raises InputError."""
+    def find_obstacles(self, cluster: Cluster) -> Mapping[str, tuple[str, ...]]:
+        """Return what each NodePool lacks for some of the unschedulable pods, by pod. Raises InputError."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now)
         return {
             pod: tuple(f"NodePool {pool}: {'; '.join(obstacles)}" for pool, obstacles in pools.items() if obstacles)
@@ -54,15 +66,18 @@ class LaunchingPools:
         }
 
     def grow(self, cluster: Cluster) -> NewNodes:
-        """Launch nodes for the unschedulable pods."""
+        """Launch nodes for the unschedulable pods, and return them with the reasons why other pods get none."""
         report = provision(self._mark_waiting_pods(cluster), self._types, self._settings, now=self._now, explains=False)
         reasons = {key: error.error for key, error in report.pod_errors.items()}
         reasons |= {event.name: event.message for event in report.rejected}
         claims = [claim for claim in report.new_node_claims if claim.node_pool not in report.limits_exceeded]
-        return build_launched_nodes(cluster, claims, self._sold)._replace(reasons=reasons)
+        return build_launched_nodes(cluster, claims, self._catalog)._replace(reasons=reasons)
 
     def _mark_waiting_pods(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with all waiting pods marked unschedulable, and without limits unless ``limited``."""
+        """Return the cluster with all waiting pods marked as unschedulable.
+
+        Unless the pools are limited, their limits are removed.
+        """
         waiting = {
             (pod.metadata.namespace, pod.metadata.name): _mark_unschedulable(pod)
             for pod in cluster.unbound_pods()
@@ -79,3 +94,52 @@ def _mark_unschedulable(pod: Pod) -> Pod:
     """Mark the pod unschedulable and remove its nomination, because Karpenter skips nominated pods."""
     pod = mark_unschedulable(pod)
     return replace(pod, status=replace(pod.status, nominated_node_name=""))
+
+
+def build_launched_nodes(cluster: Cluster, claims: Iterable[LaunchedClaim], catalog: InstanceTypeCatalog) -> NewNodes:
+    """Build the nodes that the claims would launch, each from its cheapest offering, with DaemonSets' pods."""
+    used_names = {node.metadata.name for node in cluster.nodes}
+    types = {sold_type.name: sold_type for sold_type in catalog.types}
+    nodes: dict[str, tuple[Node, ...]] = {}
+    for claim in claims:
+        name = next(name for name in _iter_node_names(claim.node_pool) if name not in used_names)
+        used_names.add(name)
+        nodes[claim.node_pool] = (*nodes.get(claim.node_pool, ()), *_iter_claim_nodes(claim, name, types))
+    all_nodes = (node for pool_nodes in nodes.values() for node in pool_nodes)
+    return NewNodes(nodes, tuple(pod for node in all_nodes for pod in _iter_daemonset_pods(cluster, node)), {})
+
+
+def _iter_node_names(pool: str) -> Iterator[str]:
+    """Yield numbered node names for a pool endlessly."""
+    number = 0
+    while number := number + 1:
+        yield f"{pool}-new-{number}"
+
+
+def _iter_claim_nodes(claim: LaunchedClaim, name: str, types: dict[str, InstanceType]) -> Iterator[Node]:
+    """Yield the node that the claim launches, or nothing if the claim has no offering."""
+    if claim.cheapest is None:
+        return
+    type_name, zone, capacity_type = claim.cheapest.options[0].split("|")
+    instance_type = types[type_name]
+    type_labels = {
+        key: value
+        for key, requirement in instance_type.requirements.items()
+        if not requirement.complement and (value := requirement.any())
+    }
+    offering_labels = {key: value for key, value in ((ZONE, zone), (CAPACITY_TYPE, capacity_type)) if value}
+    labels = {**claim.labels, **type_labels, **offering_labels, HOSTNAME: name, REGISTERED: "true", INITIALIZED: "true"}
+    labels |= {old: labels[new] for old, new in NORMALIZED.items() if new in labels}  # kubelets set both
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in claim.taints)
+    capacity: Resources = {resource: str(amount) for resource, amount in instance_type.capacity.items()}
+    allocatable: Resources = {resource: str(amount) for resource, amount in instance_type.allocatable.items()}
+    yield Node(
+        ObjectMeta(name, labels=labels), NodeSpec(taints=taints), NodeStatus(allocatable, capacity, (), (READY,))
+    )
+
+
+def _iter_daemonset_pods(cluster: Cluster, node: Node) -> Iterator[Pod]:
+    """Yield a pod of each DaemonSet that should run on the node."""
+    for pod in Daemons(get_daemonset_pods(cluster)).find_expected_pods(StateNode(node, None)):
+        meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node.metadata.name}", uid="")
+        yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node.metadata.name))

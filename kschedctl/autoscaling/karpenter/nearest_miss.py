@@ -1,30 +1,38 @@
-"""What a NodePool lacks to take a pod, found by removing one obstacle after another and replaying the run."""
+"""The nearest miss of a NodePool: what it lacks to take a pod, and the instance type that comes closest.
+
+Obstacles are found by removing one after another and replaying the run.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
 
+from kschedctl.api.arrays import Bools
 from kschedctl.api.copying import replace
 from kschedctl.api.karpenter import NodePool, RequirementWithMinValues
 from kschedctl.api.objects import Pod
+from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.api.tolerations import is_tolerated
-from kschedctl.autoscaling.karpenter.amounts import ZERO
+from kschedctl.autoscaling.karpenter.amounts import ZERO, sum_quantities, to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimRefusal
-from kschedctl.autoscaling.karpenter.closest_type import describe_closest_type
-from kschedctl.autoscaling.karpenter.labels import NODE_POOL, NORMALIZED, SIMULATION_LABELS, ZONE
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
+from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
+from kschedctl.autoscaling.karpenter.instance_types import InstanceType
+from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, NODE_POOL, NORMALIZED, SIMULATION_LABELS, ZONE
 from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
-from kschedctl.autoscaling.karpenter.preferences import relax
+from kschedctl.autoscaling.karpenter.preferences import relax_pod
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, UsablePools
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
-from kschedctl.reports.provisioning import shorten_error
+from kschedctl.reports.karpenter import shorten_error
 from kschedctl.text.counts import agreeing, counted, first_few
 
 ONE = Quantity(1)
@@ -32,6 +40,9 @@ EXAMPLE_VALUE = "some-value"
 """The label value that replaces an empty one when a pool is replayed."""
 Obstacle = tuple[str, NodePool | None]
 """A description of what keeps the pod away, and the pool without that obstacle, or None if it cannot be removed."""
+MAX_COUNTED_SHORTFALLS = 3
+"""Maximum number of different shortfalls that the text counts."""
+NO_TYPE = "no instance type is known"
 
 
 def find_nearest_miss(
@@ -43,15 +54,15 @@ def find_nearest_miss(
 
 
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
-    """Return the pod without any of its preferences, which is the last form that Karpenter tries."""
-    while relaxed := relax(pod, setting.pools.has_soft_taints):
+    """Return the pod without any preferences, which is the last form that Karpenter tries."""
+    while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
         pod = relaxed[0]
     return pod
 
 
 @dataclass(eq=False)
 class _ObstacleSearch:
-    """A search that removes obstacles from a pool until it takes the pod."""
+    """A search that removes one obstacle after another from a pool until it takes the pod."""
 
     setting: KarpenterSetting
     pod: Pod
@@ -65,7 +76,7 @@ class _ObstacleSearch:
         self.data = build_pod_data(self.pod, (), {}, self.setting.options.ignores_preferences)
 
     def iter_obstacles(self) -> Iterator[str]:
-        """Yield each obstacle and remove it from the pool, until the pool takes the pod or cannot be edited further."""
+        """Yield each obstacle and remove it, until the pool takes the pod or the obstacle cannot be removed."""
         while refusal := self.find_refusal():
             obstacle, edited = (
                 self._find_taint_obstacle()
@@ -83,12 +94,12 @@ class _ObstacleSearch:
             self.replace_pool(edited)
 
     def replace_pool(self, pool: NodePool) -> None:
-        """Replace the pool by its edited form."""
+        """Replace the pool with an edited one."""
         self.pools = self.setting.pools.with_edited_pool(pool, self.setting)
         (self.template,) = self.pools.all_templates
 
     def find_refusal(self) -> ClaimRefusal | None:
-        """Return why the pool refuses the pod in its present form, or None if it takes the pod."""
+        """Return why the pool in its current form refuses the pod, or None if it takes the pod."""
         if not self.template.options.any():
             return ClaimRefusal("", requirements=self.template.requirements.plus(self.data.requirements))
         run = self.setting.run_scheduler(
@@ -104,49 +115,47 @@ class _ObstacleSearch:
         )
         if tolerated == taints:
             return None
-        stopping = ", ".join(str(taint) for taint in taints if taint not in tolerated)
-        return f"the pod does not tolerate {stopping}", _replace_template_fields(self.template.pool, taints=tolerated)
+        untolerated = ", ".join(str(taint) for taint in taints if taint not in tolerated)
+        return f"the pod does not tolerate {untolerated}", _replace_template_fields(
+            self.template.pool, taints=tolerated
+        )
 
     def _find_label_obstacle(self) -> Obstacle | None:
         """Return the pod's label requirements that the pool does not meet, and the pool edited to meet them."""
-        pool_requirements, pod_requirements, pool = (
-            self.template.requirements,
-            self.data.requirements,
-            self.template.pool,
-        )
+        pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
             requirement
             for key, requirement in sorted(pod_requirements.items())
             if key in pool_requirements and not pool_requirements[key].agrees(requirement)
         ]
-        undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
-        if not (conflicts or undefined_label):
-            return None
         mismatches = [
             f"the pod wants {conflict}, the pool has {pool_requirements[conflict.key].text_without_key}"
             for conflict in conflicts
         ]
-        mismatches += (
-            [f"the pod wants {pod_requirements[undefined_label]}, the pool does not define it"]
-            if undefined_label
-            else []
-        )
+        unmet = list(conflicts)
+        undefined_label = pool_requirements.find_undefined_label(pod_requirements, self.template.well_known)
+        if undefined_label:
+            mismatches.append(f"the pod wants {pod_requirements[undefined_label]}, the pool does not define it")
+            unmet.append(pod_requirements[undefined_label])
+        if not unmet:
+            return None
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
             return "; ".join(mismatches), None
-        for requirement in (*conflicts, *([pod_requirements[undefined_label]] if undefined_label else [])):
+        pool = self.template.pool
+        for requirement in unmet:
             pool = _replace_requirement(pool, requirement)
         return "; ".join(mismatches), pool
 
     @property
     def _fixed_labels(self) -> frozenset[str]:
-        """The labels that cannot be edited because they follow from the pool itself."""
+        """Labels that cannot be edited because they follow from the pool itself."""
         reference = self.template.pool.spec.template.spec.node_class_ref
         return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
     def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> Obstacle | None:
-        """Return the topology label whose value is empty, and the pool with a value for it.
+        """Return the topology label with an empty value, and the pool with an example value for it.
 
-        Karpenter counts an empty value as no topology domain.
+        Karpenter does not consider an empty value a topology domain.
         """
         key, pool = refusal.empty_label, self.template.pool
         if not key or key in self._fixed_labels:
@@ -154,7 +163,7 @@ class _ObstacleSearch:
         nodes = () if key in self.template.requirements else tuple(self._iter_nodes_with_empty_label(key))
         location = f" on {first_few(nodes)}" if nodes else ""
         reason = f"the label {key} is empty{location}, and Karpenter finds no topology domain in an empty value"
-        named = LabelRequirement.of(key, IN, (EXAMPLE_VALUE,))
+        named = LabelRequirement.from_operator(key, IN, (EXAMPLE_VALUE,))
         return f"{reason}: give it a value in NodePool {pool.metadata.name}", _replace_requirement(pool, named)
 
     def _iter_nodes_with_empty_label(self, key: str) -> Iterator[str]:
@@ -162,29 +171,32 @@ class _ObstacleSearch:
         return (node.name for node in self.setting.nodes if node.labels.get(key) == "")
 
     def _describe_missing_subnet(self, refusal: ClaimRefusal) -> str:
-        """Describe the zone in which the pool's node class has no subnet, or return ""."""
-        zones = self.setting.node_classes.zones(self.template.pool)
+        """Describe the zones in which the pool's node class would need a subnet, or return ""."""
+        zones = self.setting.node_classes.find_zones(self.template.pool)
         wanted = refusal.requirements.get(ZONE) if refusal.requirements is not None else None
-        if not zones or wanted is None or wanted.intersects(LabelRequirement.of(ZONE, IN, zones)):
+        if not zones or wanted is None or wanted.intersects(LabelRequirement.from_operator(ZONE, IN, zones)):
             return ""
         needed = " or ".join(sorted(wanted.values)) if wanted.operator == IN else str(wanted)
         types = self.setting.catalog.types
         offered_count = sum(
-            any(wanted.has(offer.zone) for offer in each.offerings if offer.available) for each in types
+            any(wanted.has(offer.zone) for offer in instance_type.offerings if offer.available)
+            for instance_type in types
         )
         offered = ""
         if offered_count:
             verb = agreeing(offered_count, "is", "are")
             offered = f"; {offered_count:,} of {counted(len(types), 'instance type')} {verb} offered there"
-        class_name = self.setting.node_classes.name(self.template.pool)
+        class_name = self.setting.node_classes.describe_reference(self.template.pool)
         return f"{class_name} has no subnet in {needed}, only in {', '.join(sorted(zones))}{offered}"
 
     def _describe_closest_type_in_any_zone(self, requirements: Requirements) -> str:
-        """Describe what the closest instance type lacks apart from a subnet, or return "" if no type has such a
-        zone.
+        """Describe what the closest instance type lacks apart from a subnet.
+
+        Return "" if no type is offered in the required zone.
         """
         wanted = requirements[ZONE]
-        if not any(wanted.has(offer.zone) for each in self.setting.catalog.types for offer in each.offerings):
+        offerings = (offer for instance_type in self.setting.catalog.types for offer in instance_type.offerings)
+        if not any(wanted.has(offer.zone) for offer in offerings):
             return ""
         pool = self.template.pool
         columns = TypeColumns(self.setting.node_classes.adjust_types(pool, self.setting.catalog.types, anywhere=True))
@@ -196,12 +208,12 @@ class _ObstacleSearch:
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
     def _find_limit_obstacle(self) -> Obstacle | None:
-        """Return the limits that exclude suitable or all instance types, and the pool without limits."""
+        """Return the limits that leave no room for a suitable instance type, and the pool without limits."""
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
             return None
-        types = [columns.types[at].capacity for at in np.flatnonzero(self.template.options).tolist()]
+        types = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
         smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining} | {
             NODES: ONE
         }
@@ -223,7 +235,7 @@ class _ObstacleSearch:
         return edited.find_refusal() is None
 
     def _describe_closest_type(self, refusal: ClaimRefusal) -> str:
-        """Describe what the closest instance type lacks, or return Karpenter's error if that is not known."""
+        """Describe what the closest instance type lacks, or return Karpenter's error if that is unknown."""
         if refusal.requirements is None:
             return shorten_error(refusal.reason) if self.pools else ""
         groups = (self.pools or self.setting.pools).groups.get(self.template.name, ())
@@ -250,3 +262,102 @@ def _replace_template_fields(pool: NodePool, **fields: object) -> NodePool:
     template = pool.spec.template
     template = replace(template, spec=replace(template.spec, **fields))
     return replace(pool, spec=replace(pool.spec, template=template))
+
+
+def describe_closest_type(
+    template: ClaimTemplate, groups: Sequence[DaemonGroup], data: PodData, requirements: Requirements
+) -> str:
+    """Describe what the instance types lack to take the pod, and which type comes closest.
+
+    The closest type has the fewest shortfalls, then the smallest missing share of a resource, then the lowest price. If
+    a type lacks nothing by itself, only unmet minValues are described, and the text may be empty.
+    """
+    columns = template.columns
+    if not len(columns):
+        return NO_TYPE
+    needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, index)) for index in range(len(columns))]
+    counts, shares = _score_shortfalls(columns, needs, requirements)
+    eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
+    if not counts[eligible].all():
+        return _describe_unmet_min_values(columns, eligible & (counts == 0), requirements)
+    prices = columns.find_cheapest_prices(requirements)
+    index = min(
+        np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name)
+    )
+    lacks = ", ".join(_iter_shortfalls(columns, index, needs[index], requirements))
+    total = int(eligible.sum())
+    if total == 1:
+        return f"the only instance type, {columns.types[index].name}: {lacks}"
+    numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
+    return (
+        f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {columns.types[index].name}: {lacks}"
+    )
+
+
+def _iter_shortfall_counts(
+    columns: TypeColumns, eligible: Bools, needs: Sequence[Quantities], requirements: Requirements
+) -> Iterator[str]:
+    """Yield how many eligible instance types have each kind of shortfall, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for index in np.flatnonzero(eligible).tolist():
+        counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[index], needs[index]))
+    for key, requirement in requirements.items():
+        if mismatches := int((~columns.find_compatible_types({key: requirement}) & eligible).sum()):
+            counts[f"not {requirement}"] = mismatches
+    in_place = {key: requirements[key] for key in (ZONE, CAPACITY_TYPE) if key in requirements}
+    if unoffered := int(
+        (~columns.find_offered_types(requirements) & columns.find_compatible_types(in_place) & eligible).sum()
+    ):
+        counts[f"not offered{' as ' * bool(in_place)}{', '.join(map(str, in_place.values()))}"] = unoffered
+    for lack, count in counts.most_common(MAX_COUNTED_SHORTFALLS):
+        yield f"{count:,} {lack}"
+
+
+def _find_daemon_overhead(groups: Sequence[DaemonGroup], type_index: int) -> Quantities:
+    """Return the requests of the DaemonSets' pods on an instance type."""
+    return next((group.overhead for group in groups if group.types[type_index]), {})
+
+
+def _score_shortfalls(
+    columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    """Return the number of each type's unmet needs, and the summed shares of its missing resources, two (T,) arrays."""
+    counts = (~columns.find_offered_types(requirements)).astype(np.int64)
+    for key, requirement in requirements.items():
+        counts += ~columns.find_compatible_types({key: requirement})
+    shares = np.zeros(len(columns))
+    for index, need in enumerate(needs):
+        short = _find_short_resources(columns.types[index], need)
+        counts[index] += len(short)
+        amounts, allocatable = to_thousandths(need), to_thousandths(columns.types[index].allocatable)
+        shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
+    return counts, shares
+
+
+def _find_short_resources(instance_type: InstanceType, need: Quantities) -> list[str]:
+    """Return the names of the resources of which the type has too little."""
+    allocatable = instance_type.allocatable
+    return [name for name, amount in sorted(need.items()) if amount > max(allocatable.get(name, ZERO), ZERO)]
+
+
+def _iter_shortfalls(
+    columns: TypeColumns, type_index: int, need: Quantities, requirements: Requirements
+) -> Iterator[str]:
+    """Yield a description of each resource, label and offering that an instance type lacks."""
+    instance_type = columns.types[type_index]
+    for name in _find_short_resources(instance_type, need):
+        amount = instance_type.allocatable.get(name, ZERO)
+        yield f"has {f'{amount} of' if amount > ZERO else 'no'} {name} for pods, {need[name]} needed"
+    shared_keys = sorted(requirements.keys() & instance_type.requirements.keys())
+    differing = [key for key in shared_keys if not instance_type.requirements[key].agrees(requirements[key])]
+    for key in differing:
+        yield f"is {instance_type.requirements[key]}, {requirements[key].text_without_key} needed"
+    places = [key for key in (ZONE, CAPACITY_TYPE) if key in requirements]
+    if not columns.find_offered_types(requirements)[type_index] and not set(places) & set(differing):
+        yield f"not offered{' as ' * bool(places)}{', '.join(str(requirements[key]) for key in places)}"
+
+
+def _describe_unmet_min_values(columns: TypeColumns, remaining: Bools, requirements: Requirements) -> str:
+    """Describe the minValues that the remaining instance types do not meet."""
+    too_few = columns.find_unmet_min_values(remaining, requirements)
+    return "; ".join(f"minValues {requirements[key].min_values} of {key}, {n} left" for key, n in too_few.items())

@@ -1,24 +1,24 @@
-"""Karpenter's answer for one pod: the verdict of each pool, and existing nodes with room."""
+"""Karpenter's answer for one pod: each pool's verdict, nodes with room, and differences from kube-scheduler."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from kschedctl.api.events import FAILED_SCHEDULING, NOMINATED, get_last_time, is_event_about
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, NOMINATED, is_event_about, last_seen
-from kschedctl.autoscaling.karpenter.differences import iter_differences
-from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
+from kschedctl.api.tolerations import is_tolerated
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
+from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nominated_nodes
-from kschedctl.autoscaling.karpenter.rejections import find_rejection
+from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
-from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_no_types, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
+from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.cluster import Cluster
 from kschedctl.reports.new_node import AutoscalerSaid, NewNode, PoolVerdict
 
@@ -36,7 +36,9 @@ def explain_new_node(
     Without ``types``, only the instance types of existing nodes are known.
     """
     documents = derive_instance_types(cluster) if types is None else types
-    setting = KarpenterSetting.of(cluster, read_instance_types(documents), read_karpenter_options(options), now)
+    setting = KarpenterSetting.for_cluster(
+        cluster, read_instance_types(documents), read_karpenter_options(options), now
+    )
     type_count = len(documents) if types is None else None
     rejection = OF_DAEMON if is_daemon(pod) else find_rejection(pod, setting.volumes, setting.catalog.well_known)
     if rejection is not None:
@@ -76,9 +78,9 @@ class _PoolVerdicts:
             yield self._judge_template(template) if template else PoolVerdict(pool.metadata.name, False, refusal)
 
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
-        """Return a usable pool's verdict on the pod, found by running the scheduler with this pool alone."""
+        """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
         key, has_instance_types = self._pod.key, template.options.any()
-        answer = self._provisioning.answer_for_pool(
+        answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
@@ -90,19 +92,19 @@ class _PoolVerdicts:
 
 
 def _build_failure_message(pod: Pod, run: SchedulerRun | None) -> str:
-    """Build the event message that Karpenter writes if it cannot place the pod, or return ""."""
+    """Build the message of the event for a pod that cannot be placed, or return ""."""
     errors = run.errors.get(pod.key, ()) if run else ()
     return FAILED + "; ".join(errors) if errors else ""
 
 
 def _find_last_event(cluster: Cluster, pod: Pod, message: str) -> AutoscalerSaid | None:
-    """Return Karpenter's last event about the pod and whether the replay agrees with it, or None."""
+    """Return Karpenter's last event about the pod and whether it agrees with the replay, or None if there is none."""
     pod_events = [event for event in cluster.events if _is_karpenter_event(event) and is_event_about(event, pod)]
     if not pod_events:
         return None
-    last = max(pod_events, key=last_seen)
+    last = max(pod_events, key=get_last_time)
     agrees = not message if last.reason == NOMINATED else _split_message(last.message) == _split_message(message)
-    return AutoscalerSaid(last.message, last_seen(last), agrees)
+    return AutoscalerSaid(last.message, get_last_time(last), agrees)
 
 
 def _is_karpenter_event(event: Event) -> bool:
@@ -113,3 +115,50 @@ def _is_karpenter_event(event: Event) -> bool:
 def _split_message(message: str) -> frozenset[str]:
     """Split a failure message into its parts, whose order does not matter."""
     return frozenset(message.removeprefix(FAILED).split("; "))
+
+
+def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
+    """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
+    if node := pod.status.nominated_node_name:
+        yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
+    terms = len(get_required_terms(pod))
+    if terms > 1:
+        yield f"Karpenter tries the {terms} required node affinity terms one at a time, in the order written"
+    if preferences := list(_iter_preferences(pod)):
+        listed = ", ".join(preferences)
+        if setting.options.ignores_preferences:
+            yield f"Karpenter ignores {listed}: preferencePolicy is Ignore"
+        else:
+            yield f"Karpenter takes {listed} for required first, and gives up wish by wish when no pool takes the pod"
+    if taints := sorted(_find_untolerated_soft_taints(setting, pod)):
+        yield f"to Karpenter {', '.join(taints)} is as hard as NoSchedule until all other preferences are given up"
+    if any(constraint.min_domains is not None for constraint in pod.spec.topology_spread_constraints):
+        yield "Karpenter takes minDomains from the first pod that it sees with the same spread constraint"
+
+
+def _iter_preferences(pod: Pod) -> Iterator[str]:
+    """Yield a description of each kind of preference that the pod has."""
+    affinity = pod.spec.affinity
+    attracting = affinity and affinity.pod_affinity
+    if attracting and attracting.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod affinity"
+    repelling = affinity and affinity.pod_anti_affinity
+    if repelling and repelling.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred pod anti-affinity"
+    node_affinity = affinity and affinity.node_affinity
+    if node_affinity and (preferred := node_affinity.preferred_during_scheduling_ignored_during_execution):
+        heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
+        yield heaviest
+    if any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in pod.spec.topology_spread_constraints):
+        yield "ScheduleAnyway spread constraints"
+
+
+def _find_untolerated_soft_taints(setting: KarpenterSetting, pod: Pod) -> set[str]:
+    """Return the pools' PreferNoSchedule taints that the pod does not tolerate."""
+    taints = {taint for pool in setting.pools.pools for taint in pool.spec.template.spec.taints}
+    return {
+        str(taint)
+        for taint in taints
+        if taint.effect == "PreferNoSchedule"
+        and not is_tolerated(pod.spec.tolerations, taint, comparison_operators=True)
+    }

@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 
-from kschedctl.api.api_versions import group_of
-from kschedctl.api.karpenter import NodeClassReference, NodePool
+from kschedctl.api.api_versions import get_group
+from kschedctl.api.karpenter import NodeClass, NodeClassReference, NodePool
 from kschedctl.api.kinds import KINDS, ApiKind
-from kschedctl.api.node_classes import NodeClass
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.autoscaling.karpenter.amounts import PODS
 from kschedctl.autoscaling.karpenter.instance_types import InstanceType
@@ -24,7 +23,7 @@ from kschedctl.text.counts import counted
 
 STORAGE = "ephemeral-storage"
 NODE_CLASS_KINDS = {
-    (group_of(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
+    (get_group(kind.versions[0]), kind.kind): kind for kind in KINDS.values() if kind.struct is NodeClass
 }
 """(group, kind) -> the kind, for node classes that can be read."""
 
@@ -50,9 +49,9 @@ class NodeClasses:
     def _by_kind_and_name(self) -> dict[tuple[str, str], NodeClass]:
         """The node classes by kind and name."""
         return {
-            (kind.name, each.metadata.name): each
+            (kind.name, node_class.metadata.name): node_class
             for kind in NODE_CLASS_KINDS.values()
-            for each in getattr(self.cluster, kind.field)
+            for node_class in getattr(self.cluster, kind.field)
         }
 
     def find_class(self, pool: NodePool) -> NodeClass | None:
@@ -66,25 +65,25 @@ class NodeClasses:
         return node_class is not None and bool(node_class.not_ready_reason)
 
     def describe_class_fault(self, pool: NodePool) -> str:
-        """Describe why the node class keeps the pool from being ready, or return ""."""
-        kind, node_class, class_name = find_class_kind(pool), self.find_class(pool), self.name(pool)
+        """Describe why the pool's node class keeps the pool from being ready, or return ""."""
+        kind, node_class, class_name = find_class_kind(pool), self.find_class(pool), self.describe_reference(pool)
         if node_class is not None:
             return f"{class_name} is not ready: {node_class.not_ready_reason}" if node_class.not_ready_reason else ""
         return f"{class_name} does not exist" if kind and not self.cluster.gap(kind.name) else ""
 
     def describe_unread_class(self, pool: NodePool) -> str:
-        """Describe the pool's node class if the pool names one and it was not read, otherwise return ""."""
+        """Describe the pool's node class if it exists in the cluster but was not read, otherwise return ""."""
         kind, reference = find_class_kind(pool), get_class_reference(pool)
         missing = self.find_class(pool) is None and (kind is None or self.cluster.gap(kind.name))
-        return f"{self.name(pool)} was not read" if missing and reference.name else ""
+        return f"{self.describe_reference(pool)} was not read" if missing and reference.name else ""
 
-    def zones(self, pool: NodePool) -> frozenset[str]:
+    def find_zones(self, pool: NodePool) -> frozenset[str]:
         """Return the zones in which the pool's node class has subnets, or an empty set if they are unknown."""
         node_class = self.find_class(pool)
         return node_class.zones if node_class else frozenset()
 
     def describe_class(self, pool: NodePool) -> str:
-        """Describe the pool's node class: its fault if it has one, otherwise its zones, pods per node and disk."""
+        """Describe the fault of the pool's node class, or else its zones, pods per node and disk."""
         node_class = self.find_class(pool)
         if node_class is None:
             return self.describe_class_fault(pool) or self.describe_unread_class(pool)
@@ -94,10 +93,10 @@ class NodeClasses:
             f"{node_class.root_disk_size} disk" if node_class.root_disk_size else "",
         )
         return self.describe_class_fault(pool) or ": ".join(
-            filter(None, (self.name(pool), ", ".join(filter(None, details))))
+            filter(None, (self.describe_reference(pool), ", ".join(filter(None, details))))
         )
 
-    def name(self, pool: NodePool) -> str:
+    def describe_reference(self, pool: NodePool) -> str:
         """Return the kind and name of the pool's node class."""
         reference = get_class_reference(pool)
         return f"{reference.kind} {reference.name}"
@@ -105,7 +104,8 @@ class NodeClasses:
     def adjust_types(
         self, pool: NodePool | None, types: Sequence[InstanceType], *, anywhere: bool = False
     ) -> Sequence[InstanceType]:
-        """Return the instance types with the zones, pods and disk of the pool's node class. Raises QuantityError.
+        """Return the instance types with the zones, pods per node and disk of the pool's node class. Raises
+        QuantityError.
 
         With ``anywhere``, offerings in zones without a subnet are kept.
         """
@@ -121,14 +121,15 @@ class NodeClasses:
 
 
 def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
-    """Return the instance type with capacity replaced and offerings restricted to ``zones``. No zones means any
-    zone.
+    """Return the instance type with other capacities and only the offerings in ``zones``.
+
+    An empty set of zones allows all zones.
     """
     adjusted = replace(instance_type, capacity={**instance_type.capacity, **capacity})
     if not zones:
         return adjusted
-    offerings = tuple(each for each in adjusted.offerings if not each.zone or each.zone in zones)
+    offerings = tuple(offering for offering in adjusted.offerings if not offering.zone or offering.zone in zones)
     requirements = Requirements(adjusted.requirements)
-    offered_zones = {each.zone for each in offerings if each.zone}
-    requirements[ZONE] = LabelRequirement.of(ZONE, IN, tuple(sorted(offered_zones)))
+    offered_zones = {offering.zone for offering in offerings if offering.zone}
+    requirements[ZONE] = LabelRequirement.from_operator(ZONE, IN, tuple(sorted(offered_zones)))
     return replace(adjusted, offerings=offerings, requirements=requirements)

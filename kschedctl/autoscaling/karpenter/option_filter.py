@@ -22,7 +22,7 @@ from kschedctl.autoscaling.karpenter.amounts import (
     sum_quantities,
 )
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
-from kschedctl.autoscaling.karpenter.host_ports import Port, has_port_conflict
+from kschedctl.autoscaling.karpenter.pod_data import Port, has_port_conflict
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
 
@@ -43,7 +43,7 @@ _MESSAGES = {
 
 @dataclass(eq=False)
 class OptionFilter:
-    """A filter to which instance types are added by DaemonGroup, and which remembers why none remains."""
+    """A filter of instance types that is applied per DaemonGroup and remembers why no type remains."""
 
     columns: TypeColumns
     requirements: Requirements
@@ -60,11 +60,11 @@ class OptionFilter:
         self.remaining = np.zeros(len(self.columns), np.bool_)
 
     def add_group(self, types: Bools, requests: Amounts, overhead: Quantities) -> None:
-        """Filter the instance types of one DaemonGroup. ``requests`` include the group's overhead."""
+        """Filter the instance types of one DaemonGroup. ``requests`` include its overhead."""
         if overhead:
             self.overheads.append(overhead)
-        compatible = self.columns.compatible(self.requirements) & types
-        offered = self.columns.offered(self.requirements) & types
+        compatible = self.columns.find_compatible_types(self.requirements) & types
+        offered = self.columns.find_offered_types(self.requirements) & types
         fits = self.columns.find_fitting_types(requests) & offered
         self.remaining |= compatible & fits
         self.met = [
@@ -74,7 +74,7 @@ class OptionFilter:
         self.pairs = [before or bool(now.any()) for before, now in zip(self.pairs, pairs, strict=True)]
 
     def describe_failure(self, requests: Quantities, amounts: Amounts) -> str:
-        """Describe why no type remains, in Karpenter's words."""
+        """Describe in Karpenter's words why no instance type remains."""
         text = _MESSAGES.get((self.met[0], self.met[1], self.met[2])) or self._describe_combined_failure()
         text += self.describe_details(requests)
         if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
@@ -94,7 +94,7 @@ class OptionFilter:
         return f", requirements={self.requirements}, resources={self._describe_resources(requests)}"
 
     def _describe_resources(self, requests: Quantities) -> str:
-        """Describe the requests with the smallest and the largest DaemonSet overhead."""
+        """Describe the requests, including the smallest and the largest DaemonSet overhead."""
         if not self.overheads:
             return render_quantities(requests)
         low, high = _find_overhead_range(self.overheads)
@@ -112,7 +112,10 @@ def _find_overhead_range(overheads: Sequence[Quantities]) -> tuple[Quantities, Q
 def filter_groups_by_ports(
     groups: Iterable[DaemonGroup], ports: Sequence[Port], taken: Sequence[Port]
 ) -> list[DaemonGroup]:
-    """Return the groups whose DaemonSets leave the pod's host ports free, or none if another pod uses one."""
+    """Return the groups whose DaemonSets do not use the pod's host ports.
+
+    No group is returned if a port is taken by another pod.
+    """
     groups = list(groups)
     if not ports:
         return groups

@@ -19,12 +19,13 @@ from kschedctl.autoscaling.karpenter.validation import iter_requirement_errors
 
 SUCCEEDED, CONFLICT, INVALID = "ValidationSucceeded", "Conflict", "RuntimeValidation"
 CONFLICTS = "conflict with another overlay"
-NOT_TO_CHANGE = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
+PROTECTED_RESOURCES = frozenset(("cpu", "memory", "ephemeral-storage", "pods"))
+"""Resources that overlays may not set."""
 
 
 @dataclass(eq=False)
 class _Change:
-    """Adjustments to one instance type in one pool."""
+    """Adjustments of one instance type in one pool."""
 
     prices: dict[str, tuple[str, int]] = field(default_factory=dict)
     """Requirements of an offering as text -> price change, and weight of the last overlay that named it."""
@@ -35,7 +36,7 @@ class _Change:
 
 @dataclass(eq=False)
 class AppliedOverlays:
-    """The effect of all overlays on the pools' instance types."""
+    """The effects of all overlays on the pools' instance types."""
 
     verdicts: dict[str, tuple[str, str]]
     """Overlay -> reason and message, sorted by name."""
@@ -49,7 +50,7 @@ class AppliedOverlays:
         types: Sequence[InstanceType],
         well_known: frozenset[str],
     ) -> AppliedOverlays:
-        """Apply each overlay to all pools, or to none if it is invalid or conflicts with another overlay."""
+        """Apply all overlays. An overlay that is invalid or conflicts with another one is not applied."""
         applied = cls({}, {})
         by_name = sorted(overlays, key=lambda overlay: overlay.metadata.name, reverse=True)
         for overlay in sorted(by_name, key=lambda overlay: -(overlay.spec.weight or 0)):
@@ -64,11 +65,13 @@ class AppliedOverlays:
     def _apply_overlay(
         self, overlay: NodeOverlay, pools: Sequence[NodePool], types: Sequence[InstanceType], well_known: frozenset[str]
     ) -> tuple[str, str]:
-        """Apply one overlay and return its verdict as reason and message."""
+        """Apply one overlay, and return its verdict as a reason and a message."""
         if faults := list(_iter_validation_errors(overlay, well_known)):
             return INVALID, "; ".join(faults)
         spec = overlay.spec
-        required = Requirements.of(LabelRequirement.of(r.key, r.operator, r.values) for r in spec.requirements)
+        required = Requirements.from_list(
+            LabelRequirement.from_operator(r.key, r.operator, r.values) for r in spec.requirements
+        )
         affected = [
             ((pool.metadata.name, instance_type.name), offerings)
             for pool in pools
@@ -77,16 +80,16 @@ class AppliedOverlays:
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
-        if any(self._has_conflict(key, offerings, price, capacity, weight) for key, offerings in affected):
+        if any(self._conflicts_with_applied(key, offerings, price, capacity, weight) for key, offerings in affected):
             return CONFLICT, CONFLICTS
         for key, offerings in affected:
             self._store_change(key, offerings, price, capacity, weight)
         return SUCCEEDED, ""
 
-    def _has_conflict(
+    def _conflicts_with_applied(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
-        """Return whether an overlay of the same weight already set one of the prices or resources."""
+        """Return whether an applied overlay of the same weight has set one of the prices or resources."""
         change = self._changes.get(key)
         if change is None:
             return False
@@ -99,7 +102,7 @@ class AppliedOverlays:
     def _store_change(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> None:
-        """Record the price and capacity that an overlay sets. Values recorded before take precedence."""
+        """Record the price and capacity that an overlay sets, without replacing recorded ones."""
         if price is None and not capacity:
             return
         change = self._changes.setdefault(key, _Change())
@@ -128,16 +131,16 @@ def _iter_validation_errors(overlay: NodeOverlay, well_known: frozenset[str]) ->
             yield f"invalid value: {'; '.join(faults)} in requirements, restricted"
         if requirement.operator == "NotIn" and not requirement.values:
             yield f"key {requirement.key} with operator {requirement.operator} must have a value defined"
-    for name in sorted(NOT_TO_CHANGE & overlay.spec.capacity.keys()):
+    for name in sorted(PROTECTED_RESOURCES & overlay.spec.capacity.keys()):
         yield f"invalid capacity: {name} in resource, restricted"
 
 
 def _find_affected_offerings(
     pool: NodePool, instance_type: InstanceType, wanted: Requirements, well_known: frozenset[str]
 ) -> list[Offering]:
-    """Return the offerings of an instance type to which the overlay applies in a pool."""
-    pool_and_type = Requirements.of([LabelRequirement.of(NODE_POOL, IN, (pool.metadata.name,))])
-    pool_and_type.add(Requirements.of_labels(pool.spec.template.metadata.labels).values())
+    """Return the offerings of an instance type that an overlay with these requirements adjusts in a pool."""
+    pool_and_type = Requirements.from_list([LabelRequirement.from_operator(NODE_POOL, IN, (pool.metadata.name,))])
+    pool_and_type.add(Requirements.from_labels(pool.spec.template.metadata.labels).values())
     pool_and_type.add(instance_type.requirements.values())
     if not pool_and_type.compatible(wanted):
         return []
@@ -145,7 +148,7 @@ def _find_affected_offerings(
 
 
 def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) -> Offering:
-    """Return the offering with its overlaid price."""
+    """Return the offering with the price that overlays give it."""
     change, _ = prices.get(str(offering.requirements), ("", 0))
     if not change:
         return offering
@@ -153,7 +156,9 @@ def _adjust_offering(offering: Offering, prices: Mapping[str, tuple[str, int]]) 
 
 
 def adjust_price(price: float, change: str) -> float:
-    """Return the price after a change, which is a new price or a signed amount or percentage. It is never below 0.
+    """Apply a price change, which is a new price, a signed amount or a signed percentage.
+
+    The result is never negative.
 
     >>> adjust_price(2.0, "-50%"), adjust_price(2.0, "-3"), adjust_price(2.0, "0.5")
     (1.0, 0, 0.5)

@@ -1,18 +1,24 @@
-"""A pod's requests, requirements and volumes, computed once for all nodes and claims on which it is tried.
+"""A pod's requests, requirements, volumes and host ports, computed once for all nodes and claims.
 
-Upstream: PodData in pkg/controllers/provisioning/scheduling/scheduler.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: PodData in pkg/controllers/provisioning/scheduling/scheduler.go, pkg/scheduling/hostportusage.go
+(sigs.k8s.io/karpenter v1.14.1). Only the host ports of regular containers count, and protocols are compared as written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.autoscaling.karpenter.amounts import Amounts, sum_pod_requests, to_thousandths
-from kschedctl.autoscaling.karpenter.host_ports import Port, get_host_ports
 from kschedctl.autoscaling.karpenter.requirements import Requirements, build_pod_requirements, build_strict_requirements
 from kschedctl.autoscaling.karpenter.volumes import DriverVolumes
+
+Port = tuple[str, int, str]
+"""Address (empty for all), port, protocol."""
+_ALL = frozenset(("", "0.0.0.0", "::"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +34,51 @@ class PodData:
     """Node requirements without preferences."""
     volumes: tuple[Requirements, ...]
     """Alternative node requirements of its volumes, or an empty tuple if they have none."""
-    by_driver: DriverVolumes
+    claims_by_driver: DriverVolumes
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return the data for the relaxed pod, keeping the requests and volumes."""
+        """Return this data for a relaxed form of the pod, which has the same requests and volumes."""
         strict = build_strict_requirements(pod)
-        wanted = strict if ignores_preferences else build_pod_requirements(pod)
-        return PodData(pod, self.requests, self.amounts, wanted, strict, self.volumes, self.by_driver, self.ports)
+        requirements = strict if ignores_preferences else build_pod_requirements(pod)
+        return PodData(
+            pod, self.requests, self.amounts, requirements, strict, self.volumes, self.claims_by_driver, self.ports
+        )
 
 
 def build_pod_data(
-    pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
+    pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
     """Compute a pod's data. Raises QuantityError."""
     requests = sum_pod_requests([pod])
     empty = Requirements()
-    data = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
+    data = PodData(
+        pod, requests, to_thousandths(requests), empty, empty, volumes, claims_by_driver, get_host_ports(pod)
+    )
     return data.with_relaxed_pod(pod, ignores_preferences)
+
+
+def get_host_ports(pod: Pod) -> tuple[Port, ...]:
+    """Return the host ports of the pod's regular containers."""
+    return tuple(
+        (_normalize_address(port.host_ip), port.host_port, port.protocol)
+        for container in pod.spec.containers
+        for port in container.ports
+        if port.host_port
+    )
+
+
+def has_port_conflict(wanted: Iterable[Port], taken: Iterable[Port]) -> bool:
+    """Return whether a wanted host port conflicts with a taken one."""
+    taken_ports = list(taken)
+    return any(a[1:] == b[1:] and (a[0] == b[0] or not a[0] or not b[0]) for a in wanted for b in taken_ports)
+
+
+def _normalize_address(text: str) -> str:
+    """Return the address in canonical form, or "" for all addresses."""
+    if text in _ALL:
+        return ""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text

@@ -1,22 +1,27 @@
-"""Predicates on pods: whether Karpenter provisions, reschedules, evicts or protects them.
+"""Predicates on pods, which decide whether Karpenter provisions, reschedules, evicts or protects them.
 
-Upstream: pkg/utils/pod/scheduling.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: pkg/utils/pod/scheduling.go, pkg/utils/pdb/pdb.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
 
-from kschedctl.api.objects import Pod, Taint
+from collections.abc import Callable, Iterable
+
+from kschedctl.api.labels import selector_from_api
+from kschedctl.api.objects import Pod, PodDisruptionBudget, Taint
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.times import parse_microseconds
 from kschedctl.api.tolerations import is_tolerated
+from kschedctl.api.unhealthy_pods import explain_unhealthy
 from kschedctl.autoscaling.durations import parse_go_duration
 from kschedctl.errors import InputError
 
 DISRUPTED = Taint("karpenter.sh/disrupted", effect="NoSchedule")
+BudgetPredicate = Callable[[PodDisruptionBudget], bool]
 
 
 def is_provisionable(pod: Pod) -> bool:
-    """Return whether the pod is unschedulable and waits for a node that Karpenter may launch."""
+    """Return whether the pod is unschedulable and Karpenter may launch a node for it."""
     return (
         any(
             condition.type == "PodScheduled" and condition.reason == "Unschedulable"
@@ -35,7 +40,7 @@ def is_terminating(pod: Pod) -> bool:
 
 
 def is_active(pod: Pod) -> bool:
-    """Return whether the pod has neither ended nor is being deleted."""
+    """Return whether the pod has not ended and is not being deleted."""
     return not pod.terminated and not is_terminating(pod)
 
 
@@ -58,7 +63,7 @@ def is_mirror(pod: Pod) -> bool:
 def is_protected(pod: Pod, now: int) -> bool:
     """Return whether the do-not-disrupt annotation protects the pod at ``now`` (microseconds).
 
-    An invalid duration does not protect it.
+    An invalid duration does not protect the pod.
     """
     annotation = pod.metadata.annotations.do_not_disrupt
     if annotation is None or annotation == "true":
@@ -71,7 +76,7 @@ def is_protected(pod: Pod, now: int) -> bool:
 
 
 def parse_protection_duration(annotation: str) -> int:
-    """Return for how many nanoseconds after its start the annotation protects a pod, or 0 if it is invalid."""
+    """Parse the do-not-disrupt annotation to nanoseconds after the pod's start, or 0 if it is invalid."""
     if annotation == "true":
         return INT64_MAX
     try:
@@ -81,19 +86,23 @@ def parse_protection_duration(annotation: str) -> int:
 
 
 def is_disruptable(pod: Pod, now: int) -> bool:
-    """Return whether the do-not-disrupt annotation allows the pod's disruption. Inactive pods can always be
-    disrupted.
+    """Return whether the do-not-disrupt annotation allows disrupting the pod.
+
+    Inactive pods can always be disrupted.
     """
     return not is_active(pod) or not is_protected(pod, now)
 
 
 def is_evictable(pod: Pod, now: int) -> bool:
-    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply to it."""
+    """Return whether the pod would have to be evicted, so that PodDisruptionBudgets apply."""
     return is_active(pod) and is_drainable(pod) and not is_protected(pod, now)
 
 
 def is_drainable(pod: Pod) -> bool:
-    """Return whether draining a node evicts the pod. Mirror pods and pods that tolerate the disruption taint stay."""
+    """Return whether draining a node evicts the pod.
+
+    Mirror pods and pods that tolerate the disruption taint stay.
+    """
     return not is_tolerated(pod.spec.tolerations, DISRUPTED, comparison_operators=True) and not is_mirror(pod)
 
 
@@ -102,3 +111,69 @@ def _is_owned_by(pod: Pod, version: str, kind: str) -> bool:
     return any(
         reference.api_version == version and reference.kind == kind for reference in pod.metadata.owner_references
     )
+
+
+class EvictionLimits:
+    """The limits that PodDisruptionBudgets set on evictions at ``now`` (microseconds)."""
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], pods: Iterable[Pod], now: int) -> None:
+        self.now = now
+        self._pods = pods
+        self._budgets = [(budget, selector_from_api(budget.spec.selector)) for budget in budgets]
+
+    def find_blocking_budgets(self, pod: Pod) -> tuple[str, ...]:
+        """Return the names of the budgets that forbid evicting the pod now.
+
+        If several budgets select the pod, all of them forbid it, because the eviction API supports only one.
+        """
+        return self._find_forbidding_budgets(pod, lambda budget: budget.status.disruptions_allowed == 0)
+
+    def find_unhealthy_pods(self, budget_key: str) -> list[Pod]:
+        """Return the unhealthy pods that the budget ``namespace/name`` selects."""
+        for budget, selector in self._budgets:
+            namespace = budget.metadata.namespace
+            if f"{namespace}/{budget.metadata.name}" == budget_key:
+                return [
+                    pod
+                    for pod in self._pods
+                    if pod.metadata.namespace == namespace
+                    and selector.matches(pod.metadata.labels)
+                    and explain_unhealthy(pod)
+                ]
+        return []
+
+    def is_currently_reschedulable(self, pod: Pod) -> bool:
+        """Return whether the pod needs another node if its node is removed, and can be evicted at some time."""
+        return (
+            is_reschedulable(pod)
+            and is_disruptable(pod, self.now)
+            and not self._find_forbidding_budgets(pod, _is_fully_blocking)
+        )
+
+    def _find_forbidding_budgets(self, pod: Pod, forbids: BudgetPredicate) -> tuple[str, ...]:
+        """Return the names of the budgets that select the pod and forbid its eviction.
+
+        ``forbids`` decides for a single budget. If several budgets select the pod, all of them forbid it.
+        """
+        if not self._budgets or not is_evictable(pod, self.now):
+            return ()
+        namespace, labels = pod.metadata.namespace, pod.metadata.labels
+        matching = [b for b, selects in self._budgets if b.metadata.namespace == namespace and selects.matches(labels)]
+        names = tuple(f"{namespace}/{budget.metadata.name}" for budget in matching)
+        if len(matching) > 1:
+            return names
+        return tuple(n for n, b in zip(names, matching, strict=True) if not _allows_unready_pod(b, pod) and forbids(b))
+
+
+def _allows_unready_pod(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Return whether the budget allows evicting the pod because the pod is not ready (AlwaysAllow)."""
+    always = budget.spec.unhealthy_pod_eviction_policy == "AlwaysAllow"
+    return always and any(
+        condition.type == "Ready" and condition.status == "False" for condition in pod.status.conditions
+    )
+
+
+def _is_fully_blocking(budget: PodDisruptionBudget) -> bool:
+    """Return whether the budget's spec rules out every eviction."""
+    spec = budget.spec
+    return spec.max_unavailable in (0, "0%") or spec.min_available == "100%"

@@ -1,11 +1,15 @@
-"""Relaxation of pods that cannot be placed, by removing one preference after another.
+"""Preferences of pods: their description, and their removal one by one until the pod can be placed.
 
-Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
+Upstream: pkg/controllers/provisioning/scheduling/preferences.go (sigs.k8s.io/karpenter v1.14.1), from which the texts
+are copied.
+
+Karpenter drops a preference only if no node and no NodePool can take the pod. It therefore keeps a node whose pod would
+need a new node to meet a preference, even if another existing node has room.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -35,9 +39,10 @@ _ALWAYS_RENDERED = {
     "SelectorRequirement": ("key", "operator"),
 }
 """The fields that Go prints even if they are empty."""
+SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
-def relax(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
+def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
     """Apply the pod's next relaxation, or return None if nothing can be relaxed."""
     for step in _STEPS:
         if relaxed := step(pod):
@@ -46,12 +51,12 @@ def relax(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
 
 
 def remove_next_preference(pod: Pod) -> Relaxed | None:
-    """Remove the pod's next preference, or return None if it has none. Requirements are kept."""
+    """Remove the pod's next preference, or return None if it has none."""
     return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
 
 
 def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
-    """Remove the first required node affinity term, or return None if there is no alternative term."""
+    """Remove the first required node affinity term, or return None if no alternative would be left."""
     terms = get_required_terms(pod)
     if len(terms) < 2:
         return None
@@ -62,7 +67,7 @@ def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
 
 
 def tolerate_prefer_no_schedule_taints(pod: Pod) -> Relaxed | None:
-    """Add a toleration for PreferNoSchedule taints, or return None if the pod has it."""
+    """Add a toleration of PreferNoSchedule taints, or return None if the pod already has it."""
     if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
     spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
@@ -100,9 +105,9 @@ def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
 def _remove_heaviest_term(
     affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
 ) -> Relaxed | None:
-    """Remove the heaviest preferred term and sort the rest by weight, or return None if there are no terms.
+    """Remove the heaviest preferred term and sort the others by weight, or return None if there are no terms.
 
-    ``name`` is the affinity's field in the manifest. ``replace_in_pod`` builds the pod with the changed affinity.
+    ``name`` is the affinity's field in the manifest. ``replace_in_pod`` returns the pod with the changed affinity.
     """
     terms: Sequence[PreferredSchedulingTerm | WeightedPodAffinityTerm] = (
         affinity.preferred_during_scheduling_ignored_during_execution
@@ -116,11 +121,14 @@ def _remove_heaviest_term(
 
 
 def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
-    """Remove the first ScheduleAnyway constraint, and move the last constraint to its place as upstream does."""
+    """Remove the first ScheduleAnyway constraint, or return None if there is none.
+
+    As upstream, the last constraint takes its place.
+    """
     constraints = list(pod.spec.topology_spread_constraints)
-    for at, constraint in enumerate(constraints):
+    for index, constraint in enumerate(constraints):
         if constraint.when_unsatisfiable == "ScheduleAnyway":
-            constraints[at] = constraints[-1]
+            constraints[index] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
             return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
     return None
@@ -152,7 +160,7 @@ def render_concisely(value: msgspec.Struct) -> str:
 
 
 def _to_builtins(value: object) -> object:
-    """Convert a value to builtins without the fields that Go omits."""
+    """Convert a value to builtins, leaving out the fields that Go omits."""
     if isinstance(value, msgspec.Struct):
         always_rendered = _ALWAYS_RENDERED.get(type(value).__name__, ())
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
@@ -166,3 +174,37 @@ def _to_builtins(value: object) -> object:
 def _is_empty(value: object) -> bool:
     """Return whether Go's ``omitempty`` omits the value. Selectors are never omitted."""
     return value is None or (not isinstance(value, msgspec.Struct) and not value)
+
+
+def describe_soft_constraints(pod: Pod) -> tuple[str, ...]:
+    """Describe each soft constraint of the pod with its topology key, without repetitions."""
+    return tuple(dict.fromkeys(_iter_soft_constraints(pod)))
+
+
+def remove_soft_constraints(pod: Pod) -> Pod:
+    """Return the pod without its soft constraints, as Karpenter sees it with preferencePolicy=Ignore."""
+    while relaxed := remove_next_preference(pod):
+        pod = relaxed[0]
+    return pod
+
+
+def _iter_soft_constraints(pod: Pod) -> Iterator[str]:
+    """Yield a description of each soft constraint, including repetitions."""
+    for constraint in pod.spec.topology_spread_constraints:
+        if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
+            yield f"ScheduleAnyway spread over {constraint.topology_key}"
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return
+    yield from (f"preferred pod affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_affinity))
+    yield from (
+        f"preferred pod anti-affinity over {key}" for key in _iter_preferred_topologies(affinity.pod_anti_affinity)
+    )
+    if affinity.node_affinity and affinity.node_affinity.preferred_during_scheduling_ignored_during_execution:
+        yield "preferred node affinity"
+
+
+def _iter_preferred_topologies(affinity: PodAffinity | None) -> Iterator[str]:
+    """Yield the topology keys of preferred affinity terms."""
+    terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+    return (term.pod_affinity_term.topology_key for term in terms)

@@ -18,17 +18,17 @@ from kschedctl.api.pod_requests import parse_quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import sum_quantities
 from kschedctl.autoscaling.karpenter.claims import NewClaim
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launch import find_cheapest_offering, to_node_claim, truncate_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.overlays import SUCCEEDED, AppliedOverlays
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import NO_POOLS, KarpenterSetting, explain_unusable_pool
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import (
+from kschedctl.reports.karpenter import (
     GivenUp,
     KarpenterEvent,
     NominatedNode,
@@ -50,16 +50,16 @@ def provision(
     now: str,
     explains: bool = True,
 ) -> Provisioning:
-    """Replay Karpenter's (v1.14) next provisioning run. Raises InputError.
+    """Replay the next provisioning run of Karpenter (v1.14). Raises InputError.
 
     ``instance_types`` have the format of kwok's instance_types.json. ``options`` may hold preferencePolicy,
-    minValuesPolicy, featureGates and maxInstanceTypes. ``now`` is an RFC 3339 time. Without ``explains``, one run is
-    enough, and the report does not say what each NodePool answers or lacks.
+    minValuesPolicy, featureGates and maxInstanceTypes. ``now`` is an RFC 3339 time. Without ``explains``, the report
+    omits the answers and obstacles of each NodePool, which take further runs.
     """
-    setting = KarpenterSetting.of(
+    setting = KarpenterSetting.for_cluster(
         cluster, read_instance_types(instance_types), read_karpenter_options(options or {}), now
     )
-    return ProvisioningRun(setting, explains).report()
+    return ProvisioningRun(setting, explains).build_report()
 
 
 class ProvisioningRun:
@@ -68,19 +68,21 @@ class ProvisioningRun:
     def __init__(self, setting: KarpenterSetting, explains: bool = True) -> None:
         self.setting, self.explains = setting, explains
 
-    def report(self) -> Provisioning:
-        """Run the scheduler for the pending pods and the pods of deleting nodes, and report the result."""
+    def build_report(self) -> Provisioning:
+        """Run the scheduler for pending pods and pods of deleting nodes, and report the result."""
         setting = self.setting
         classes = setting.node_classes
         base = Provisioning(
             node_classes={
-                pool.metadata.name: why
+                pool.metadata.name: fault
                 for pool in setting.cluster.karpenter_node_pools
-                if (why := classes.describe_class_fault(pool) or classes.describe_unread_class(pool))
+                if (fault := classes.describe_class_fault(pool) or classes.describe_unread_class(pool))
             },
             pending=tuple(sorted(pod.key for pod in setting.pending)),
             rejected=tuple(
-                KarpenterEvent("Pod", key, "FailedScheduling", why) for key, why in setting.rejections.items() if why
+                KarpenterEvent("Pod", key, "FailedScheduling", error)
+                for key, error in setting.rejections.items()
+                if error
             ),
             deleting_node_pods=tuple(sorted(pod.key for pod in setting.deleting_node_pods)),
             overlays=tuple(iter_overlay_verdicts(setting.overlays)),
@@ -116,14 +118,16 @@ class ProvisioningRun:
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._iter_exceeded_limits()),
-            per_pool=self._answer_per_pool(existing, run.current_pods) if self.explains else {},
-            missing=self._explain_per_pool(errors, {pod.key: pod for pod in pods}, existing) if self.explains else {},
+            per_pool=self._collect_pool_answers(existing, run.current_pods) if self.explains else {},
+            missing=self._explain_failures_per_pool(errors, {pod.key: pod for pod in pods}, existing)
+            if self.explains
+            else {},
         )
 
-    def _explain_per_pool(
+    def _explain_failures_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Return what each NodePool lacks to take each pod that failed, by pod and pool.
+        """Return what each NodePool lacks for each pod that failed, by pod and pool.
 
         Pods of the same kind share an answer. At most MAX_SEPARATE_ANSWERS kinds are examined.
         """
@@ -148,12 +152,12 @@ class ProvisioningRun:
         return missing
 
     def _truncate_types(self, claim: NewClaim) -> str:
-        """Truncate the claim's instance types. Return why the claim is dropped, or "" if it is kept."""
+        """Truncate the claim's instance types. Return an error if the claim has to be dropped, or ""."""
         options = self.setting.options
         return truncate_instance_types(claim, options.max_instance_types, not options.relaxes_min_values)
 
     def _iter_exceeded_limits(self) -> Iterator[tuple[str, str]]:
-        """Yield each pool whose usage already exceeds a limit, with the reason why it creates no claim."""
+        """Yield each pool whose nodes exceed a limit, with the reason why it creates no claim."""
         for pool in self.setting.pools.pools:
             limits = parse_quantities(pool.spec.limits or {})
             nodes = [n for n in self.setting.nodes if n.pool == pool.metadata.name and not n.deleting]
@@ -166,8 +170,10 @@ class ProvisioningRun:
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
-    def _answer_per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
-        """Return each pool's answer to each of the first pending pods, by pod and pool.
+    def _collect_pool_answers(
+        self, existing: ExistingColumns, pods: dict[str, Pod]
+    ) -> dict[str, dict[str, PoolAnswer]]:
+        """Return the answer of each pool to each of the first pending pods, by pod and pool.
 
         ``pods`` is updated with the relaxed pods.
         """
@@ -175,11 +181,11 @@ class ProvisioningRun:
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
         for key in sorted(pod.key for pod in self.setting.pending)[:MAX_SEPARATE_ANSWERS]:
-            answers[key] = {name: self.answer_for_pool(key, pods, templates.get(name), existing) for name in names}
+            answers[key] = {name: self.get_pool_answer(key, pods, templates.get(name), existing) for name in names}
         return answers
 
-    def answer_for_pool(
-        self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
+    def get_pool_answer(
+        self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
         """Try to place one pod with one pool alone, and return what the pool would launch.
 
@@ -187,21 +193,21 @@ class ProvisioningRun:
         """
         if template is None:
             return PoolAnswer(skipped=True)
-        run = self.setting.run_scheduler([pods[key]], existing, templates=[template], new_nodes_only=True)
+        run = self.setting.run_scheduler([pods[pod_key]], existing, templates=[template], new_nodes_only=True)
         pods |= run.current_pods
         relaxations = tuple(relaxation.reason for relaxation in run.relaxations)
         if not run.claims:
-            return PoolAnswer(error="; ".join(run.errors.get(key, ())), relaxations=relaxations)
+            return PoolAnswer(error="; ".join(run.errors.get(pod_key, ())), relaxations=relaxations)
         (claim,) = run.claims
         if fault := self._truncate_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
         columns = claim.template.columns
-        names = tuple(columns.types[at].name for at in columns.sort_by_price(claim.options, claim.requirements))
+        names = tuple(columns.types[index].name for index in columns.sort_by_price(claim.options, claim.requirements))
         return PoolAnswer(names, find_cheapest_offering(columns, claim), relaxations=relaxations)
 
 
 def _encode_pod_kind(pod: Pod, errors: tuple[str, ...]) -> bytes:
-    """Encode a pod's errors and everything in it that decides which pools can take it."""
+    """Encode the errors and all properties of a pod that decide which pools can take it."""
     spec = pod.spec
     claims = [volume.persistent_volume_claim for volume in spec.volumes if volume.persistent_volume_claim]
     demands = (spec.node_selector, spec.affinity, spec.tolerations, spec.topology_spread_constraints, claims)
@@ -216,11 +222,11 @@ def iter_overlay_verdicts(overlays: AppliedOverlays | None) -> Iterator[OverlayV
 
 
 def iter_nominated_nodes(run: SchedulerRun) -> Iterator[NominatedNode]:
-    """Yield the existing nodes on which the run placed pods, with these pods."""
+    """Yield the existing nodes on which the run placed pods, with the keys of these pods."""
     for node in run.nodes.used:
         yield NominatedNode(node.existing.state.name, tuple(pod.key for pod in node.pods))
 
 
 def _render_decimal(amount: Quantity) -> str:
-    """Render an amount as a plain number."""
+    """Render an amount as a plain number without suffix."""
     return str(Fraction(amount.mantissa) * Fraction(10) ** amount.scale) if amount.scale >= 0 else str(amount)

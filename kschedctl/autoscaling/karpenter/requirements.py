@@ -1,6 +1,7 @@
 """Requirements on node labels: sets of values, complements and integer bounds, with their intersection.
 
-Upstream: pkg/scheduling/requirement.go, requirements.go (sigs.k8s.io/karpenter v1.14.1), whose words these are.
+Upstream: pkg/scheduling/requirement.go, requirements.go (sigs.k8s.io/karpenter v1.14.1), from which the texts are
+copied.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class LabelRequirement:
     """Minimum number of distinct values among the instance types of a claim."""
 
     @classmethod
-    def of(cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None) -> LabelRequirement:
+    def from_operator(
+        cls, key: str, operator: str, values: Iterable[str] = (), min_values: int | None = None
+    ) -> LabelRequirement:
         """Create a requirement from an operator and its values."""
         key = NORMALIZED.get(key, key)
         match operator:
@@ -64,7 +67,7 @@ class LabelRequirement:
 
     @property
     def operator(self) -> str:
-        """The operator that the requirement corresponds to."""
+        """The operator with which the requirement is written."""
         if self.complement:
             return NOT_IN if self.values else EXISTS
         return IN if self.values else DOES_NOT_EXIST
@@ -79,7 +82,7 @@ class LabelRequirement:
         return (value in self.values) is not self.complement and _is_within_bounds(value, self.minimum, self.maximum)
 
     def intersection(self, other: LabelRequirement) -> LabelRequirement:
-        """Return the requirement that allows exactly the values that both allow."""
+        """Return the requirement that allows the values that both allow."""
         least, most = _max_optional(self.minimum, other.minimum), _min_optional(self.maximum, other.maximum)
         min_values = _max_optional(self.min_values, other.min_values)
         if least is not None and most is not None and least > most:
@@ -111,17 +114,17 @@ class LabelRequirement:
         return any(_is_within_bounds(value, least, most) for value in values)
 
     def agrees(self, other: LabelRequirement) -> bool:
-        """Return whether some label value meets both requirements, or a node without the label does."""
+        """Return whether a label value meets both requirements, or a node without the label does."""
         return (self.negative and other.negative) or self.intersects(other)
 
     def any(self) -> str:
-        """Return the smallest value that meets the requirement, or ""."""
+        """Return a value that meets the requirement, the smallest if values are listed, or ""."""
         if not self.complement:
             return min(self.values, default="")
         return str(self.minimum or 0)
 
     def to_terms(self) -> list[SelectorTerm]:
-        """Convert the requirement to terms of a NodeClaim: two if it has both bounds, otherwise one."""
+        """Convert the requirement to terms of a NodeClaim: two terms if it has two bounds, otherwise one."""
         bounds = [("Gte", self.minimum), ("Lte", self.maximum)]
         terms = [
             SelectorTerm(self.key, operator, (str(bound),), self.min_values)
@@ -149,16 +152,16 @@ class Requirements(dict[str, LabelRequirement]):
     """Requirements by label. A label that is missing may have any value."""
 
     @classmethod
-    def of(cls, requirements: Iterable[LabelRequirement]) -> Requirements:
-        """Create requirements, intersecting those for the same label."""
+    def from_list(cls, requirements: Iterable[LabelRequirement]) -> Requirements:
+        """Create requirements. Several requirements on the same label are intersected."""
         combined = cls()
         combined.add(requirements)
         return combined
 
     @classmethod
-    def of_labels(cls, labels: Mapping[str, str]) -> Requirements:
+    def from_labels(cls, labels: Mapping[str, str]) -> Requirements:
         """Create requirements that allow exactly these label values."""
-        return cls.of(LabelRequirement.of(key, IN, (value,)) for key, value in labels.items())
+        return cls.from_list(LabelRequirement.from_operator(key, IN, (value,)) for key, value in labels.items())
 
     def add(self, requirements: Iterable[LabelRequirement]) -> None:
         """Intersect these requirements with further ones in place."""
@@ -167,7 +170,7 @@ class Requirements(dict[str, LabelRequirement]):
             self[requirement.key] = requirement if existing is None else requirement.intersection(existing)
 
     def plus(self, other: Mapping[str, LabelRequirement]) -> Requirements:
-        """Return the intersection of both requirements."""
+        """Return the intersection of these requirements and others."""
         combined = Requirements(self)
         combined.add(other.values())
         return combined
@@ -177,17 +180,17 @@ class Requirements(dict[str, LabelRequirement]):
         return self.get(key) or LabelRequirement(key)
 
     def find_undefined_label(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
-        """Return the first label that ``other`` requires and that is neither defined here nor in ``allowed``, or ""."""
+        """Return the first label that ``other`` requires but that is neither defined here nor ``allowed``, or ""."""
         keys = (k for k, wanted in other.items() if not (k in self or k in allowed or wanted.negative))
         return min(keys, default="")
 
     def intersects(self, other: Mapping[str, LabelRequirement]) -> bool:
-        """Return whether the requirements for each label that both define can be met together."""
+        """Return whether the requirements on each shared label can be met together."""
         small, large = (self, other) if len(self) <= len(other) else (other, self)
         return all(large[key].agrees(mine) for key, mine in small.items() if key in large)
 
     def compatible(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> bool:
-        """Return whether ``other`` can be met, too. Labels that it requires must be defined here or ``allowed``."""
+        """Return whether ``other`` can be met as well. Labels that it requires must be defined here or ``allowed``."""
         return not self.find_undefined_label(other, allowed) and self.intersects(other)
 
     def describe_conflict(self, other: Mapping[str, LabelRequirement], allowed: frozenset[str] = NONE) -> str:
@@ -215,7 +218,9 @@ class Requirements(dict[str, LabelRequirement]):
 
 def build_term_requirements(term: NodeSelectorTerm) -> Requirements:
     """Build the requirements of a term's expressions."""
-    return Requirements.of(LabelRequirement.of(e.key, e.operator, e.values or ()) for e in term.match_expressions)
+    return Requirements.from_list(
+        LabelRequirement.from_operator(e.key, e.operator, e.values or ()) for e in term.match_expressions
+    )
 
 
 def get_required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
@@ -226,16 +231,16 @@ def get_required_terms(pod: Pod) -> tuple[NodeSelectorTerm, ...]:
 
 
 def build_strict_requirements(pod: Pod) -> Requirements:
-    """Build the pod's requirements from its node selector and first required term, without preferences."""
-    requirements = Requirements.of_labels(pod.spec.node_selector)
+    """Build a pod's requirements from its node selector and its first required term, without preferences."""
+    requirements = Requirements.from_labels(pod.spec.node_selector)
     if terms := get_required_terms(pod):
         requirements.add(build_term_requirements(terms[0]).values())
     return requirements
 
 
 def build_pod_requirements(pod: Pod) -> Requirements:
-    """Build the pod's requirements, treating its heaviest preferred term as required."""
-    requirements = Requirements.of_labels(pod.spec.node_selector)
+    """Build a pod's requirements, including its heaviest preferred term."""
+    requirements = Requirements.from_labels(pod.spec.node_selector)
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     if preferred:
@@ -262,7 +267,7 @@ def _build_bounded_requirement(key: str, operator: str, bound: int, min_values: 
 
 
 def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
-    """Return whether a value is an integer within the bounds. Without bounds, any value is."""
+    """Return whether a value is an integer within the bounds. Without bounds, any value is allowed."""
     if least is None and most is None:
         return True
     number = parse_integer(value)
@@ -270,14 +275,14 @@ def _is_within_bounds(value: str, least: int | None, most: int | None) -> bool:
 
 
 def _max_optional(a: int | None, b: int | None) -> int | None:
-    """Return the larger number; None is ignored."""
+    """Return the larger number, or the other one if one is None."""
     if a is None:
         return b
     return a if b is None else max(a, b)
 
 
 def _min_optional(a: int | None, b: int | None) -> int | None:
-    """Return the smaller number; None is ignored."""
+    """Return the smaller number, or the other one if one is None."""
     if a is None:
         return b
     return a if b is None else min(a, b)

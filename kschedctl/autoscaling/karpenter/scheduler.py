@@ -1,4 +1,4 @@
-"""Karpenter's scheduler, which tries existing nodes first, then claims of the run, then new claims.
+"""Karpenter's scheduler, which tries existing nodes, then claims of the run, then new claims.
 
 Upstream: pkg/controllers/provisioning/scheduling/scheduler.go, queue.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -16,10 +16,10 @@ from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, to_thousandths
 from kschedctl.autoscaling.karpenter.claims import ClaimAcceptance, ClaimRefusal, NewClaim, RunSettings
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup
+from kschedctl.autoscaling.karpenter.existing_nodes import RunNodes
 from kschedctl.autoscaling.karpenter.go_order import go_sort_order
-from kschedctl.autoscaling.karpenter.node_columns import RunNodes
 from kschedctl.autoscaling.karpenter.pod_data import PodData
-from kschedctl.autoscaling.karpenter.preferences import relax
+from kschedctl.autoscaling.karpenter.preferences import relax_pod
 from kschedctl.autoscaling.karpenter.state_nodes import NODES
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 
@@ -61,7 +61,7 @@ class SchedulerRun:
         return {key: tuple(refusal.reason for refusal in refusals) for key, refusals in self.refusals.items()}
 
     def solve(self, pods: Iterable[PodData]) -> None:
-        """Place the pods, retrying those that fail until a whole round places none."""
+        """Place the pods, and retry those that fail until a whole round places none."""
         queue = deque(sorted(pods, key=_build_queue_key))
         self.current_pods = {data.pod.key: data.pod for data in queue}
         lengths: dict[str, int] = {}
@@ -79,12 +79,12 @@ class SchedulerRun:
             claim.finalize_scheduling()
 
     def _try_schedule(self, data: PodData) -> tuple[ClaimRefusal, ...] | None:
-        """Place a pod, relaxing it step by step. Return the refusals, or None on success."""
+        """Place a pod, relaxing it step by step. Return the refusals, or None if it is placed."""
         while True:
             errors = self._add_pod(data)
             if errors is None or any(error.final for error in errors):
                 break
-            relaxed = relax(data.pod, self.settings.tolerates_prefer_no_schedule)
+            relaxed = relax_pod(data.pod, self.settings.tolerates_prefer_no_schedule)
             if relaxed is None:
                 break
             self.relaxations.append(Relaxation(data.pod.key, relaxed[1]))
@@ -92,10 +92,10 @@ class SchedulerRun:
         return None if errors is None else tuple(errors)
 
     def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None on success."""
-        if self.nodes.place(data, self.settings.topology, data.pod.key in self.movable):
+        """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None if it is added."""
+        if self.nodes.place_on_first(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims = [self.claims[at] for at in go_sort_order([len(claim.pods) for claim in self.claims])]
+        self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
             accepted = claim.can_add(data)
             if isinstance(accepted, ClaimAcceptance):
@@ -104,7 +104,9 @@ class SchedulerRun:
         return self._add_to_new_claim(data) if self.templates else [ClaimRefusal(NO_TEMPLATES)]
 
     def _add_to_new_claim(self, data: PodData) -> list[ClaimRefusal] | None:
-        """Add a pod to a new claim of the first template that accepts it. Return the refusals, or None on success."""
+        """Add a pod to a new claim of the first template that accepts it. Return the refusals, or None if it is
+        added.
+        """
         errors: list[ClaimRefusal] = []
         for template in self.templates:
             options = self._filter_by_limits(template)
@@ -123,13 +125,16 @@ class SchedulerRun:
                 break
         return errors
 
-    def _open_claim(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
-        """Add a new claim with its first pod to the run, and charge the largest instance type to the pool's limits."""
+    def _open_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
+        """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
+
+        The largest instance type that the claim may have is charged.
+        """
         claim.min_values_relaxed = any(
-            _is_lower(accepted.requirements.label(key).min_values, requirement.min_values)
+            _is_lower(acceptance.requirements.label(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
         )
-        claim.add(data, accepted)
+        claim.add(data, acceptance)
         self.claims.append(claim)
         remaining = self.remaining.get(claim.template.name)
         if remaining is not None:
@@ -138,7 +143,7 @@ class SchedulerRun:
             self.remaining[claim.template.name] = reduced
 
     def _filter_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """Return a (T,) mask of the template's instance types within the pool's remaining limits, or a refusal."""
+        """Return a (T,) mask of the template's instance types within the pool's limits, or a refusal."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options
@@ -158,12 +163,12 @@ class SchedulerRun:
 
 
 def _is_lower(updated: int | None, original: int | None) -> bool:
-    """Return whether both minValues are set and the updated one is lower; 0 counts as set."""
+    """Return whether both minValues are set and the updated value is lower."""
     return updated is not None and original is not None and updated < original
 
 
 def _build_queue_key(data: PodData) -> tuple[int, int, str, str]:
-    """Build a pod's sort key: largest CPU and memory requests first, then oldest."""
+    """Build the sort key of a pod: by descending CPU and memory requests, then by age."""
     metadata = data.pod.metadata
     amounts = data.amounts
     return -amounts.get("cpu", 0), -amounts.get("memory", 0), metadata.creation_timestamp or "", metadata.uid

@@ -15,45 +15,43 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.times import parse_microseconds
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_quantities
-from kschedctl.autoscaling.karpenter.budgets import EvictionLimits
-from kschedctl.autoscaling.karpenter.claims import RunSettings
+from kschedctl.autoscaling.karpenter.claims import Reservations, RunSettings, compute_reservation_capacity
 from kschedctl.autoscaling.karpenter.daemons import DaemonGroup, Daemons, get_daemonset_pods
-from kschedctl.autoscaling.karpenter.existing_nodes import ExistingNode
+from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns, ExistingNode, RunNodes
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, get_class_reference
-from kschedctl.autoscaling.karpenter.node_columns import ExistingColumns, RunNodes
 from kschedctl.autoscaling.karpenter.options import KarpenterOptions
 from kschedctl.autoscaling.karpenter.overlays import AppliedOverlays
 from kschedctl.autoscaling.karpenter.pod_data import PodData, build_pod_data
-from kschedctl.autoscaling.karpenter.pods import is_provisionable
-from kschedctl.autoscaling.karpenter.rejections import find_rejection
+from kschedctl.autoscaling.karpenter.pods import EvictionLimits, is_provisionable
 from kschedctl.autoscaling.karpenter.requirements import Requirements
-from kschedctl.autoscaling.karpenter.reservations import Reservations, compute_reservation_capacity
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
 from kschedctl.autoscaling.karpenter.templates import (
     ClaimTemplate,
     build_claim_template,
     has_unmet_min_values,
-    order_usable_pools,
+    select_usable_pools,
 )
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
 from kschedctl.autoscaling.karpenter.type_columns import TypeColumns
+from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.autoscaling.karpenter.volumes import Volumes
 from kschedctl.cluster import Cluster
-from kschedctl.reports.provisioning import KarpenterEvent
+from kschedctl.reports.karpenter import KarpenterEvent
 from kschedctl.text.counts import counted
 
 NO_POOLS = "no nodepools found"
 FILTERED_OUT = "NodePool requirements filtered out all compatible available instance types"
 WITH_MIN_VALUES = " due to minValues incompatibility"
-Settling = Callable[[StateNode], bool]
+SettlingPredicate = Callable[[StateNode], bool]
+"""Returns whether a node may not take pods from other nodes yet."""
 
 
 @dataclass(frozen=True, eq=False)
 class UsablePools:
-    """NodePools that take part in scheduling, with their instance types, templates and DaemonSet overhead."""
+    """The NodePools that take part in scheduling, with their instance types, templates and DaemonSets."""
 
     pools: Sequence[NodePool]
     """Pools in the order in which they are tried."""
@@ -67,20 +65,24 @@ class UsablePools:
     @classmethod
     def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
-        columns = {name: setting.columns(name) for name in (pool.metadata.name for pool in pools)}
+        columns = {name: setting.get_columns(name) for name in (pool.metadata.name for pool in pools)}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
-        relax, known = setting.options.relaxes_min_values, setting.catalog.well_known
-        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in pools_with_types]
+        templates = [
+            build_claim_template(
+                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+            )
+            for pool in pools_with_types
+        ]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
         return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
-        """Return an edited pool alone, but with the topology domains of all pools."""
+        """Return usable pools that consist of an edited pool alone, with the topology domains of all pools."""
         alone = UsablePools.from_pools([pool], setting)
         pools = [pool if stored.metadata.name == pool.metadata.name else stored for stored in self.pools]
-        domains = build_domains([known for known in pools if len(self.columns[known.metadata.name])], self.columns)
-        return replace(alone, domains=domains)
+        pools_with_types = [other for other in pools if len(self.columns[other.metadata.name])]
+        return replace(alone, domains=build_domains(pools_with_types, self.columns))
 
     @property
     def templates(self) -> list[ClaimTemplate]:
@@ -108,22 +110,25 @@ def describe_no_types(template: ClaimTemplate) -> str:
 
 
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
-    """Explain why a NodePool without a template is not used in any run."""
+    """Explain why a NodePool without a template does not take part in any run."""
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
         return "takes no part: it is being deleted"
     if pool in setting.pools.pools:
         return "takes no part: no instance type is known"
-    unready = [each for each in pool.status.conditions if each.type == "Ready" and each.status != "True"]
-    message = next((each.message or each.reason for each in unready if each.message or each.reason), "")
+    unready = [
+        condition for condition in pool.status.conditions if condition.type == "Ready" and condition.status != "True"
+    ]
+    messages = (condition.message or condition.reason for condition in unready)
+    message = next(filter(None, messages), "")
     reasons = filter(None, (message, setting.node_classes.describe_class_fault(pool)))
     return ": ".join(filter(None, ("takes no part: not Ready", "; ".join(reasons))))
 
 
 @dataclass(frozen=True, eq=False)
 class KarpenterSetting:
-    """A snapshot with the options and instance types of a replay, and data derived from them."""
+    """A cluster with the options and instance types of a replay, and data derived from them."""
 
     cluster: Cluster
     catalog: InstanceTypeCatalog
@@ -132,7 +137,7 @@ class KarpenterSetting:
     """Microseconds since the epoch."""
 
     @classmethod
-    def of(
+    def for_cluster(
         cls, cluster: Cluster, catalog: InstanceTypeCatalog, options: KarpenterOptions, now: str
     ) -> KarpenterSetting:
         """Build the setting for a time in RFC 3339. Raises InputError."""
@@ -176,8 +181,11 @@ class KarpenterSetting:
     def _pools(self) -> dict[str, NodePool]:
         return {pool.metadata.name: pool for pool in self.cluster.karpenter_node_pools}
 
-    def columns(self, pool: str) -> TypeColumns:
-        """Return a pool's instance types. Pools with the same node class share them unless overlays are on."""
+    def get_columns(self, pool: str) -> TypeColumns:
+        """Return the columns of a pool's instance types.
+
+        Without overlays, pools with the same node class share them.
+        """
         node_pool = self._pools.get(pool)
         reference = get_class_reference(node_pool) if node_pool and self.node_classes.find_class(node_pool) else None
         key = pool if self.overlays is not None else reference
@@ -192,7 +200,7 @@ class KarpenterSetting:
 
     @cached_property
     def pools(self) -> UsablePools:
-        return UsablePools.from_pools(order_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
+        return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:
@@ -213,7 +221,7 @@ class KarpenterSetting:
     def rejections(self) -> dict[str, str]:
         """Rejected pod -> reason, or "" if Karpenter writes no event about it."""
         by_key = {pod.key: find_rejection(pod, self.volumes, self.catalog.well_known) for pod in self.waiting}
-        return {key: why for key, why in by_key.items() if why is not None}
+        return {key: error for key, error in by_key.items() if error is not None}
 
     @cached_property
     def pending(self) -> list[Pod]:
@@ -229,8 +237,8 @@ class KarpenterSetting:
         """Pods of deleting nodes that have to be rescheduled."""
         return [pod for pod in self.pods_of_deleting_nodes if self.limits.is_currently_reschedulable(pod)]
 
-    def build_existing_columns(self, pools: UsablePools, settling: Settling) -> ExistingColumns:
-        """Build the columns of nodes that are not being deleted, initialized nodes first and then by name."""
+    def build_existing_columns(self, pools: UsablePools, is_settling: SettlingPredicate) -> ExistingColumns:
+        """Build the columns of the nodes that are not being deleted, initialized nodes first, then by name."""
         limits = {
             csi_node.metadata.name: {d.name: d.allocatable.count or 0 for d in csi_node.spec.drivers if d.allocatable}
             for csi_node in self.cluster.csi_nodes
@@ -244,7 +252,7 @@ class KarpenterSetting:
                     pools.daemons,
                     limits.get(node.node.metadata.name, {}) if node.node else {},
                     self.volumes,
-                    settling(node),
+                    is_settling(node),
                 )
                 for node in staying
             ]
@@ -257,12 +265,12 @@ class KarpenterSetting:
         for node in self.nodes:
             if not node.deleting:
                 by_pool.setdefault(node.pool, []).append(node.capacity)
-        return {pool: sum_quantities(*own) for pool, own in by_pool.items()}
+        return {pool: sum_quantities(*capacities) for pool, capacities in by_pool.items()}
 
     def compute_remaining_limits(
         self, without: Iterable[StateNode], pools: Sequence[NodePool] | None = None
     ) -> dict[str, Quantities]:
-        """Return the resources that each pool's limits leave if the nodes in ``without`` are removed."""
+        """Return how much each pool's limits leave if the nodes in ``without`` are removed."""
         pools = self.pools.pools if pools is None else pools
         remaining = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
         remaining = {name: subtract_quantities(limits, self.used.get(name, {})) for name, limits in remaining.items()}
@@ -285,8 +293,8 @@ class KarpenterSetting:
     ) -> SchedulerRun:
         """Run the scheduler for these pods on these nodes. Raises QuantityError.
 
-        The nodes named in ``without`` are treated as removed. Pods whose volumes are missing are placed without regard
-        to their volumes and, at first, to their topology constraints.
+        The nodes named in ``without`` are treated as removed. Pods with missing volumes are placed regardless of their
+        volumes and, at first, of their topology constraints.
         """
         pools = pools or self.pools
         removed_nodes = [existing.states[existing.rows[name]] for name in without]
@@ -310,7 +318,7 @@ class KarpenterSetting:
         return run
 
     def _build_pod_data(self, pod: Pod, volumes: Sequence[Requirements] | None) -> PodData:
-        """Build the data of a pod and its volumes."""
+        """Build the data of a pod with the requirements of its volumes."""
         return build_pod_data(
             pod, tuple(volumes or ()), self.volumes.map_claims_by_driver(pod), self.options.ignores_preferences
         )

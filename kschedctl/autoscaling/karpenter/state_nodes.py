@@ -82,7 +82,7 @@ class StateNode:
     @cached_property
     def own_labels(self) -> Requirements:
         """The labels of the Node object as requirements, whether or not it has registered."""
-        return Requirements.of_labels(self.node.metadata.labels if self.node else {})
+        return Requirements.from_labels(self.node.metadata.labels if self.node else {})
 
     @property
     def annotations(self) -> Mapping[str, str]:
@@ -98,7 +98,7 @@ class StateNode:
 
     @cached_property
     def taints(self) -> tuple[Taint, ...]:
-        """The node's taints. Until it is initialized, ephemeral and startup taints are left out."""
+        """The node's taints, without ephemeral and startup taints until it is initialized."""
         claim = self.claim
         if claim is None:
             return self.node.spec.taints if self.node else ()
@@ -111,17 +111,17 @@ class StateNode:
     @cached_property
     def capacity(self) -> Quantities:
         """The capacity, including one unit of the resource ``nodes``."""
-        own = self.node.status.capacity if self.node else {}
-        return {**self._fill_from_claim(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
+        reported = self.node.status.capacity if self.node else {}
+        return {**self._fill_from_claim(reported, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
-        own = self.node.status.allocatable if self.node else {}
-        return self._fill_from_claim(own, self.claim.status.allocatable if self.claim else {})
+        reported = self.node.status.allocatable if self.node else {}
+        return self._fill_from_claim(reported, self.claim.status.allocatable if self.claim else {})
 
     def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
-        """Parse the node's amounts. Until it is initialized, the claim's amounts replace missing ones."""
+        """Parse the node's amounts. Until the node is initialized, the claim's amounts replace missing ones."""
         amounts = parse_quantities(reported)
         if self.initialized:
             return amounts
@@ -142,10 +142,10 @@ class StateNode:
         """Whether the node is being deleted or its instance is terminating."""
         if self.claim is not None:
             conditions = self.claim.status.conditions
-            ends = any(
+            is_terminating = any(
                 condition.type == INSTANCE_TERMINATING and condition.status == "True" for condition in conditions
             )
-            return ends or self.claim.metadata.deletion_timestamp is not None
+            return is_terminating or self.claim.metadata.deletion_timestamp is not None
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
 

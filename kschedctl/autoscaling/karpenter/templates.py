@@ -42,8 +42,8 @@ class ClaimTemplate:
         return self.pool.spec.template.spec.taints
 
 
-def order_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
-    """Return the ready, dynamic pools by descending weight, then by descending name."""
+def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
+    """Return the pools that are ready and not static, by descending weight, then by descending name."""
     on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
     ready = (pool for pool in on_demand if _is_ready(pool, classes))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
@@ -51,7 +51,7 @@ def order_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[
 
 
 def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
-    """Return whether the pool is ready. A pool without conditions is ready unless its node class is not."""
+    """Return whether the pool is ready. Without conditions, it is ready unless its node class is not."""
     if not pool.status.conditions:
         return not classes.is_class_unready(pool)
     return any(condition.type == "Ready" and condition.status == "True" for condition in pool.status.conditions)
@@ -60,31 +60,42 @@ def _is_ready(pool: NodePool, classes: NodeClasses) -> bool:
 def build_pool_requirements(pool: NodePool) -> Requirements:
     """Build the requirements of a pool's nodes, including its labels."""
     template = pool.spec.template
-    requirements = Requirements.of(
-        LabelRequirement.of(r.key, r.operator, r.values, r.min_values) for r in template.spec.requirements
+    requirements = Requirements.from_list(
+        LabelRequirement.from_operator(r.key, r.operator, r.values, r.min_values) for r in template.spec.requirements
     )
-    requirements.add(Requirements.of_labels(template.metadata.labels).values())
+    requirements.add(Requirements.from_labels(template.metadata.labels).values())
     return requirements
 
 
 def build_claim_template(
     pool: NodePool, columns: TypeColumns, well_known: frozenset[str], relax_min_values: bool
 ) -> ClaimTemplate:
-    """Build a pool's template. It has no instance types if requirements or minValues exclude all of them."""
+    """Build the template of a pool's NodeClaims.
+
+    It has no instance types if its requirements or minValues exclude all of them.
+    """
     reference = pool.spec.template.spec.node_class_ref
     class_label = f"{reference.group}/{reference.kind.lower()}"
     labels = {**pool.spec.template.metadata.labels, NODE_POOL: pool.metadata.name, class_label: reference.name}
     requirements = build_pool_requirements(pool)
-    requirements.add(Requirements.of_labels(labels).values())
-    requirements.add(LabelRequirement.of(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
-    options = columns.compatible(requirements) & columns.find_fitting_types({}) & columns.offered(requirements)
+    requirements.add(Requirements.from_labels(labels).values())
+    requirements.add(LabelRequirement.from_operator(key, IN, ("true",)) for key in (REGISTERED, INITIALIZED))
+    options = (
+        columns.find_compatible_types(requirements)
+        & columns.find_fitting_types({})
+        & columns.find_offered_types(requirements)
+    )
     if not relax_min_values and columns.find_unmet_min_values(options, requirements):
         options = np.zeros(len(columns), np.bool_)
     return ClaimTemplate(pool, labels, requirements, columns, options, well_known)
 
 
 def has_unmet_min_values(template: ClaimTemplate) -> bool:
-    """Return whether the template's minValues are not met by the instance types that it could use."""
+    """Return whether too few instance types remain to meet the template's minValues."""
     columns, requirements = template.columns, template.requirements
-    options = columns.compatible(requirements) & columns.find_fitting_types({}) & columns.offered(requirements)
+    options = (
+        columns.find_compatible_types(requirements)
+        & columns.find_fitting_types({})
+        & columns.find_offered_types(requirements)
+    )
     return bool(columns.find_unmet_min_values(options, requirements))

@@ -41,7 +41,7 @@ NamespaceLabels = Mapping[str, Mapping[str, str]]
 
 
 def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns]) -> dict[str, Domains]:
-    """Return the topology domains in which nodes of the pools may be, by label."""
+    """Return the topology domains in which the pools may launch nodes, by label."""
     domains: dict[str, Domains] = {}
     for pool in pools:
         taints, own_requirements = pool.spec.template.spec.taints, build_pool_requirements(pool)
@@ -56,7 +56,7 @@ def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns])
 
 
 def _insert_domains(domains: Domains, values: Iterable[str], taints: tuple[Taint, ...]) -> None:
-    """Add domains of a pool that has these taints. A pool without taints replaces all others."""
+    """Add domains of a pool with these taints. A pool without taints replaces all others."""
     for value in values:
         existing = domains.get(value)
         if existing is None or not taints:
@@ -99,7 +99,7 @@ class RunTopology:
                 self._update_inverse_affinity(pod, node.node.metadata.labels)
 
     def update(self, pod: Pod) -> Pod:
-        """Assign the pod to the groups of its constraints. Return it with expressions for its matchLabelKeys."""
+        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded."""
         for group in self.groups.values():
             group.owners.discard(pod.key)
         self._update_inverse_affinity(pod, {})
@@ -118,13 +118,13 @@ class RunTopology:
         return pod
 
     def register(self, hosts: Collection[str]) -> None:
-        """Add new nodes as domains of the hostname groups."""
+        """Add the hostnames of new nodes as domains of the hostname groups."""
         for group in (*self.groups.values(), *self.inverse.values()):
             if group.rule.key == HOSTNAME:
                 group.register(hosts)
 
     def record(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> None:
-        """Count the pod in the domain of a node with these taints and requirements."""
+        """Count a pod that is placed on a node with these taints and requirements."""
         for group in self.groups.values():
             domains = requirements.label(group.rule.key)
             is_single_domain = domains.operator == IN and len(domains.values) == 1
@@ -137,40 +137,45 @@ class RunTopology:
                 group.record(requirements.label(group.rule.key).values)
 
     def add_requirements(
-        self, pod: Pod, taints: Sequence[Taint], of_pod: Requirements, of_node: Requirements
+        self, pod: Pod, taints: Sequence[Taint], pod_requirements: Requirements, node_requirements: Requirements
     ) -> Requirements | TopologyRefusal:
-        """Narrow a node's requirements to the domains in which the pod may be, or return why none is left."""
-        narrowed = Requirements(of_node)
-        for group in self._find_matching_groups(pod, taints, of_node):
+        """Narrow a node's requirements to the domains that the pod allows, or return why none is left."""
+        narrowed = Requirements(node_requirements)
+        for group in self._find_matching_groups(pod, taints, node_requirements):
             key = group.rule.key
-            pod_domains, node_domains = of_pod.label(key), of_node.label(key)
-            allowed = group.get(pod, pod_domains, node_domains)
+            pod_domains, node_domains = pod_requirements.label(key), node_requirements.label(key)
+            allowed = group.find_allowed_domains(pod, pod_domains, node_domains)
             if not allowed.values:
-                empty_label = key if group.chooses_empty_value(pod, pod_domains, node_domains) else ""
+                empty_label = key if group.is_blocked_by_empty_value(pod, pod_domains, node_domains) else ""
                 return TopologyRefusal(group.describe_refusal(pod_domains, node_domains), empty_label)
             narrowed.add((allowed,))
         return narrowed
 
-    def iter_domain_predicates(self, pod: Pod, of_pod: Requirements) -> Iterator[tuple[str, Callable[[str], bool]]]:
-        """Yield each topology key other than the hostname, with a predicate of the domains that the pod's constraint
-        allows.
+    def iter_domain_predicates(
+        self, pod: Pod, pod_requirements: Requirements
+    ) -> Iterator[tuple[str, Callable[[str], bool]]]:
+        """Yield each topology key of the pod's constraints, with a predicate of the allowed domains.
+
+        Constraints on hostnames are left out.
         """
         for group in self.groups.values():
             if pod.key in group.owners and group.rule.key != HOSTNAME:
-                yield group.rule.key, partial(group.allows_domain, pod, of_pod.label(group.rule.key))
+                yield group.rule.key, partial(group.allows_domain, pod, pod_requirements.label(group.rule.key))
 
-    def _find_matching_groups(self, pod: Pod, taints: Sequence[Taint], of_node: Requirements) -> list[TopologyGroup]:
-        """Return the groups to which the pod belongs, and the inverse groups that select it."""
+    def _find_matching_groups(
+        self, pod: Pod, taints: Sequence[Taint], node_requirements: Requirements
+    ) -> list[TopologyGroup]:
+        """Return the groups of the pod's constraints and the inverse groups that select the pod."""
         owned = [group for group in self.groups.values() if pod.key in group.owners]
-        return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, of_node)]
+        return owned + [group for group in self.inverse.values() if group.rule.counts(pod, taints, node_requirements)]
 
     def _is_enforced(self, constraint: TopologySpreadConstraint) -> bool:
-        """Return whether the preference policy takes the spread constraint into account."""
+        """Return whether the spread constraint counts under the preference policy."""
         return not self.ignores_preferences or constraint.when_unsatisfiable == "DoNotSchedule"
 
     @staticmethod
     def _expand_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> TopologySpreadConstraint:
-        """Return the constraint with a selector expression for each of its matchLabelKeys."""
+        """Return the constraint with its matchLabelKeys as expressions of its selector."""
         labels = pod.metadata.labels
         expressions = tuple(
             SelectorRequirement(k, IN, (labels[k],)) for k in constraint.match_label_keys if k in labels
@@ -206,18 +211,14 @@ class RunTopology:
             (TopologyType.AFFINITY, affinity.pod_affinity),
             (TopologyType.ANTI_AFFINITY, affinity.pod_anti_affinity),
         )
-        for type, own in both:
-            if own is None:
+        for type, terms in both:
+            if terms is None:
                 continue
-            yield from (
-                self._build_affinity_rule(type, t, pod) for t in own.required_during_scheduling_ignored_during_execution
-            )
+            for term in terms.required_during_scheduling_ignored_during_execution:
+                yield self._build_affinity_rule(type, term, pod)
             if not self.ignores_preferences:
-                preferred = own.preferred_during_scheduling_ignored_during_execution
-                yield from (
-                    self._build_affinity_rule(type, preferred_term.pod_affinity_term, pod)
-                    for preferred_term in preferred
-                )
+                for weighted_term in terms.preferred_during_scheduling_ignored_during_execution:
+                    yield self._build_affinity_rule(type, weighted_term.pod_affinity_term, pod)
 
     def _build_affinity_rule(self, type: TopologyType, term: PodAffinityTerm, pod: Pod) -> TopologyRule:
         """Build the rule of an affinity term."""
@@ -229,10 +230,10 @@ class RunTopology:
         if term.namespace_selector is None:
             return frozenset(term.namespaces or (pod.metadata.namespace,))
         selector = selector_from_api(term.namespace_selector)
-        return frozenset(term.namespaces).union(n for n, own in self.namespaces.items() if selector.matches(own))
+        return frozenset(term.namespaces).union(n for n, labels in self.namespaces.items() if selector.matches(labels))
 
     def _update_inverse_affinity(self, pod: Pod, labels: Mapping[str, str]) -> None:
-        """Record that the pod's required anti-affinity keeps other pods away from its node."""
+        """Record the pod's required anti-affinity, which keeps other pods away from its node."""
         for term in get_required_anti_affinity(pod):
             rule = self._build_affinity_rule(TopologyType.ANTI_AFFINITY, term, pod)
             identity = rule.identity
@@ -243,9 +244,9 @@ class RunTopology:
             self.inverse[identity].owners.add(pod.key)
 
     def _build_group(self, rule: TopologyRule, pod: Pod) -> TopologyGroup:
-        """Build a group with the pools' domains.
+        """Build a group with the domains of the pools.
 
-        If taints count, domains are left out if the pod tolerates the taints of none of their pools.
+        If the rule honors taints, only domains of pools whose taints the pod tolerates are added.
         """
         group = TopologyGroup(rule, {})
         for domain, pools in self.domains.get(rule.key, {}).items():
@@ -254,17 +255,17 @@ class RunTopology:
         return group
 
     def _count_domains(self, group: TopologyGroup) -> None:
-        """Count the existing nodes and pods in the group's domains."""
-        nodes, pods = self.counts.count(group.rule, self.removed_nodes, self.excluded.values())
-        group.register(nodes)
-        for domain, count in pods.items():
+        """Add the existing nodes' domains and the pods in them to the group."""
+        counts = self.counts.count_nodes_and_pods(group.rule, self.removed_nodes, self.excluded.values())
+        group.register(counts.nodes)
+        for domain, count in counts.pods.items():
             group.record((domain,), count)
 
 
-def _parse_selector(written: LabelSelector | None) -> Selector:
-    """Parse a selector. An invalid one matches nothing."""
+def _parse_selector(label_selector: LabelSelector | None) -> Selector:
+    """Parse a selector. An invalid selector matches nothing."""
     try:
-        return selector_from_api(written)
+        return selector_from_api(label_selector)
     except SelectorError:
         return NOTHING
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
@@ -19,12 +20,19 @@ Counts = Counter[str]
 """Domain -> number."""
 
 
+class DomainCounts(NamedTuple):
+    """The numbers of nodes and pods in each topology domain."""
+
+    nodes: Counts
+    pods: Counts
+
+
 class DomainTallies:
     """The numbers of nodes and pods in each topology domain, cached by rule."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
         self.nodes = [node for node in nodes if node.node is not None]
-        self._counts: dict[Hashable, tuple[Counts, Counts]] = {}
+        self._counts: dict[Hashable, DomainCounts] = {}
 
     @cached_property
     def _staying(self) -> list[StateNode]:
@@ -51,10 +59,10 @@ class DomainTallies:
                     by_labels.setdefault(identity, Counter())[node] += 1
         return by_labels
 
-    def count(
+    def count_nodes_and_pods(
         self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
-    ) -> tuple[Counts, Counts]:
-        """Count the nodes and the pods in each domain, leaving out removed nodes and excluded pods."""
+    ) -> DomainCounts:
+        """Count the nodes and the pods in each domain, without removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._count_all(rule))
         for node in removed_nodes:
             if rule.key in node.labels and _is_node_counted(rule, node):
@@ -63,14 +71,14 @@ class DomainTallies:
             node_of_pod = self.node_by_pod.get(pod.key)
             if (
                 node_of_pod is not None
-                and _is_counted(rule, pod)
+                and _is_pod_counted(rule, pod)
                 and (domain := _find_domain(rule, node_of_pod)) is not None
             ):
                 pods[domain] -= 1
-        return +nodes, +pods
+        return DomainCounts(+nodes, +pods)
 
-    def _count_all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
-        """Count all nodes and pods in each domain, using the cache of the rule if there is one."""
+    def _count_all(self, rule: TopologyRule) -> DomainCounts:
+        """Count all nodes and pods in each domain, once for each rule."""
         key = rule.count_key
         if key not in self._counts:
             nodes = Counter(
@@ -78,7 +86,7 @@ class DomainTallies:
                 for node in self._staying
                 if rule.key in node.labels and _is_node_counted(rule, node)
             )
-            self._counts[key] = nodes, self._count_pods(rule)
+            self._counts[key] = DomainCounts(nodes, self._count_pods(rule))
         return self._counts[key]
 
     def _count_pods(self, rule: TopologyRule) -> Counts:
@@ -98,14 +106,14 @@ def get_required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else ()
 
 
-def _is_counted(rule: TopologyRule, pod: Pod) -> bool:
-    """Return whether the rule counts the pod, which must be running and match the namespaces and labels."""
+def _is_pod_counted(rule: TopologyRule, pod: Pod) -> bool:
+    """Return whether the rule counts the pod: a running pod with matching namespace and labels."""
     running = pod.metadata.deletion_timestamp is None and not pod.terminated
     return running and pod.metadata.namespace in rule.namespaces and _matches_labels(rule, pod.metadata.labels)
 
 
 def _matches_labels(rule: TopologyRule, labels: Mapping[str, str]) -> bool:
-    """Return whether the rule counts pods with these labels. Without a selector, it counts all pods."""
+    """Return whether the rule counts pods with these labels. Without a selector, all labels match."""
     return rule.label_selector is None or rule.selector.matches(labels)
 
 

@@ -37,7 +37,7 @@ class TopologyType(Enum):
 
 @dataclass(frozen=True)
 class TopologyNodeFilter:
-    """A filter of the nodes that count for a spread constraint."""
+    """A filter that decides which nodes count for a spread constraint."""
 
     requirements: tuple[Requirements, ...] = ()
     tolerations: tuple[Toleration, ...] = ()
@@ -47,7 +47,7 @@ class TopologyNodeFilter:
     @classmethod
     def from_pod(cls, pod: Pod, affinity_policy: str | None, taints_policy: str | None) -> TopologyNodeFilter:
         """Build the filter from the pod's selector, affinity and tolerations."""
-        selected = Requirements.of_labels(pod.spec.node_selector)
+        selected = Requirements.from_labels(pod.spec.node_selector)
         affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
         if affinity and affinity.required_during_scheduling_ignored_during_execution is not None:
             alternatives = tuple(selected.plus(build_term_requirements(term)) for term in get_required_terms(pod))
@@ -66,9 +66,10 @@ class TopologyNodeFilter:
 
     @property
     def identity(self) -> Hashable:
-        """The hash key that upstream uses. It ignores label values, and equal entries cancel out in pairs."""
+        """A hash key like upstream's, which ignores label values and in which equal entries cancel out in pairs."""
         labels = (
-            frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
+            frozenset((key, requirement.min_values) for key, requirement in alternative.items())
+            for alternative in self.requirements
         )
         return _keep_odd_items(labels), _keep_odd_items(self.tolerations), self.affinity_policy, self.taints_policy
 
@@ -88,18 +89,19 @@ class TopologyRule:
 
     @property
     def identity(self) -> Hashable:
+        """The hash key by which pods share a group."""
         return (
             self.type,
             self.key,
             self.namespaces,
             self.max_skew,
             self.nodes.identity,
-            _selector_identity(self.label_selector),
+            _build_selector_key(self.label_selector),
         )
 
     @property
     def count_key(self) -> Hashable:
-        """A key of everything that decides which nodes and pods count."""
+        """A key of the fields that decide which nodes and pods count."""
         filters = tuple(str(requirement) for requirement in self.nodes.requirements), self.nodes.tolerations
         policies = self.nodes.affinity_policy, self.nodes.taints_policy
         return self.key, self.namespaces, self.selector, self.label_selector is None, filters, policies
@@ -109,7 +111,7 @@ class TopologyRule:
         return pod.metadata.namespace in self.namespaces and self.selector.matches(pod.metadata.labels)
 
     def counts(self, pod: Pod, taints: Sequence[Taint], requirements: Requirements) -> bool:
-        """Return whether the pod counts on a node with these taints and requirements."""
+        """Return whether the rule counts the pod on a node with these taints and requirements."""
         return self.selects(pod) and self.nodes.matches(taints, requirements)
 
 
@@ -132,121 +134,134 @@ class TopologyGroup:
             self.empty.discard(domain)
 
     def register(self, domains: Iterable[str]) -> None:
-        """Add domains without pods, unless they are known already."""
+        """Add domains without pods, unless they exist already."""
         for domain in domains:
             if domain not in self.domains:
                 self.domains[domain] = 0
                 self.empty.add(domain)
 
-    def get(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> LabelRequirement:
-        """Return the domains in which the pod may be placed on the node, as a requirement without values if there is
-        none.
+    def find_allowed_domains(
+        self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
+    ) -> LabelRequirement:
+        """Return the domains in which the pod may be placed on the node, as a requirement.
+
+        It has no values if there is no such domain.
         """
         if self.rule.type is TopologyType.SPREAD:
-            chosen = self._next_domain_topology_spread(pod, of_pod, of_node)
+            chosen = self._next_domain_topology_spread(pod, pod_domains, node_domains)
         elif self.rule.type is TopologyType.AFFINITY:
-            chosen = self._next_domain_affinity(pod, of_pod, of_node)
+            chosen = self._next_domain_affinity(pod, pod_domains, node_domains)
         else:
-            chosen = self._next_domain_anti_affinity(of_pod, of_node)
-        return LabelRequirement.of(self.rule.key, IN, chosen)
+            chosen = self._next_domain_anti_affinity(pod_domains, node_domains)
+        return LabelRequirement.from_operator(self.rule.key, IN, chosen)
 
-    def chooses_empty_value(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> bool:
-        """Return whether a spread constraint finds no domain only because the label's value is empty."""
-        if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not of_node.has(""):
+    def is_blocked_by_empty_value(
+        self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
+    ) -> bool:
+        """Return whether a spread constraint allows only the domain with an empty name, which is never chosen."""
+        if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.has(""):
             return False
-        return not self.get(pod, of_pod, of_node).values and self.domains[""] <= self._compute_max_pods_in_domain(
-            pod, of_pod
+        if self.find_allowed_domains(pod, pod_domains, node_domains).values:
+            return False
+        return self.domains[""] <= self._compute_max_pods_in_domain(pod, pod_domains)
+
+    def allows_domain(self, pod: Pod, pod_domains: LabelRequirement, domain: str) -> bool:
+        """Return whether a node in the domain may take the pod."""
+        return bool(
+            self.find_allowed_domains(
+                pod, pod_domains, LabelRequirement.from_operator(self.rule.key, IN, (domain,))
+            ).values
         )
 
-    def allows_domain(self, pod: Pod, of_pod: LabelRequirement, domain: str) -> bool:
-        """Return whether a node in the domain may take the pod."""
-        return bool(self.get(pod, of_pod, LabelRequirement.of(self.rule.key, IN, (domain,))).values)
-
-    def _get_single_hostname(self, of_node: LabelRequirement) -> str:
+    def _get_single_hostname(self, node_domains: LabelRequirement) -> str:
         """Return the node's hostname if the topology key is the hostname, otherwise ""."""
-        return next(iter(of_node.values)) if self.rule.key == HOSTNAME and len(of_node.values) == 1 else ""
+        return next(iter(node_domains.values)) if self.rule.key == HOSTNAME and len(node_domains.values) == 1 else ""
 
-    def _iter_node_domains(self, of_node: LabelRequirement) -> Iterable[str]:
+    def _iter_node_domains(self, node_domains: LabelRequirement) -> Iterable[str]:
         """Return the known domains in which the node may be."""
-        if of_node.operator == IN:
-            return (domain for domain in of_node.values if domain in self.domains)
-        return (domain for domain in self.domains if of_node.has(domain))
+        if node_domains.operator == IN:
+            return (domain for domain in node_domains.values if domain in self.domains)
+        return (domain for domain in self.domains if node_domains.has(domain))
 
     def _next_domain_topology_spread(
-        self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement
+        self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> Iterable[str]:
         """Return the allowed domain with the fewest pods, or nothing if maxSkew allows none.
 
-        Upstream starts its search with an empty string, so an empty label value is never found.
+        Upstream starts its search with an empty string, so a domain with an empty name is never chosen.
         """
         added = int(self.rule.selects(pod))
-        if host := self._get_single_hostname(of_node):
+        if host := self._get_single_hostname(node_domains):
             return (host,) if self.domains.get(host, 0) + added <= self.rule.max_skew else ()
-        max_pods = self._compute_max_pods_in_domain(pod, of_pod)
-        allowed = [(self.domains[d], d) for d in self._iter_node_domains(of_node) if self.domains[d] <= max_pods]
+        max_pods = self._compute_max_pods_in_domain(pod, pod_domains)
+        allowed = [(self.domains[d], d) for d in self._iter_node_domains(node_domains) if self.domains[d] <= max_pods]
         _, domain = min(allowed, default=(0, ""))
         return (domain,) if domain else ()
 
-    def _compute_max_pods_in_domain(self, pod: Pod, of_pod: LabelRequirement) -> int:
-        """Return how many pods a domain may already have for maxSkew to allow this pod there."""
-        return self.rule.max_skew + self._domain_min_count(of_pod) - int(self.rule.selects(pod))
+    def _compute_max_pods_in_domain(self, pod: Pod, pod_domains: LabelRequirement) -> int:
+        """Return how many pods a domain may have at most so that maxSkew allows this pod there."""
+        return self.rule.max_skew + self._domain_min_count(pod_domains) - int(self.rule.selects(pod))
 
-    def _domain_min_count(self, of_pod: LabelRequirement) -> int:
-        """Return the number of pods in the emptiest domain where the pod may be placed."""
+    def _domain_min_count(self, pod_domains: LabelRequirement) -> int:
+        """Return the smallest number of pods in a domain where the pod may be placed."""
         if self.rule.key == HOSTNAME:
             return 0
-        counts = [count for domain, count in self.domains.items() if of_pod.has(domain)]
+        counts = [count for domain, count in self.domains.items() if pod_domains.has(domain)]
         if self.rule.min_domains is not None and len(counts) < self.rule.min_domains:
             return 0
         return min(counts, default=2**31 - 1)
 
-    def _next_domain_affinity(self, pod: Pod, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
-        """Return the domains with matching pods, or domains where a pod that selects itself may be the first."""
-        if host := self._get_single_hostname(of_node):
-            if not of_pod.has(host):
+    def _next_domain_affinity(
+        self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
+    ) -> Iterable[str]:
+        """Return the domains with matching pods, or where a pod that matches its own term may be the first."""
+        if host := self._get_single_hostname(node_domains):
+            if not pod_domains.has(host):
                 return ()
-            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first(pod, of_pod) else ()
-        occupied = [d for d in self._iter_node_domains(of_node) if self.domains[d] > 0 and of_pod.has(d)]
-        if occupied or not self._can_be_first(pod, of_pod):
+            return (host,) if self.domains.get(host, 0) > 0 or self._can_be_first(pod, pod_domains) else ()
+        occupied = [d for d in self._iter_node_domains(node_domains) if self.domains[d] > 0 and pod_domains.has(d)]
+        if occupied or not self._can_be_first(pod, pod_domains):
             return occupied
-        shared = of_pod.intersection(of_node)
+        shared = pod_domains.intersection(node_domains)
         first_shared = min((domain for domain in self.domains if shared.has(domain)), default=None)
-        first_of_pod = min((domain for domain in self.domains if of_pod.has(domain)), default=None)
+        first_of_pod = min((domain for domain in self.domains if pod_domains.has(domain)), default=None)
         return {domain for domain in (first_shared, first_of_pod) if domain is not None}
 
-    def _can_be_first(self, pod: Pod, of_pod: LabelRequirement) -> bool:
-        """Return whether the pod matches its own term and none of its domains has a matching pod."""
+    def _can_be_first(self, pod: Pod, pod_domains: LabelRequirement) -> bool:
+        """Return whether the pod matches its own term and no domain that it allows has a matching pod."""
         if not self.rule.selects(pod):
             return False
         if len(self.domains) == len(self.empty):
             return True
-        return not any(count > 0 and of_pod.has(domain) for domain, count in self.domains.items())
+        return not any(count > 0 and pod_domains.has(domain) for domain, count in self.domains.items())
 
-    def _next_domain_anti_affinity(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> Iterable[str]:
+    def _next_domain_anti_affinity(
+        self, pod_domains: LabelRequirement, node_domains: LabelRequirement
+    ) -> Iterable[str]:
         """Return the allowed domains without matching pods."""
-        if host := self._get_single_hostname(of_node):
+        if host := self._get_single_hostname(node_domains):
             return () if self.domains.get(host, 0) else (host,)
-        return [domain for domain in self.empty if of_node.has(domain) and of_pod.has(domain)]
+        return [domain for domain in self.empty if node_domains.has(domain) and pod_domains.has(domain)]
 
-    def describe_refusal(self, of_pod: LabelRequirement, of_node: LabelRequirement) -> str:
-        """Describe the constraint that cannot be satisfied, in Karpenter's words (which lack a closing bracket)."""
+    def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
+        """Describe in Karpenter's words the constraint that cannot be met. The words lack a closing bracket."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:
             shown += f" and {len(counts) - _SHOWN} other(s)"
         return (
             f"unsatisfiable topology constraint for {self.rule.type.value}, key={self.rule.key} (counts = {shown}, "
-            f"podDomains = {of_pod}, nodeDomains = {of_node}"
+            f"podDomains = {pod_domains}, nodeDomains = {node_domains}"
         )
 
 
 def _keep_odd_items(items: Iterable[Hashable]) -> frozenset[Hashable]:
-    """Keep the items that occur an odd number of times, as upstream's exclusive or of hashes does."""
+    """Keep the items that occur an odd number of times, as upstream's XOR of hashes does."""
     return frozenset(item for item, count in Counter(items).items() if count % 2)
 
 
-def _selector_identity(selector: LabelSelector | None) -> Hashable:
-    """Return a hashable form of a selector that does not depend on order."""
+def _build_selector_key(selector: LabelSelector | None) -> Hashable:
+    """Build a hashable key of a selector that does not depend on the order of its expressions."""
     if selector is None:
         return None
     expressions = frozenset((e.key, e.operator, frozenset(e.values or ())) for e in selector.match_expressions)

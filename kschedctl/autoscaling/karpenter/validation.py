@@ -1,6 +1,7 @@
-"""Karpenter's validation of requirements, with its error messages.
+"""Karpenter's validation of pods and of requirements, with its error messages.
 
-Upstream: ValidateRequirement in pkg/apis/v1/nodeclaim_validation.go (sigs.k8s.io/karpenter v1.14.1).
+Upstream: Validate in pkg/controllers/provisioning/provisioner.go, ValidateRequirement in
+pkg/apis/v1/nodeclaim_validation.go (sigs.k8s.io/karpenter v1.14.1).
 """
 
 from __future__ import annotations
@@ -8,10 +9,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
-from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, CAPACITY_TYPES, NORMALIZED, describe_restriction
-from kschedctl.autoscaling.karpenter.requirements import BOUNDS, DOES_NOT_EXIST, EXISTS, IN, NOT_IN, parse_integer
+from kschedctl.api.objects import Pod
+from kschedctl.autoscaling.karpenter.labels import (
+    CAPACITY_TYPE,
+    CAPACITY_TYPES,
+    NODE_POOL,
+    NORMALIZED,
+    describe_restriction,
+)
+from kschedctl.autoscaling.karpenter.requirements import (
+    BOUNDS,
+    DOES_NOT_EXIST,
+    EXISTS,
+    IN,
+    NOT_IN,
+    build_pod_requirements,
+    get_required_terms,
+    parse_integer,
+)
+from kschedctl.autoscaling.karpenter.volumes import Volumes
 
 OPERATORS = (IN, NOT_IN, EXISTS, DOES_NOT_EXIST, *BOUNDS)
+NO_FIELDS = "node selector term with matchFields is not supported"
 
 
 def iter_requirement_errors(
@@ -21,8 +40,8 @@ def iter_requirement_errors(
     key = NORMALIZED.get(key, key)
     if operator not in OPERATORS:
         yield f"key {key} has an unsupported operator {operator} not in [{' '.join(sorted(OPERATORS))}]"
-    if refused := describe_restriction(key, well_known):
-        yield refused
+    if restriction := describe_restriction(key, well_known):
+        yield restriction
     if key == CAPACITY_TYPE and operator == IN and CAPACITY_TYPES.isdisjoint(values):
         yield (
             f"no valid values found in [{' '.join(values)}] for {key}, expected one of: "
@@ -46,3 +65,27 @@ def _is_single_non_negative_integer(values: Sequence[str]) -> bool:
     """Return whether the values are one integer that is not negative."""
     number = parse_integer(values[0]) if len(values) == 1 else None
     return number is not None and number >= 0
+
+
+def find_rejection(pod: Pod, volumes: Volumes, well_known: frozenset[str]) -> str | None:
+    """Return the error with which Karpenter rejects the pod before scheduling, or None if it does not.
+
+    The error is "" if the pod excludes Karpenter's nodes, because there is no event in that case.
+    """
+    if build_pod_requirements(pod).label(NODE_POOL).operator == DOES_NOT_EXIST:
+        return ""
+    faults = list(_iter_requirement_errors(pod, well_known))
+    if fault := volumes.describe_fault(pod):
+        faults.append(fault)
+    return f"Failed to schedule pod, {'; '.join(faults)}" if faults else None
+
+
+def _iter_requirement_errors(pod: Pod, well_known: frozenset[str]) -> Iterator[str]:
+    """Yield the errors in the pod's node selector and required node affinity."""
+    for key, value in sorted(pod.spec.node_selector.items()):
+        yield from iter_requirement_errors(key, IN, (value,), well_known)
+    for term in get_required_terms(pod):
+        if term.match_fields:
+            yield NO_FIELDS
+        for expression in term.match_expressions:
+            yield from iter_requirement_errors(expression.key, expression.operator, expression.values or (), well_known)

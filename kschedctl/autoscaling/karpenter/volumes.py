@@ -1,4 +1,4 @@
-"""Volumes of pods: the node requirements that they imply, their faults and the drivers' limits.
+"""Volumes of pods: the node requirements that follow from them, their faults, and the claims of each CSI driver.
 
 Upstream: pkg/controllers/provisioning/scheduling/volumetopology.go, pkg/scheduling/volumeusage.go
 (sigs.k8s.io/karpenter v1.14.1).
@@ -59,7 +59,7 @@ class Volumes:
         return {storage_class.metadata.name: storage_class for storage_class in self.cluster.storage_classes}
 
     def describe_fault(self, pod: Pod) -> str:
-        """Describe in Karpenter's words why a claim makes Karpenter reject the pod, or return ""."""
+        """Describe in Karpenter's words the claim for which Karpenter rejects the pod, or return ""."""
         for volume in pod.spec.volumes:
             key = find_claim_key(pod, volume)
             if key and (fault := self._describe_claim_fault(key)):
@@ -72,7 +72,7 @@ class Volumes:
         if claim is None:
             missing = f'persistentvolumeclaims "{name}" not found'
             return f"getting persistent volume claim, {missing} (PersistentVolumeClaim={name})"
-        volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        volume, class_name = claim.spec.volume_name, claim.spec.storage_class_name or ""
         if claim.metadata.deletion_timestamp is not None:
             return f"persistentvolumeclaim is being deleted (PersistentVolumeClaim={key})"
         if claim.status.phase == "Lost":
@@ -81,21 +81,21 @@ class Volumes:
         return (
             self._describe_bound_claim_fault(key, claim)
             if volume
-            else self._describe_unbound_claim_fault(key, of_class)
+            else self._describe_unbound_claim_fault(key, class_name)
         )
 
     def _describe_bound_claim_fault(self, key: str, claim: PersistentVolumeClaim) -> str:
         """Describe the fault of a claim that names a volume, or return ""."""
-        volume, of_class = claim.spec.volume_name, claim.spec.storage_class_name or ""
+        volume, class_name = claim.spec.volume_name, claim.spec.storage_class_name or ""
         persistent_volume = self.volumes.get(volume)
         if persistent_volume is None or persistent_volume.metadata.deletion_timestamp is not None:
-            why = (
+            reason = (
                 f'persistentvolumes "{volume}" not found'
                 if persistent_volume is None
                 else "persistentvolume is being deleted"
             )
-            where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={of_class}"
-            return f"failed to validate pvc, {why} ({where})"
+            where = f"PersistentVolume={volume}, PersistentVolumeClaim={key}, StorageClass={class_name}"
+            return f"failed to validate pvc, {reason} ({where})"
         if BIND_COMPLETED not in claim.metadata.annotations:
             where = (
                 f"PersistentVolume={volume}, PersistentVolumeClaim={claim.metadata.name}, annotation={BIND_COMPLETED}"
@@ -103,26 +103,26 @@ class Volumes:
             return f"pvc is considered unbound because it does not contain annotation ({where})"
         return ""
 
-    def _describe_unbound_claim_fault(self, key: str, of_class: str) -> str:
-        """Describe the fault of an unbound claim's StorageClass, or return ""."""
-        where = f"PersistentVolumeClaim={key}, StorageClass={of_class}"
-        if not of_class:
+    def _describe_unbound_claim_fault(self, key: str, class_name: str) -> str:
+        """Describe the fault of a claim that names no volume, or return ""."""
+        where = f"PersistentVolumeClaim={key}, StorageClass={class_name}"
+        if not class_name:
             return f"unbound pvc must define a storage class ({where})"
-        storage_class = self.classes.get(of_class)
+        storage_class = self.classes.get(class_name)
         if storage_class is None:
-            why = f'storageclasses.storage.k8s.io "{of_class}" not found'
-            return f"failed to validate pvc, failed to get storage class, {why} ({where})"
+            reason = f'storageclasses.storage.k8s.io "{class_name}" not found'
+            return f"failed to validate pvc, failed to get storage class, {reason} ({where})"
         if storage_class.volume_binding_mode == "Immediate":
             return f"failed to validate pvc, pvc with immediate volume binding mode must be bound ({where})"
         return ""
 
     def find_node_requirements(self, pod: Pod) -> list[Requirements] | None:
-        """Return alternative node requirements, one of which a node must meet for the pod's volumes to be usable there.
+        """Return alternative node requirements of the pod's volumes, one of which a node must meet.
 
         An empty list means that any node will do, and None that an object is missing. The alternatives of several
-        volumes are combined in pairs, leaving out contradictory pairs unless all are. A PersistentVolume without a
-        claimRef counts as missing because upstream's test client does not find its claim; in a real cluster, every
-        bound volume has a claimRef.
+        volumes are combined in pairs, leaving out contradictory pairs unless all are contradictory. A PersistentVolume
+        without a claimRef counts as missing because upstream's test client does not find its claim. In a real cluster,
+        every bound volume has a claimRef.
         """
         combinations: list[Requirements] = []
         for volume in pod.spec.volumes:
@@ -145,15 +145,13 @@ class Volumes:
             return None
         if claim.spec.volume_name:
             persistent_volume = self.volumes.get(claim.spec.volume_name)
-            return (
-                None
-                if persistent_volume is None or persistent_volume.spec.claim_ref is None
-                else list(_iter_volume_requirements(persistent_volume))
-            )
+            if persistent_volume is None or persistent_volume.spec.claim_ref is None:
+                return None
+            return list(_iter_volume_requirements(persistent_volume))
         if not claim.spec.storage_class_name:
             return []
-        of_class = self.classes.get(claim.spec.storage_class_name)
-        return None if of_class is None else list(_iter_class_requirements(of_class))
+        storage_class = self.classes.get(claim.spec.storage_class_name)
+        return None if storage_class is None else list(_iter_class_requirements(storage_class))
 
     def map_claims_by_driver(self, pod: Pod) -> DriverVolumes:
         """Return the pod's claims by the CSI driver that serves them. Claims with an unknown driver are left out."""
@@ -174,12 +172,12 @@ class Volumes:
             if volume.spec.csi is not None:
                 return volume.spec.csi.driver
             return EBS if volume.spec.aws_elastic_block_store is not None else ""
-        of_class = self.classes.get(claim.spec.storage_class_name or "")
-        return CSI_NAMES.get(of_class.provisioner, of_class.provisioner) if of_class else ""
+        storage_class = self.classes.get(claim.spec.storage_class_name or "")
+        return CSI_NAMES.get(storage_class.provisioner, storage_class.provisioner) if storage_class else ""
 
 
 def find_claim_key(pod: Pod, volume: Volume) -> str:
-    """Return ``namespace/name`` of the claim behind a pod's volume, or ""."""
+    """Return the ``namespace/name`` of the claim that a pod's volume uses, or ""."""
     if volume.persistent_volume_claim is not None:
         return f"{pod.metadata.namespace}/{volume.persistent_volume_claim.claim_name}"
     if volume.ephemeral is not None:
@@ -188,7 +186,7 @@ def find_claim_key(pod: Pod, volume: Volume) -> str:
 
 
 def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements]:
-    """Yield each node affinity term of a volume as an alternative. Hostnames of local volumes are ignored."""
+    """Yield the requirements of each node affinity term of a volume. Hostnames of local volumes are ignored."""
     affinity = volume.spec.node_affinity and volume.spec.node_affinity.required
     is_local = volume.spec.local is not None or volume.spec.host_path is not None
     for term in affinity.node_selector_terms if affinity else ():
@@ -197,13 +195,15 @@ def _iter_volume_requirements(volume: PersistentVolume) -> Iterator[Requirements
             yield build_term_requirements(NodeSelectorTerm(kept))
 
 
-def _iter_class_requirements(of_class: StorageClass) -> Iterator[Requirements]:
-    """Yield each allowed topology of a StorageClass as an alternative."""
-    for term in of_class.allowed_topologies:
+def _iter_class_requirements(storage_class: StorageClass) -> Iterator[Requirements]:
+    """Yield the requirements of each allowed topology of a StorageClass."""
+    for term in storage_class.allowed_topologies:
         if term.match_label_expressions:
             yield _build_topology_requirements(term)
 
 
 def _build_topology_requirements(term: TopologySelectorTerm) -> Requirements:
     """Return the requirements of an allowed topology."""
-    return Requirements.of(LabelRequirement.of(e.key, IN, e.values) for e in term.match_label_expressions)
+    return Requirements.from_list(
+        LabelRequirement.from_operator(e.key, IN, e.values) for e in term.match_label_expressions
+    )

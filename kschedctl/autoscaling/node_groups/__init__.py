@@ -1,4 +1,4 @@
-"""The node groups of the Cluster Autoscaler, as found in a cluster.
+"""The node groups of the Cluster Autoscaler, read from the objects of a cluster.
 
-Read ``found`` first: it merges the sources ``status``, ``machines``, ``flags`` and ``members``.
+Read ``discovery`` first: it merges the groups that ``status``, ``machines`` and ``flags`` read, and assigns nodes.
 """

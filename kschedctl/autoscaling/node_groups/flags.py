@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
+from kschedctl.api.component_flags import AutoscalerInstance
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 
 GIB = 1 << 30
 RELEASE = 36
@@ -23,7 +23,7 @@ def _parse_boolean(values: tuple[str, ...]) -> object:
 
 
 def _parse_text(values: tuple[str, ...]) -> object:
-    """Return the last value."""
+    """Return the last value unchanged."""
     return values[-1]
 
 
@@ -93,7 +93,10 @@ class Flags(NamedTuple):
 
 
 def read_flags(instance: AutoscalerInstance | None) -> Flags:
-    """Parse the flags of the instance, starting from defaults of its release that differ from those of 1.36."""
+    """Parse the flags of the instance into options and node groups.
+
+    Defaults of its release that differ from those of 1.36 are included.
+    """
     flag_values = instance.flags if instance else {}
     options: dict[str, object] = dict(_iter_old_defaults(instance))
     groups: list[JsonObject] = []
@@ -121,7 +124,7 @@ def parse_minor_version(instance: AutoscalerInstance | None) -> int | None:
 
 
 def _iter_old_defaults(instance: AutoscalerInstance | None) -> Iterator[tuple[str, object]]:
-    """Yield the options whose defaults were different in the instance's release."""
+    """Yield the options whose defaults differ in the instance's release."""
     minor = parse_minor_version(instance)
     for since, options in DEFAULTS_BEFORE:
         if minor is not None and minor < since:
@@ -135,7 +138,7 @@ def _parse_group(text: str) -> JsonObject:
 
 
 def _iter_limits(flags: Mapping[str, tuple[str, ...]], faults: list[str]) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the cluster-wide limits: CPU in cores, memory in bytes, GPUs by type. Add invalid ones to ``faults``."""
+    """Yield the cluster-wide limits on CPU cores, memory bytes and GPUs. Add invalid values to ``faults``."""
     texts = [("cpu", text, 1) for text in flags.get("cores-total", ())[-1:]]
     texts += [("memory", text, GIB) for text in flags.get("memory-total", ())[-1:]]
     texts += [(text.partition(":")[0], text.partition(":")[2], 1) for text in flags.get("gpu-total", ())]

@@ -33,12 +33,12 @@ Owner = MachineTemplateOwner | MachinePool
 
 
 class MachineGroups(NamedTuple):
-    """Node groups that are built from Cluster API's objects."""
+    """Node groups that are built from the objects of Cluster API or OpenShift."""
 
     groups: tuple[JsonObject, ...] = ()
     """Groups as in a ``--node-groups`` file."""
     faults: tuple[str, ...] = ()
-    """Descriptions of faults in other objects."""
+    """Descriptions of objects that are left out because they are invalid."""
 
 
 def find_machine_groups(cluster: Cluster) -> MachineGroups:
@@ -77,7 +77,7 @@ def _get_owner_name(meta: ObjectMeta, kind: str) -> str:
 
 
 def _parse_limit(meta: ObjectMeta, api_group: str, bound: str) -> int:
-    """Parse the minimum or maximum size from its annotation, 0 if it is missing. Raises ValueError."""
+    """Parse the minimum or maximum size in an object's annotation, 0 if it has none. Raises ValueError."""
     key = f"{api_group}/cluster-api-autoscaler-node-group-{bound}-size"
     value = meta.annotations.get(key, "0")
     if not value.isdecimal():
@@ -96,7 +96,7 @@ def _build_group(name: str, owner: Owner, limits: tuple[int, int], nodes: Sequen
 
 
 def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
-    """Yield the autoscaling options in the annotations. Raises ValueError."""
+    """Yield the names and values of the autoscaling options in the annotations. Raises ValueError."""
     prefix = f"{CLUSTER_API}/autoscaling-options-"
     for key, value in meta.annotations.items():
         if key.removeprefix(prefix) in OPTIONS:
@@ -107,7 +107,7 @@ def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 
 
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
-    """Return the names of each group's nodes, according to machines, or else to a node's owner annotation."""
+    """Return the names of each group's nodes, from machines or else from the nodes' owner annotations."""
     by_owner: dict[str, list[str]] = {}
     group_of_set: dict[tuple[str, str], str] = {}
     for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
@@ -121,7 +121,7 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
         by_owner[id] = [reference.name for reference in pool.status.node_refs if reference.name]
     assigned = {name for names in by_owner.values() for name in names}
     for machine in (*cluster.machines, *cluster.openshift_machines):
-        group = _find_group(machine, group_of_set)
+        group = _find_machine_group(machine, group_of_set)
         if group and machine.status.node_ref and machine.status.node_ref.name not in assigned:
             by_owner.setdefault(group, []).append(machine.status.node_ref.name)
             assigned.add(machine.status.node_ref.name)
@@ -133,8 +133,8 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     return by_owner
 
 
-def _find_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
-    """Return the group of a machine, or "" if it is unknown."""
+def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:
+    """Return the group to which a machine belongs, or "" if it is unknown."""
     namespace = machine.metadata.namespace
     if pool := _get_owner_name(machine.metadata, "MachinePool"):
         return f"MachinePool/{namespace}/{pool}"
@@ -145,7 +145,10 @@ def _find_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -
 
 
 def _build_template(owner: Owner) -> JsonObject | None:
-    """Build a node from the object's annotations, or return None if they lack CPU or memory. Raises ValueError."""
+    """Build the template node from the object's annotations. Raises ValueError.
+
+    Return None if the annotations lack CPU or memory.
+    """
     capacity = dict(_iter_capacity(owner.metadata.annotations))
     if not {"cpu", "memory"} <= capacity.keys():
         return None
@@ -186,7 +189,7 @@ def _get_copied_labels(owner: Owner) -> dict[str, str]:
 
 
 def _iter_pairs(text: str) -> Iterable[tuple[str, str]]:
-    """Yield the pairs of ``a=b,c=d``."""
+    """Yield the keys and values of a text such as ``a=b,c=d``."""
     for part in text.split(","):
         key, equals, value = part.partition("=")
         if equals:
@@ -194,7 +197,10 @@ def _iter_pairs(text: str) -> Iterable[tuple[str, str]]:
 
 
 def _iter_taints(owner: Owner) -> Iterator[JsonObject]:
-    """Yield the taints of new nodes. The annotation overrides taints with the same key and effect."""
+    """Yield the taints of new nodes, from the object's template and its annotation.
+
+    The annotation takes precedence over taints with the same key and effect.
+    """
     taints: dict[tuple[str, str], JsonObject] = {}
     for taint in owner.spec.template.spec.taints:
         taints[taint.key, taint.effect] = {"key": taint.key, "value": taint.value, "effect": taint.effect}

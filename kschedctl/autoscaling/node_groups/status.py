@@ -88,7 +88,7 @@ class _Group(Struct, frozen=True):
 
 
 def read_status(config_map: ConfigMap) -> AutoscalerStatus:
-    """Parse a status ConfigMap, listing what cannot be read among the faults."""
+    """Parse a status ConfigMap. Parts that cannot be read are described as faults."""
     where = f"ConfigMap {config_map.metadata.namespace}/{config_map.metadata.name}"
     text = config_map.data.get(KEY)
     if text is None:
@@ -125,7 +125,7 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
 
 
 def _quote_name(group: object) -> object:
-    """Turn a group name that YAML reads as a number back into a string."""
+    """Return the group with its name as a string, because YAML reads some names as numbers."""
     return {**group, "name": str(group["name"])} if isinstance(group, dict) and "name" in group else group
 
 
@@ -163,8 +163,8 @@ def _parse_text(where: str, text: str) -> AutoscalerStatus:
 
 
 def _iter_group_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the text of each group."""
+    """Yield the name of each group and the text up to the next group."""
     starts = list(_GROUP.finditer(text))
     ends = [*(start.start() for start in starts[1:]), len(text)]
-    for start, end in zip(starts, ends, strict=False):  # without groups there is an end alone
+    for start, end in zip(starts, ends, strict=False):  # without groups, there is one end and no start
         yield start[1], text[start.end() : end]

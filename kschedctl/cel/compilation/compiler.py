@@ -1,23 +1,28 @@
-"""Compilation of an expression's text to a program.
+"""Compilation of an expression's text to a program, with the validation that goes beyond types.
 
-Upstream: github.com/google/cel-go/cel/{env,program}.go (v0.26).
+The validation rejects mixed literals, invalid constants, and formats that do not fit their arguments.
+
+Upstream: github.com/google/cel-go/cel/{env,program,validator}.go and ext/formatting.go (v0.26).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from kschedctl.cel.compilation.checker import Checker, Structs
+from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs
 from kschedctl.cel.compilation.declarations import all_functions
 from kschedctl.cel.compilation.program import Planner
 from kschedctl.cel.compilation.steps import COST, FIRST, Run
-from kschedctl.cel.compilation.validation import validate_expression
 from kschedctl.cel.errors import AbortedError, CelError, CompileError, build_compile_error, deep_recursion
+from kschedctl.cel.library import regular_expressions, times
+from kschedctl.cel.library.conversions import to_timestamp
+from kschedctl.cel.library.texts import ACCEPTED, Clause, describe_unfit, iter_clauses
 from kschedctl.cel.meter import get_work, reset_work
 from kschedctl.cel.parsing.parser import parse
-from kschedctl.cel.types import Type
+from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
+from kschedctl.cel.types import Type, unwrap_optional
 from kschedctl.cel.values import Value
 
 MAX_LENGTH = 100_000
@@ -92,3 +97,120 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     return Program(
         checked.types[root], tuple(variables), step.run, planner.size, deep, tuple(planner.unsupported_patterns)
     )
+
+
+Faults = list[tuple[int, str]]
+
+_CONSTANTS: dict[str, Callable[[Value], object]] = {
+    "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _raise_conversion_error(),
+    "timestamp": lambda value: to_timestamp(value) if type(value) in (str, int) else _raise_conversion_error(),
+    "matches": lambda value: regular_expressions.validate_pattern(value) if isinstance(value, str) else None,
+}
+
+
+def _raise_conversion_error() -> None:
+    raise CelError("type conversion error")
+
+
+def validate_expression(checked: CheckedExpression) -> Faults:
+    """Return the errors of an expression that type-checks."""
+    faults: Faults = []
+    for node, formatted in _iter_nodes(checked.root):
+        match node:
+            case Call():
+                faults += _validate_constant(node, checked)
+                faults += _validate_format(node, checked)
+            case ListOf() if not formatted:
+                faults += _validate_list(node, checked)
+            case MapOf() if not formatted:
+                faults += _validate_map(node, checked)
+    return faults
+
+
+def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
+    """Yield each node once, with whether it is inside a call of ``format``, where types may be mixed."""
+    seen: set[SyntaxNode] = set()
+    stack = [(root, False)]
+    while stack:
+        node, formatted = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        yield node, formatted
+        formatted = formatted or (isinstance(node, Call) and node.function == "format")
+        stack += [(child, formatted) for child in children(node)]
+
+
+def _validate_constant(node: Call, checked: CheckedExpression) -> Faults:
+    """Validate a literal duration, timestamp or pattern."""
+    name = checked.calls[node].function if node in checked.calls else ""
+    if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
+        return []
+    try:
+        _CONSTANTS[name](node.args[0].value)
+    except CelError:
+        return [(node.args[0].at, f"invalid {name} argument")]
+    return []
+
+
+def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
+    """Return the first element of a list literal whose type differs from the elements before it."""
+    first: Type | None = None
+    for i, element in enumerate(node.elements):
+        t = checked.types[element]
+        t = unwrap_optional(t)[0] if i in node.optional else t
+        first = first or t
+        if t != first:
+            return [(element.at, f"expected type '{first}' but found '{t}'")]
+    return []
+
+
+def _validate_map(node: MapOf, checked: CheckedExpression) -> Faults:
+    """Return the keys and values of a map literal whose types differ from those of the first entry."""
+    faults: Faults = []
+    first: tuple[Type, Type] | None = None
+    for key, value, optional in node.entries:
+        t = checked.types[value]
+        types = checked.types[key], unwrap_optional(t)[0] if optional else t
+        first = first or types
+        for part, wanted, given in zip((key, value), first, types, strict=True):
+            if wanted != given:
+                faults.append((part.at, f"expected type '{wanted}' but found '{given}'"))
+    return faults
+
+
+def _validate_format(node: Call, checked: CheckedExpression) -> Faults:
+    """Check a format string and its arguments if both are literals."""
+    target, args = node.target, node.args
+    if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
+        return []
+    if len(args) != 1 or not isinstance(args[0], ListOf):
+        return []
+    values = args[0].elements
+    try:
+        wanted = [clause for clause in iter_clauses(target.value, len(values)) if isinstance(clause, Clause)]
+    except CelError as error:
+        return [(node.at, str(error))]
+    for clause, value in zip(wanted, values, strict=False):
+        wrong = _find_unfit(value, clause.verb, checked)
+        if wrong is not None:
+            return [(wrong.at, describe_unfit(clause.verb, _runtime_name(checked.types[wrong])))]
+    if len(values) > len(wanted):
+        what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
+        return [(node.at, what)]
+    return []
+
+
+def _find_unfit(value: SyntaxNode, verb: str, checked: CheckedExpression) -> SyntaxNode | None:
+    """Return the value, or the one inside it, whose type a clause does not accept."""
+    t = checked.types[value]
+    kind = t.parameters[0].kind if t.kind == "wrapper" else t.kind
+    if kind != "dyn" and kind not in ACCEPTED[verb].split():
+        return value
+    if verb == "s" and isinstance(value, ListOf | MapOf):
+        return next((wrong for inner in children(value) if (wrong := _find_unfit(inner, verb, checked))), None)
+    return None
+
+
+def _runtime_name(t: Type) -> str:
+    return {"any": "google.protobuf.Any", "null": "null_type"}.get(t.kind, t.name or t.kind)

@@ -8,18 +8,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from kschedctl.cel.library import (
-    addresses,
     conversions,
     formats,
     lists,
+    network,
     operators,
-    optionals,
-    quantities,
+    quantities_and_versions,
     regular_expressions,
     texts,
     times,
-    urls,
-    versions,
 )
 from kschedctl.cel.types import Type, parse_type
 from kschedctl.cel.values import Value
@@ -31,11 +28,8 @@ _LIBRARIES = (
     texts,
     regular_expressions,
     lists,
-    optionals,
-    quantities,
-    versions,
-    addresses,
-    urls,
+    quantities_and_versions,
+    network,
     formats,
 )
 _SIGNATURE = re.compile(r"(?:\{(.+)\}\.)?([^\s(]+)\((.*)\) (.+)")

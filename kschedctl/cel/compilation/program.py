@@ -10,12 +10,13 @@ from dataclasses import dataclass, field
 
 from kschedctl.cel.compilation import costs
 from kschedctl.cel.compilation.checker import CheckedExpression, Resolution
-from kschedctl.cel.compilation.folds import DeferredAccumulator, Loop, run_binding_of, run_loop_of
 from kschedctl.cel.compilation.steps import (
     COST,
     TEXTS,
     Computation,
+    DeferredAccumulator,
     Frame,
+    Loop,
     Run,
     build_guard,
     call_binary,
@@ -26,6 +27,8 @@ from kschedctl.cel.compilation.steps import (
     dispatch,
     is_present,
     precompute,
+    run_binding_of,
+    run_loop_of,
     select_value,
     test_field,
     test_membership,

@@ -13,7 +13,7 @@ from datetime import date
 
 from kschedctl.api.labels import find_label_key_errors, find_label_value_errors
 from kschedctl.api.validation.names import complete_prefix, validate_dns_label, validate_dns_subdomain
-from kschedctl.cel.library import urls
+from kschedctl.cel.library import network
 from kschedctl.cel.values import NONE, Opaque, Optional, Value
 
 _Check = Callable[[str], list[str]]
@@ -67,7 +67,7 @@ def _check_label_value(text: str) -> list[str]:
 def _find_uri_errors(text: str) -> list[str]:
     """Return Go's error for an invalid URI, or an empty list."""
     try:
-        urls.parse_request_url(text)
+        network.parse_request_url(text)
     except ValueError as error:
         return [f'parse "{text}": {error}']
     return []

@@ -1,7 +1,7 @@
-"""List functions of Kubernetes (sum, min, isSorted), of cel-go's extension (slice, sort, flatten), and sets.
+"""Functions for lists and sets, for optional values, and for insertion into maps.
 
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go (v1.36) and github.com/google/cel-go/ext/{lists,sets}.go
-(v0.26, version 3 of the library).
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/lists.go (v1.36), github.com/google/cel-go/cel/library.go and
+github.com/google/cel-go/ext/{lists,sets,comprehensions}.go (v0.26, version 3 of the library).
 """
 
 from __future__ import annotations
@@ -13,7 +13,23 @@ from itertools import pairwise
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError
 from kschedctl.cel.library.operators import add
 from kschedctl.cel.meter import spend_work
-from kschedctl.cel.values import Duration, Uint, Value, are_equal, compare_values, list_contains, type_name
+from kschedctl.cel.values import (
+    MISSING,
+    NONE,
+    Duration,
+    GrowingMap,
+    Map,
+    Opaque,
+    Optional,
+    Timestamp,
+    TypeValue,
+    Uint,
+    Value,
+    are_equal,
+    compare_values,
+    list_contains,
+    type_name,
+)
 
 _COMPARABLE = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 _ZEROS: Mapping[str, Value] = {"int": 0, "uint": Uint(0), "double": 0.0, "duration": Duration(0)}
@@ -151,7 +167,7 @@ def includes(target: Value, wanted: Value) -> bool:
     return False
 
 
-FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+_LIST_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     **{f"{{list({t})}}.isSorted() bool": is_sorted for t in _COMPARABLE},
     **{f"{{list({t})}}.sum() {t}": _build_sum(zero) for t, zero in _ZEROS.items()},
     **{f"{{list({t})}}.max() {t}": _build_extreme("max", -1) for t in _COMPARABLE},
@@ -171,3 +187,57 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "sets.equivalent(list(T), list(T)) bool": lambda a, b: contains_all(a, b) and contains_all(b, a),
     "sets.intersects(list(T), list(T)) bool": lambda a, b: any(list_contains(b, value) for value in a),
 }
+
+
+_GO_ZERO_TIME = -62135596800 * 10**9
+"""The zero of Go's time, which upstream uses instead of 1970."""
+
+
+def optional_of_non_zero(value: Value) -> Optional:
+    """Return an optional value, without a value if it is zero, empty, false or null."""
+    if isinstance(value, Opaque | TypeValue):
+        return Optional(value)
+    if isinstance(value, Duration | Timestamp):
+        zero = value.nanos == (0 if isinstance(value, Duration) else _GO_ZERO_TIME)
+    elif isinstance(value, list | Map):
+        zero = len(value) == 0
+    else:
+        zero = not value
+    return NONE if zero else Optional(value)
+
+
+def unwrap_present(values: list[Value]) -> list[Value]:
+    """Return the values that are present. Raises CelError."""
+    for value in values:
+        if not isinstance(value, Optional):
+            raise CelError(f"value {value} is not optional")
+    return [value.value for value in values if value]
+
+
+def insert_entries(target: Map, *added: Value) -> Map:
+    """Return the map with a key and value, or the entries of a map, inserted. Raises CelError for an existing key."""
+    pairs = [added] if len(added) > 1 else [(key, added[0].find_own(key)) for key in added[0]]
+    grown = target if isinstance(target, GrowingMap) else Map((key, target.find_own(key)) for key in target)
+    for key, value in pairs:
+        if grown.find_own(key) is not MISSING:
+            raise CelError(f"insert failed: key {key} already exists")
+        grown.put(key, value)
+    return grown
+
+
+_OPTIONAL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "optional.of(V) optional(V)": Optional,
+    "optional.ofNonZeroValue(V) optional(V)": optional_of_non_zero,
+    "optional.none() optional(V)": lambda: NONE,
+    "optional.unwrap(list(optional(V))) list(V)": unwrap_present,
+    "{list(optional(V))}.unwrapOpt() list(V)": unwrap_present,
+    "{optional(V)}.value() V": Optional.get,
+    "{optional(V)}.hasValue() bool": bool,
+    "{list(V)}.first() optional(V)": lambda values: Optional(values[0]) if values else NONE,
+    "{list(V)}.last() optional(V)": lambda values: Optional(values[-1]) if values else NONE,
+    "cel.@mapInsert(map(K, V), K, V) map(K, V)": insert_entries,
+    "cel.@mapInsert(map(K, V), map(K, V)) map(K, V)": insert_entries,
+}
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {**_LIST_FUNCTIONS, **_OPTIONAL_FUNCTIONS}

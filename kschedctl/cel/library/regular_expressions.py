@@ -1,16 +1,23 @@
-"""Regular expressions with Go's semantics in linear time: google-re2 if installed, else a safe subset.
+"""Regular expressions with Go's semantics in linear time: google-re2 if installed, otherwise a safe subset.
+
+Patterns of the subset run in Python's ``re`` exactly as in RE2 and in bounded time. They consist of literals, ``.``,
+classes, anchors, groups and alternatives. A character or class may be repeated in any way, a group only by ``?``. This
+makes the number of ways through a pattern countable: a repetition without bound has as many as the text has characters,
+a repetition with bounds as many as there are lengths, alternatives add up, and consecutive parts multiply. Flags,
+names, Unicode classes, ``\\pN``, ``\\C``, ``\\Q`` and the like are left to RE2.
 
 Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/regex.go (v1.36) and matches() of cel-go's standard library.
+Syntax: https://github.com/google/re2/wiki/Syntax
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from kschedctl.cel.errors import AbortedError, CelError
-from kschedctl.cel.library.simple_patterns import SimplePattern, compile_simple_pattern
 from kschedctl.cel.values import Value
 
 MAX_CACHED_PATTERNS = 1024
@@ -151,3 +158,181 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
 }
 PATTERN_FUNCTIONS = frozenset(["matches", "find", "findAll"])
 """Functions whose constant patterns are compiled beforehand."""
+
+
+MAX_STEPS = 20_000_000
+"""The limit on ways times starting positions, of a few nanoseconds each."""
+USUAL_TEXT_LENGTH = 64
+"""The length of the longest text that a driver may publish for a device."""
+MAX_REPETITIONS = 1000
+"""RE2's own limit on counted repetitions."""
+_ESCAPES = {
+    **{c: "\\" + c for c in "\\.+*?()|[]{}^$-/"},
+    **{c: "\\" + c for c in "tnrfv"},
+    "d": "[0-9]",
+    "D": "[^0-9]",
+    "w": "[0-9A-Za-z_]",
+    "W": "[^0-9A-Za-z_]",
+    "s": r"[\t\n\f\r ]",
+    "S": r"[^\t\n\f\r ]",
+    "b": r"\b",
+    "B": r"\B",
+    "A": r"\A",
+    "z": r"\Z",
+}
+_IN_CLASS = {"d": "0-9", "w": "0-9A-Za-z_", "s": r"\t\n\f\r "}
+_REPETITION = re.compile(r"[*+?]|\{(\d{1,4})(,(\d{0,4}))?\}")
+_CLASS = re.compile(
+    r"""\[\^?-?                                   # a hyphen stands first or last
+        (?: [0-9]-[0-9] | [a-z]-[a-z] | [A-Z]-[A-Z]  # a range
+          | [^\\\[\]^&|~-]                         # a character that means itself in both languages
+          | \\[dwstnrfv\\.+*?()|\[\]{}^$/-]
+        )+ -?\]""",
+    re.VERBOSE,
+)
+_ANCHORS = {"^": r"\A", "$": r"\Z"}
+_EMPTY_WIDTH = (r"\A", r"\Z", r"\b", r"\B")
+
+
+class NotSimpleError(ValueError):
+    """A pattern outside the subset, or an invalid one."""
+
+
+class _TranslatedPart(NamedTuple):
+    """A translated part. A text of n characters has at most ``ways * (n + 1) ** unbounded`` ways through it."""
+
+    text: str
+    ways: int = 1
+    unbounded: int = 0
+    character: bool = False
+
+
+class _Translation:
+    """The translation of an RE2 pattern to a Python pattern."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern, self.at = pattern, 0
+
+    def translate(self) -> _TranslatedPart:
+        """Translate the pattern. Raises NotSimpleError."""
+        part = self._translate_alternatives()
+        if self.at < len(self.pattern):
+            raise NotSimpleError(self.pattern)
+        return part
+
+    def _translate_alternatives(self) -> _TranslatedPart:
+        """Translate alternatives separated by `|`."""
+        parts = [self._translate_sequence()]
+        while self._peek() == "|":
+            self.at += 1
+            parts.append(self._translate_sequence())
+        return _TranslatedPart(
+            "|".join(p.text for p in parts), sum(p.ways for p in parts), max(p.unbounded for p in parts)
+        )
+
+    def _translate_sequence(self) -> _TranslatedPart:
+        """Translate a sequence up to the next `|`, `)` or the end."""
+        whole = _TranslatedPart("")
+        while self._peek() not in ("", "|", ")"):
+            part = self._translate_repetition()
+            whole = _TranslatedPart(whole.text + part.text, whole.ways * part.ways, whole.unbounded + part.unbounded)
+        return whole
+
+    def _translate_repetition(self) -> _TranslatedPart:
+        """Translate an atom with its repetition, if there is one."""
+        part = self._translate_atom()
+        repetition = _REPETITION.match(self.pattern, self.at)
+        if repetition is None:
+            return part
+        self.at = repetition.end()
+        lazy = "?" if self._peek() == "?" else ""
+        self.at += len(lazy)
+        optional = repetition.group() == "?"
+        if _REPETITION.match(self.pattern, self.at) or part.text in _EMPTY_WIDTH or not (part.character or optional):
+            raise NotSimpleError(self.pattern)
+        text = part.text + repetition.group() + lazy
+        if optional:
+            return _TranslatedPart(text, part.ways + 1, part.unbounded)
+        least, comma, most = repetition.groups()
+        if least is None or (comma and not most):
+            return _TranslatedPart(text, 1, 1)
+        lengths = int(most or least) - int(least) + 1
+        if lengths < 1 or int(most or least) > MAX_REPETITIONS:
+            raise NotSimpleError(self.pattern)
+        return _TranslatedPart(text, lengths)
+
+    def _translate_atom(self) -> _TranslatedPart:
+        """Translate a group, class, escape, anchor or character."""
+        character = self._peek()
+        if character == "(":
+            return self._translate_group()
+        if character == "[":
+            return self._translate_class()
+        self.at += 1
+        if character == "\\":
+            return self._translate_escape()
+        if character in "*+?{})":
+            raise NotSimpleError(self.pattern)
+        if character in _ANCHORS:
+            return _TranslatedPart(_ANCHORS[character])
+        return _TranslatedPart("." if character == "." else re.escape(character), character=True)
+
+    def _translate_escape(self) -> _TranslatedPart:
+        r"""Translate an escape such as `\d`, after its backslash."""
+        escaped = _ESCAPES.get(self._peek())
+        if escaped is None:
+            raise NotSimpleError(self.pattern)
+        self.at += 1
+        return _TranslatedPart(escaped, character=escaped not in _EMPTY_WIDTH)
+
+    def _translate_group(self) -> _TranslatedPart:
+        """Translate a group in parentheses into one that does not capture."""
+        self.at += 1
+        if self.pattern.startswith("?:", self.at):
+            self.at += 2
+        part = self._translate_alternatives()
+        if self._peek() != ")":
+            raise NotSimpleError(self.pattern)
+        self.at += 1
+        return part._replace(text=f"(?:{part.text})")
+
+    def _translate_class(self) -> _TranslatedPart:
+        """Translate a character class in brackets."""
+        character_class = _CLASS.match(self.pattern, self.at)
+        if character_class is None:
+            raise NotSimpleError(self.pattern)
+        self.at = character_class.end()
+        return _TranslatedPart(
+            re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True
+        )
+
+    def _peek(self) -> str:
+        return self.pattern[self.at : self.at + 1]
+
+
+class SimplePattern(NamedTuple):
+    """A pattern of the subset."""
+
+    compiled: re.Pattern[str]
+    ways: int
+    unbounded: int
+
+    def is_fast_for(self, length: int) -> bool:
+        """Return whether a text of that length is searched in bounded time."""
+        steps: int = self.ways * (length + 1) ** (self.unbounded + 1)
+        return steps <= MAX_STEPS
+
+
+@lru_cache(maxsize=1024)
+def compile_simple_pattern(pattern: str) -> SimplePattern | None:
+    r"""Compile a pattern of the subset. Return None for others, and for those too slow on a text of usual length.
+
+    >>> [compile_simple_pattern(p) is not None for p in (r"^gpu-[a-z0-9]+\.v(1|2)$", "(a+)+$", "(?i)a", "(a", "a{2,1}")]
+    [True, False, False, False, False]
+    """
+    try:
+        part = _Translation(pattern).translate()
+        simple = SimplePattern(re.compile(part.text, re.ASCII), part.ways, part.unbounded)
+    except (NotSimpleError, re.error, RecursionError):
+        return None
+    return simple if simple.is_fast_for(USUAL_TEXT_LENGTH) else None

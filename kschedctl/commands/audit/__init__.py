@@ -30,7 +30,7 @@ from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN, Section
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.catalogue import MetricsReading
 from kschedctl.text.counts import counted
 from kschedctl.text.version import VERSION
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from kschedctl.commands.explain.waiting import ReplayedCluster, WaitingThresholds
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.catalogue import MetricsReading
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,18 @@ import typer
 from kschedctl.api.copying import replace
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cli.answer import DOES_NOT_SCHEDULE, SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import PICTURES, TABLE, OutputFormat, output_option
-from kschedctl.cli.option_groups.drawn import FORMS, Drawing
-from kschedctl.cli.option_groups.fail_on import FailOn
-from kschedctl.cli.options import FINDING_FORMATS, Output, Source
+from kschedctl.cli.options import Source
+from kschedctl.cli.output_options import (
+    COMMON_FORMATS,
+    FINDING_FORMATS,
+    PICTURES,
+    TABLE,
+    Drawing,
+    FailOn,
+    Output,
+    OutputFormat,
+    output_option,
+)
 from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
@@ -26,7 +34,7 @@ from kschedctl.reports.section import Section
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
-    from kschedctl.sources.metrics.measured import MetricsReading
+    from kschedctl.sources.metrics.catalogue import MetricsReading
 
 
 @dataclass(frozen=True)
@@ -55,7 +63,7 @@ class FindingsOutput(Output):
 class DrawableFindingsOutput(Drawing, FindingsOutput):
     """Options for how findings are shown, including as pictures."""
 
-    output: Annotated[OutputFormat, output_option(*FORMS, *PICTURES, *FINDING_FORMATS)] = TABLE
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES, *FINDING_FORMATS)] = TABLE
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from kschedctl.commands.audit.report import Audit, PendingSection, QueueSection,
 from kschedctl.commands.audit.sampling.page import build_sampling_evidence
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
-from kschedctl.commands.explain.waiting_report import LastWords
+from kschedctl.commands.explain.pending_report import LastWords
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.gangs import find_gangs
 from kschedctl.api.kinds import LEASE
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import GateHolder, PendingSection, WaitingPods
-from kschedctl.commands.explain.group_headline import suggest_deadlock_end
+from kschedctl.commands.explain.headline import suggest_deadlock_end
+from kschedctl.commands.explain.pending_report import LastWords
 from kschedctl.commands.explain.waiting import (
     CONDITION,
     LOOK_AT_SCHEDULER,
@@ -23,7 +24,6 @@ from kschedctl.commands.explain.waiting import (
     find_waiting_pods,
     is_overlooked,
 )
-from kschedctl.commands.explain.waiting_report import LastWords
 from kschedctl.replay.audit_rules import ERROR, NOTE, WARNING, AuditRule, build_verdict
 from kschedctl.replay.unknown import MESSAGE, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere, get_namespace

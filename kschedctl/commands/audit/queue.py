@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
-from kschedctl.api.times import subtract_seconds
+from kschedctl.api.times import format_age, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.report import PodsInQueue, QueueSection

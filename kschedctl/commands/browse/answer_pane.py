@@ -6,7 +6,9 @@ from rich.text import Text
 from textual import on
 from textual.app import ComposeResult
 from textual.containers import Vertical, VerticalScroll
-from textual.events import DescendantBlur, DescendantFocus
+from textual.events import Click, DescendantBlur, DescendantFocus
+from textual.message import Message
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
@@ -17,20 +19,53 @@ from kschedctl.commands.browse.answers import (
     NODES,
     REMEDIES,
     SCORES,
+    TABS,
     WHY,
     AnsweredQuestion,
     LaidOutAnswer,
     TextArea,
     describe_node,
     lay_out_answer,
+    list_map_lines,
     list_nodes,
     list_remedies,
 )
 from kschedctl.commands.browse.lines import LineList, ListLine, Openable, wrap_text
-from kschedctl.commands.browse.map_lines import list_map_lines
-from kschedctl.commands.browse.tab_line import TabLine
 from kschedctl.commands.remedies.report import Remedies
 from kschedctl.reports.remedy import Remedy
+
+
+class TabLine(Widget):
+    """The tabs with their keys. The current tab is in brackets, and highlighted while its content has the focus."""
+
+    current_tab = reactive(WHY)
+    has_focus_inside = reactive(False)
+
+    class Clicked(Message):
+        """A tab was clicked."""
+
+        def __init__(self, tab: str) -> None:
+            super().__init__()
+            self.tab = tab
+
+    def render(self) -> Text:
+        """Render the tabs."""
+        line = Text(no_wrap=True)
+        for number, tab in enumerate(TABS, 1):
+            look = "" if tab != self.current_tab else "reverse bold" if self.has_focus_inside else "underline bold"
+            left, right = "[]" if tab == self.current_tab else "  "
+            line.append(f"{left}{number} {tab.capitalize()}{right}", look)
+        return line
+
+    def on_click(self, event: Click) -> None:
+        """Post a message with the tab that was clicked."""
+        right = 0
+        for tab in TABS:
+            right += len(f" 1 {tab} ")
+            if event.x < right:
+                self.post_message(self.Clicked(tab))
+                return
+
 
 FACT_LINES = 3
 

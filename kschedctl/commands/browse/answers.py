@@ -1,4 +1,4 @@
-"""The texts and lists of the tabs, built from an explanation and its fixes."""
+"""The texts and lists of the tabs, built from an explanation and its fixes, including the node map in characters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,20 @@ from typing import NamedTuple
 from rich.text import Text
 
 from kschedctl.commands.browse.contents import build_changed_answer
-from kschedctl.commands.browse.lines import NODE, REMEDY, WARNING, ListLine, ListLines, Openable, TableLines, wrap_text
+from kschedctl.commands.browse.lines import (
+    NODE,
+    REASON,
+    REMEDY,
+    WARNING,
+    ListLine,
+    ListLines,
+    Openable,
+    TableLines,
+    shorten,
+    wrap_text,
+)
 from kschedctl.commands.browse.report import ChangedAnswer
+from kschedctl.commands.explain.html_widgets import FITS, OTHERS, LegendEntry, NodeMap, build_node_map
 from kschedctl.commands.explain.page import build_answer, build_explanation_page
 from kschedctl.commands.explain.report import Explanation, NodeReport
 from kschedctl.commands.remedies.report import Remedies
@@ -26,8 +38,8 @@ from kschedctl.render.page import (
     section,
     with_tone,
 )
-from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_not_known_lines
-from kschedctl.render.tables import build_table, number_columns, return_row
+from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_unread_lines
+from kschedctl.render.tables import build_table, keep_row, number_columns
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
 from kschedctl.reports.remedy import TEAMS, Remedy
@@ -216,7 +228,7 @@ def _describe_fix_effect(remedy: Remedy) -> str:
 def _describe_search_limits(remedies: Remedies) -> list[str]:
     """Describe what limits the search for fixes, such as kinds of objects that were not read."""
     left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
-    lines = (line for line in (*left_out, *build_not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
+    lines = (line for line in (*left_out, *build_unread_lines(remedies.unknown)) if isinstance(line, Paragraph))
     doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
     if remedies.searched is not None and not remedies.searched.complete:
         doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
@@ -252,5 +264,52 @@ def build_changes_section(report: ChangedAnswer) -> Page:
         return section("What changes", paragraph(NO_CHANGE))
     cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
     return section(
-        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], return_row), *lines
+        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], keep_row), *lines
     )
+
+
+FIT, BEST, REASONS = "+", "*", "abcdefg"
+"""A node that fits, one of the best of them, and those that are refused, by reason: told apart without colours."""
+
+
+def list_map_lines(report: Explanation, width: int) -> list[ListLine]:
+    """Lay out the node map as lines."""
+    node_map = build_node_map(report)
+    if not node_map.places:
+        return [ListLine("no node was looked at: see 1 Why", "dim")]
+    marks = _assign_marks(node_map)
+    lines = [
+        line
+        for entry, mark in zip(node_map.legend, marks, strict=True)
+        for line in _list_legend_entry(entry, mark, width)
+    ]
+    best = [ListLine(f"{BEST} kube-scheduler would choose", "dim")] if node_map.best else []
+    return [*lines, *best, ListLine(""), *_list_places(node_map, marks, width)]
+
+
+def _assign_marks(node_map: NodeMap) -> list[str]:
+    """Assign a character to each legend entry."""
+    reasons = iter(REASONS)
+    return [FIT if entry.text == FITS else next(reasons) for entry in node_map.legend]
+
+
+def _list_legend_entry(entry: LegendEntry, mark: str, width: int) -> list[ListLine]:
+    """Lay out a legend entry. It opens the list of its nodes, unless it combines several reasons."""
+    subject = None if entry.text == OTHERS else Openable(REASON, entry.text)
+    return [ListLine(line, "", subject) for line in wrap_text(f"{mark} {entry.nodes:,} {entry.text}", width, "  ", 2)]
+
+
+def _list_places(node_map: NodeMap, marks: list[str], width: int) -> list[ListLine]:
+    """Lay out the pools and zones with one character per node, beside the title if there is room."""
+    best, lines = set(node_map.best), list[ListLine]()
+    rows = [
+        (f"{title} {len(nodes):,}", "".join(BEST if name in best else marks[entry] for name, entry in nodes))
+        for title, nodes in node_map.places
+    ]
+    title_width = max(len(title) for title, _ in rows)
+    if all(title_width + 1 + len(cells) <= width for _, cells in rows):
+        return [ListLine(f"{title:<{title_width}} {cells}") for title, cells in rows]
+    for title, cells in rows:
+        lines.append(ListLine(shorten(title, width), "bold"))
+        lines += [ListLine(cells[start : start + width]) for start in range(0, len(cells), width)]
+    return lines

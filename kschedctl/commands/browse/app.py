@@ -24,12 +24,8 @@ from kschedctl.commands.browse.answers import (
     describe_remedy,
     lay_out_answer,
 )
-from kschedctl.commands.browse.ask_line import AS_IF, SEARCH, SEARCH_NODES, AskLine
-from kschedctl.commands.browse.copying import NO_COMMAND, NO_POD, build_question_command, format_commands
-from kschedctl.commands.browse.desk import QuestionQueue, Urgency
+from kschedctl.commands.browse.background import LiveSessions, QuestionQueue, SessionFollower, Urgency
 from kschedctl.commands.browse.drill import lay_out_details
-from kschedctl.commands.browse.following import LiveSessions, SessionFollower
-from kschedctl.commands.browse.keys import KEYS
 from kschedctl.commands.browse.lines import NAMESPACE, POD, REASON, Layout, LineList, ListLine, Openable, shorten
 from kschedctl.commands.browse.listing import (
     PodListing,
@@ -38,9 +34,9 @@ from kschedctl.commands.browse.listing import (
     lay_out_listing,
     lay_out_namespaces,
 )
-from kschedctl.commands.browse.screens import DetailsScreen, HelpScreen, LinesScreen, TextScreen
-from kschedctl.commands.browse.session import BrowseSession
-from kschedctl.commands.browse.status_lines import HeaderLine, KeyLine, NoteLine
+from kschedctl.commands.browse.screens import KEYS, DetailsScreen, HelpScreen, LinesScreen, TextScreen
+from kschedctl.commands.browse.session import BrowseSession, format_commands
+from kschedctl.commands.browse.status_lines import AS_IF, SEARCH, SEARCH_NODES, AskLine, HeaderLine, KeyLine, NoteLine
 from kschedctl.commands.browse.tidying import IDLE_SECONDS, TidyApp
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies
@@ -52,6 +48,8 @@ BUG_EXIT_CODE = 4
 """Exit code after an unexpected exception."""
 STACKED_BELOW = 64
 """The number of columns below which the panes are stacked."""
+NO_POD = "nothing to copy: no pod is chosen, or the cluster came from standard input"
+NO_COMMAND = "nothing to copy: no command makes this fix, Enter tells how"
 
 
 class Browser(TidyApp):
@@ -370,11 +368,12 @@ class Browser(TidyApp):
         The commands are also printed at the end, because terminals do not confirm that they copied something.
         """
         remedy, tab = self.answer_pane.chosen_remedy, self.answer_pane.current_tab
-        text = (
-            format_commands(remedy)
-            if remedy
-            else build_question_command(self.session, self.chosen_key, self.assumptions, for_remedies=tab == REMEDIES)
-        )
+        text = ""
+        if remedy:
+            text = format_commands(remedy)
+        elif self.chosen_key:
+            command = "remedies" if tab == REMEDIES and not self.assumptions else "explain"
+            text = self.session.build_question_command(command, self.chosen_key, self.assumptions)
         if text:
             self.copied.append(text)
             self.copy_to_clipboard(text)

@@ -100,8 +100,8 @@ def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
     if cycle.gated:
         return "held back before scheduling"
     if not cycle.considered[row]:
-        return ", ".join(cycle.absent_status().reasons)
-    return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.first_fail(row)[1].reasons)
+        return ", ".join(cycle.build_unexamined_status().reasons)
+    return FITS if cycle.filter.passing[row] else ", ".join(cycle.filter.find_first_rejection(row)[1].reasons)
 
 
 def report_workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str, str]) -> WorkloadPods:

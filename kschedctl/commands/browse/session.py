@@ -1,4 +1,4 @@
-"""Answers to the browser's questions about one state of a cluster, independent of the terminal."""
+"""Answers to the browser's questions about one state of a cluster, and commands to copy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source
 from kschedctl.cluster import Cluster
@@ -26,7 +26,9 @@ from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import apply_suppositions
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import is_pending, iter_workloads
+from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.text.printable import printable
 
 MAX_HITS = 50
 """The maximum number of nodes and of workloads that a search lists."""
@@ -66,7 +68,7 @@ class BrowseSession:
     @cached_property
     def pending_pods(self) -> Sequence[Pod]:
         """The pending pods in the scope."""
-        return found_pods.find_pending(self.cluster, self.scope)
+        return found_pods.find_pending_in_scope(self.cluster, self.scope)
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:
@@ -145,3 +147,14 @@ class BrowseSession:
         """
         as_if = [part for word in assumptions.split() for part in ("--as-if", word)]
         return "".join(build_command(self.source, command, key, as_if, self.scope.arguments()))
+
+
+def format_commands(remedy: Remedy) -> str:
+    """Format a fix's commands for pasting, with its costs as comments above.
+
+    Return an empty string if no command applies the fix.
+    """
+    lines = [line for command in remedy.commands for line in command.splitlines()]
+    commands = [line for line in lines if not line.lstrip().startswith("#")]
+    warnings = [f"# {' '.join(printable(cost.text).split())}" for cost in remedy.all_costs]
+    return "\n".join([*warnings, *commands]) if commands else ""

@@ -1,4 +1,4 @@
-"""The header line, the note line and the line of keys."""
+"""The lines above and below the panes: header, note, keys, and the input line for searches and assumptions."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from itertools import accumulate
 from typing import ClassVar, NamedTuple
 
 from rich.text import Text
+from textual.app import ComposeResult
+from textual.containers import Horizontal
 from textual.events import Click
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
 from kschedctl.commands.browse.lines import WARNING
 from kschedctl.text.printable import printable
@@ -94,3 +96,42 @@ class KeyLine(Widget):
         clicked = next((key for key, end in zip(self.keys, ends, strict=True) if event.x < end), None)
         if clicked:
             self.app.simulate_key(clicked.key)
+
+
+SEARCH, SEARCH_NODES, AS_IF = "search", "search nodes", "as if"
+HINTS = {
+    SEARCH: "part of a name or a cause",
+    SEARCH_NODES: "part of a name or an answer",
+    AS_IF: "cpu=500m memory=1Gi priority=9 class=NAME tolerate=KEY node=LIKE",
+}
+
+
+class AskLine(Horizontal):
+    """The input line, which is hidden unless it is open."""
+
+    purpose = ""
+    """SEARCH, SEARCH_NODES or AS_IF while the line is open, otherwise an empty string."""
+
+    def compose(self) -> ComposeResult:
+        yield Static(id="ask-label")
+        yield Input(id="ask", compact=True, select_on_focus=False)
+
+    def on_mount(self) -> None:
+        self.display = False
+
+    def open(self, new_purpose: str, value: str) -> None:
+        """Open the line for SEARCH, SEARCH_NODES or AS_IF with an initial value."""
+        self.purpose = new_purpose
+        self.display = True
+        self.query_one("#ask-label", Static).update(f"{new_purpose}: ")
+        line = self.query_one(Input)
+        line.placeholder, line.value = HINTS[new_purpose], value
+        line.cursor_position = len(value)
+        line.focus()
+        self.app.refresh_bindings()
+
+    def close(self) -> str:
+        """Hide the line, and return the purpose that it had."""
+        old_purpose, self.purpose, self.display = self.purpose, "", False
+        self.app.refresh_bindings()
+        return old_purpose

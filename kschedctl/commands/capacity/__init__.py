@@ -1,6 +1,6 @@
-"""``capacity``: how many more of these pods fit, and what stops the next one?
+"""The command `capacity`: how many more of these pods fit, and what stops the next one?
 
-The analysis is in this module: ``prepare`` builds the cluster with one pod of each shape, ``run_trial`` places pods.
+`prepare` builds the cluster with one pod of each shape, and `run_trial` places pods of one shape.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import DaemonSet, identity, made_again
+from kschedctl.api.workloads import DaemonSet, get_identity, recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity.report import Capacity, RoomLeft, ShapeCapacity
 from kschedctl.commands.explain.eliminations import report_eliminations
@@ -29,10 +29,14 @@ from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import compute_headroom, count_by_domain, count_by_node, find_topology_keys
-from kschedctl.replay.repeated_runs import build_spread
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, build_spread, run_all
+from kschedctl.replay.placements import (
+    MissingStorageClasses,
+    compute_headroom,
+    count_by_domain,
+    count_by_node,
+    find_topology_keys,
+)
 from kschedctl.replay.settling import find_pending, schedule_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -55,22 +59,23 @@ class PodShapes(SharedCluster):
 
     shapes: Sequence[str] = ()
     pods: Sequence[Sequence[str]] = ()
-    """The pods of each shape. One pod without own claims stands for any number."""
+    """The keys of the pods of each shape. One pod without own claims stands for any number."""
     repeated: Sequence[bool] = ()
     """Whether the shape's only pod is cloned."""
     limit: int | None = None
     """The maximum number of pods to try; None is MAX_PODS."""
     admitted: Sequence[tuple[int | None, Sequence[str]]] = ()
-    """How many pods of each shape the API server creates, None if all, and its message for the next one."""
+    """For each shape, how many pods the API server creates (None for all), and its message for the next one."""
     counted: Mapping[str, bool] = field(default_factory=dict)
-    """The namespaces whose pods pass admission, and whether all of admission is replayed."""
+    """Namespace of the pods -> whether all of admission is replayed for it."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One shape with one seed."""
+    """A shape to try with a seed."""
 
     shape: int
+    """The index of the shape."""
     seed: int
 
 
@@ -99,7 +104,7 @@ def capacity(
     >>> capacity(Cluster.from_objects([node]), [web]).shapes[0].fits
     2
     """
-    shared = prepare(cluster, manifests, most, sampling, written or {})
+    shared = prepare_shapes(cluster, manifests, most, sampling, written or {})
     shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     trials = [Trial(shape, seed + run) for shape in range(len(shared.shapes)) for run in range(runs)]
     if len(trials) == 1:
@@ -112,57 +117,64 @@ def capacity(
 
 
 def _build_report(shared: PodShapes, seed: int, shapes: Sequence[ShapeCapacity], interrupted: bool) -> Capacity:
+    """Build the report on all shapes."""
     unknown = merge_unknown_kinds(shape.unknown for shape in shapes)
     start = describe_search_start(shared.sampling, len(shared.cluster.nodes), seed)
     created = (pod for pods in shared.pods for pod in pods)
     basis = build_cluster_basis(unknown, shared.scheduler, created_pods=created, replayed=shared.counted)
-    if _is_denied_some(shared) and not has_mutating_hooks(shared.cluster):
+    if _has_denied_pods(shared) and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False  # however much room there is
     return Capacity(seed, tuple(shapes), interrupted=interrupted, search_start=start, **basis)
 
 
-def _is_denied_some(shared: PodShapes) -> bool:
-    """Return whether the API server creates fewer pods of some shape than requested, or none."""
+def _has_denied_pods(shared: PodShapes) -> bool:
+    """Return whether the API server denies some of the requested pods."""
     return any(number is not None and number < (shared.limit or 1) for number, _ in shared.admitted)
 
 
 def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
+    """Combine the runs for one shape. The result describes the first run, with the spread over all runs."""
     if len(capacities) == 1:
         return capacities[0]
     unknown = merge_unknown_kinds(one.unknown for one in capacities)
     return replace(capacities[0], over_runs=build_spread(one.fits for one in capacities), unknown=unknown)
 
 
-def prepare(
+def prepare_shapes(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct],
     most: int | None,
     sampling: SampledFrom | None,
     written: Mapping[Owner, JsonObject] = MappingProxyType({}),
 ) -> PodShapes:
-    """Return the cluster with one pod of each shape, or many if each pod needs claims of its own."""
-    sorted_out = sort_manifests(manifests)
-    workloads = list(sorted_out.workloads.values())
+    """Build a cluster that also holds one pod of each shape, or many if each pod needs claims of its own.
+
+    Raises UsageError if there is no shape, or if a shape is a DaemonSet.
+    """
+    sorted_manifests = sort_manifests(manifests)
+    workloads = list(sorted_manifests.workloads.values())
     if not workloads:
         raise UsageError("no shape to try", hint="give a manifest of a workload, or of a pod without UID and node")
     for workload in workloads:
         if isinstance(workload, DaemonSet):
-            raise UsageError(f"{' '.join(identity(workload)[::2])} runs once on each node", hint="simulate says where")
-    cluster = cluster.with_objects(sorted_out.objects)
-    validate_new_manifests(sorted_out, cluster, admission=False, validated=written)
+            raise UsageError(
+                f"{' '.join(get_identity(workload)[::2])} runs once on each node", hint="simulate says where"
+            )
+    cluster = cluster.with_objects(sorted_manifests.objects)
+    validate_new_manifests(sorted_manifests, cluster, admission=False, validated=written)
     cluster = create_new_objects(cluster).cluster
-    creation, own = _create_pods(cluster, workloads, most)
-    documents = {**written, **sorted_out.documents}
+    creation, has_own_claims = _create_pods(cluster, workloads, most)
+    documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
-    admitted = [_admit_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
-    named = {name: [_make_unique(pod, cluster) for pod in made] for name, made in creation.pods.items()}
-    cluster = add_pods(creation.apply_to(cluster), [pod for made in named.values() for pod in made])
-    keys = [[pod.key for pod in made] for made in named.values()]
-    repeated = [not claims for claims in own]
+    admitted = [_count_admitted_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
+    pods_by_shape = {name: [_with_unique_name(pod, cluster) for pod in made] for name, made in creation.pods.items()}
+    cluster = add_pods(creation.apply_to(cluster), [pod for made in pods_by_shape.values() for pod in made])
+    keys = [[pod.key for pod in made] for made in pods_by_shape.values()]
+    repeated = [not claims for claims in has_own_claims]
     return PodShapes(
         cluster,
         sampling,
-        shapes=list(named),
+        shapes=list(pods_by_shape),
         pods=keys,
         repeated=repeated,
         limit=most,
@@ -172,45 +184,47 @@ def prepare(
 
 
 def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
-    """Create one pod of each workload, or many if each needs claims of its own. Return also which ones do."""
+    """Create one pod of each workload, or many if each needs claims of its own. Also return which workloads do."""
     creation = create(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
-    own = []
+    has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
-        own.append(bool(pods) and _has_own_claims(workload, pods[0]))
-        if own[-1]:
+        has_own_claims.append(bool(pods) and _has_own_claims(workload, pods[0]))
+        if has_own_claims[-1]:
             many = create(cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True)
             create_allowed_claims(cluster, many, many.pods)
             creation.pods[name] = many.pods[name]
             for kind, objects in many.objects.items():
                 creation.objects.setdefault(kind, []).extend(objects)
-    return creation, own
+    return creation, has_own_claims
 
 
-def _admit_pods(
+def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> tuple[int | None, Sequence[str]]:
-    """Return how many pods of a shape are created, None for all tried, and the message for the next one."""
+    """Count how many pods of a shape the API server creates, None for all. Also return its message for the next one."""
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
-    number, words = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
-    return (number, words) if words else (None, ())
+    number, messages = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
+    return (number, messages) if messages else (None, ())
 
 
 def _scale_workload(workload: Struct, replicas: int) -> Struct:
+    """Return the workload with this number of replicas, whatever its kind calls them."""
     spec = workload.spec  # type: ignore[attr-defined]
     fields = {"replicas": replicas, "parallelism": replicas, "completions": None, "suspend": False}
-    known = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
-    return replace(workload, spec=replace(spec, **known)) if known else workload
+    existing_fields = {name: value for name, value in fields.items() if name in spec.__struct_fields__}
+    return replace(workload, spec=replace(spec, **existing_fields)) if existing_fields else workload
 
 
 def _has_own_claims(workload: Struct, pod: Pod) -> bool:
+    """Return whether each pod of the workload needs claims of its own."""
     templates = getattr(workload.spec, "volume_claim_templates", ())  # type: ignore[attr-defined]
     devices = any(claim.resource_claim_template_name for claim in pod.spec.resource_claims)
     return bool(templates) or devices or any(volume.ephemeral for volume in pod.spec.volumes)
 
 
-def _make_unique(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod without a node, under a name that no pod of the cluster has."""
-    pod = made_again(pod) if pod.spec.node_name else pod
+def _with_unique_name(pod: Pod, cluster: Cluster) -> Pod:
+    """Return the pod without its node, and under a name that no pod of the cluster has."""
+    pod = recreate_pod(pod) if pod.spec.node_name else pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         return pod
     return replace(pod, metadata=replace(pod.metadata, name=f"{pod.metadata.name}~more"))
@@ -219,47 +233,53 @@ def _make_unique(pod: Pod, cluster: Cluster) -> Pod:
 # -- one trial ----------------------------------------------------------------------------------------------------
 
 
-def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
-    """Place as many pods of the shape as fit."""
+def run_trial(shared: PodShapes, trial: Trial, advance: Callable[[int], None] = lambda number: None) -> ShapeCapacity:
+    """Place as many pods of a shape as fit."""
     view, ahead = _place_pods_ahead(shared, trial)
     simulation = Simulation(shared.scheduler, view, seed=trial.seed, sampling=shared.sampling, preemption=False)
     before = view.requested.copy()
     positions = [view.pods.index[key] for key in shared.pods[trial.shape]]
-    last = Outcome(positions[0], SCHEDULED)
+    last_outcome = Outcome(positions[0], SCHEDULED)
     rows: list[Row] = []
-    fitting: list[int] = []
+    feasible_counts: list[int] = []
     try:
-        for position in islice(_iter_pods(view, positions, shared.repeated[trial.shape]), shared.limit or MAX_PODS):
-            last = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
-            if last.row < 0:
+        for position in islice(
+            _iter_positions(view, positions, shared.repeated[trial.shape]), shared.limit or MAX_PODS
+        ):
+            last_outcome = simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
+            if last_outcome.row < 0:
                 break
-            rows.append(last.row)
-            fitting.append(last.feasible)
-            done(1)
+            rows.append(last_outcome.row)
+            feasible_counts.append(last_outcome.feasible)
+            advance(1)
     except KeyboardInterrupt:
-        last = Outcome(positions[0], "")
+        last_outcome = Outcome(positions[0], "")
     placed = np.array(rows, np.int32)
-    stopped = simulation.run_cycle(last.position) if last.verdict == UNSCHEDULABLE else None
+    failed_cycle = simulation.run_cycle(last_outcome.position) if last_outcome.verdict == UNSCHEDULABLE else None
     shape_capacity = ShapeCapacity(
         shape=shared.shapes[trial.shape],
         fits=len(rows),
-        limited=last.verdict in (SCHEDULED, ""),
+        limited=last_outcome.verdict in (SCHEDULED, ""),
         nodes=count_by_node(view, placed),
         domains=count_by_domain(view, placed, find_topology_keys(view, view.pods.objects[positions[0]])),
-        verdict=last.verdict,
-        message=simulation.build_message(last.position) if stopped else last.message,
-        eliminations=report_eliminations(find_obstacles(stopped), stopped) if stopped else (),
-        headroom=compute_headroom(view, before, find_nodes_lacking_room(stopped) if stopped else None),
+        verdict=last_outcome.verdict,
+        message=simulation.build_message(last_outcome.position) if failed_cycle else last_outcome.message,
+        eliminations=report_eliminations(find_obstacles(failed_cycle), failed_cycle) if failed_cycle else (),
+        headroom=compute_headroom(view, before, find_nodes_lacking_room(failed_cycle) if failed_cycle else None),
         unknown=find_simulation_unknowns(simulation),
-        curve=() if shared.sampling else tuple(_build_curve(fitting, ended=last.verdict == UNSCHEDULABLE)),
+        curve=()
+        if shared.sampling
+        else tuple(_iter_curve_points(feasible_counts, ended=last_outcome.verdict == UNSCHEDULABLE)),
         created=shared.admitted[trial.shape][0],
         refused=tuple(shared.admitted[trial.shape][1]),
         ahead=ahead,
-        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last.position]) if stopped else "",
+        cause=MissingStorageClasses(view.cluster).explain(view.pods.objects[last_outcome.position])
+        if failed_cycle
+        else "",
     )
     return (
-        replace(shape_capacity, evicts=_find_preempted(shared, trial, view, last.position))
-        if stopped
+        replace(shape_capacity, evicts=_find_preempted(shared, trial, view, last_outcome.position))
+        if failed_cycle
         else shape_capacity
     )
 
@@ -267,8 +287,8 @@ def run_trial(shared: PodShapes, trial: Trial, done: Callable[[int], None] = lam
 def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str, ...]]:
     """Place the waiting pods that kube-scheduler tries before new pods of the shape.
 
-    New pods join the queue behind pods of a higher or equal priority. Return the cluster state afterwards, and the
-    ``namespace/name`` of each pod that got a node.
+    New pods join the queue behind pods of a higher or equal priority. Return the view afterwards, and the keys of the
+    pods that got a node.
     """
     simulation = Simulation(shared.scheduler, seed=trial.seed, sampling=shared.sampling)
     view = simulation.view
@@ -287,32 +307,33 @@ def _place_pods_ahead(shared: PodShapes, trial: Trial) -> tuple[Fork, tuple[str,
     return view, tuple(view.pods.objects[position].key for position in waiting_ahead if position in placed)
 
 
-def _build_curve(fitting: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
-    """Yield points of the curve. ``fitting`` is on how many nodes each pod fits; ``ended`` means that one more fits
-    on none.
+def _iter_curve_points(feasible_counts: Sequence[int], ended: bool) -> Iterator[RoomLeft]:
+    """Yield points of the curve of nodes with room. `feasible_counts` has the number of nodes that fit each pod.
+
+    With `ended`, one more pod fits on no node.
     """
-    changes = [i for i, nodes in enumerate(fitting) if i == 0 or nodes != fitting[i - 1]]
-    yield from (RoomLeft(i, fitting[i]) for i in changes[:: len(changes) // MAX_CURVE_POINTS + 1])
+    changes = [i for i, nodes in enumerate(feasible_counts) if i == 0 or nodes != feasible_counts[i - 1]]
+    yield from (RoomLeft(i, feasible_counts[i]) for i in changes[:: len(changes) // MAX_CURVE_POINTS + 1])
     if ended:
-        yield RoomLeft(len(fitting), 0)
+        yield RoomLeft(len(feasible_counts), 0)
 
 
 def _find_preempted(shared: PodShapes, trial: Trial, view: Fork, position: Position) -> tuple[str, ...]:
-    """Return the pods that one more pod would preempt. The view cannot be used afterwards."""
+    """Find the pods that one more pod would preempt. The view must not be used afterwards."""
     outcome = Simulation(shared.scheduler, view, seed=trial.seed).attempt(position)
     return tuple(view.pods.objects[victim].key for victim in outcome.victims) if outcome else ()
 
 
 def _run_whole_trial(shared: PodShapes, trial: Trial) -> ShapeCapacity:
-    """Run one of several trials. Raises KeyboardInterrupt if it is cut short."""
+    """Run one of several trials. Raises KeyboardInterrupt if it is interrupted."""
     shape_capacity = run_trial(shared, trial)
     if not shape_capacity.verdict:
         raise KeyboardInterrupt
     return shape_capacity
 
 
-def _iter_pods(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
-    """Yield the existing pods, then clones of the only one without end."""
+def _iter_positions(view: Fork, positions: Sequence[Position], repeated: bool) -> Iterator[Position]:
+    """Yield the positions of the existing pods and, with `repeated`, of endless clones of the first."""
     yield from positions
     while repeated:
         yield from view.clone(positions[0], CLONE_BATCH)

@@ -1,4 +1,4 @@
-"""The command ``kschedctl capacity``."""
+"""The command `kschedctl capacity`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,11 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
-from kschedctl.cli.option_groups.drawn import DrawnUnlisted
-from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.output_options import DrawnUnlisted
+from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.commands import capacity as study
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.errors import UsageError
@@ -46,15 +45,15 @@ def capacity(
         raise UsageError(f"--max {most}: from 1 to {MAX_PODS:,}")
     options = run.options()
 
-    def ask(application: Application, workers: Workers, progress: Progress) -> Capacity:
+    def answer_source(application: Application, workers: Workers, progress: Progress) -> Capacity:
         _, cluster, manifests, places, written = application
         with locate_errors(places):
             return study.capacity(
                 cluster, manifests, written=written, workers=workers, progress=progress, most=most, **options
             )
 
-    def enough(report: Capacity) -> bool:
+    def fits_enough(report: Capacity) -> bool:
         return all(shape.most >= (most or 1) for shape in report.shapes)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, view, read_manifests(source, namespace), ask, enough)
+        return ask_and_answer(run, view, read_manifests(source, namespace), answer_source, fits_enough)

@@ -1,4 +1,4 @@
-"""The page of a Capacity: how many pods of each shape fit, where, and what stops the next one."""
+"""The page of a capacity report: how many pods of each shape fit, where, and what stops the next one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kschedctl.render.plots.plot import MAX_PLACES, Axis, Plot, PlotKind, Series
 from kschedctl.render.sections import (
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_search_start_line,
     describe_message,
 )
@@ -33,17 +33,17 @@ NODES_SHOWN = 10
 
 
 def build_page(report: Capacity, style: Style) -> Page:
-    """Build one part for each shape. Those after the first begin with a heading."""
+    """Build the page with a part for each shape. Parts after the first begin with a heading."""
     shapes: list[Block] = []
     for shape in report.shapes:
         shapes += (
-            build_subsection(shape.shape, _build_shape(shape, style, named=False))
+            build_subsection(shape.shape, _build_shape_part(shape, style, named=False))
             if shapes
-            else _build_shape(shape, style, named=True)
+            else _build_shape_part(shape, style, named=True)
         )
     only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *([only] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes,
@@ -51,47 +51,52 @@ def build_page(report: Capacity, style: Style) -> Page:
     )
 
 
-def _build_shape(shape: ShapeCapacity, style: Style, named: bool) -> Page:
+def _build_shape_part(shape: ShapeCapacity, style: Style, named: bool) -> Page:
+    """Build the part about a shape. With `named`, the headline names the shape."""
     name, fit, where = shape.first_line()
     headline = paragraph(
         *([Marked(name, Tone.STRONG)] if named else []), Marked(fit, Tone.GOOD if shape.most else Tone.BAD), where
     )
-    ends = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
-    stops = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
-    evicted = f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
+    admission_line = (paragraph(Marked(shape.ends_first, Tone.PLAIN if shape.most == shape.fits else Tone.BAD)),)
+    message_line = (paragraph("The next one:", *describe_message(shape.message, style)),) if shape.message else ()
+    preemption_note = (
+        f"kube-scheduler would evict {names(shape.evicts)} for it; places won by preemption are not counted"
+    )
     pods_ahead = f"After {counted(len(shape.ahead), 'waiting pod')} ahead in the queue: {first_few(shape.ahead)}"
     return (
         headline,
         *((paragraph(Marked(shape.cause, Tone.BAD)),) if shape.cause else ()),
         *((paragraph(pods_ahead),) if shape.ahead else ()),
-        *(ends if shape.ends_first else ()),
-        *stops,
-        *((paragraph(evicted),) if shape.evicts else ()),
+        *(admission_line if shape.ends_first else ()),
+        *message_line,
+        *((paragraph(preemption_note),) if shape.evicts else ()),
         *build_eliminations_table(shape.eliminations, style),
-        *_build_locations(shape, style),
+        *_build_locations_section(shape, style),
         *build_headroom_section(shape.headroom, "where it may go" if shape.eliminations else "on a node"),
     )
 
 
-def _build_locations(shape: ShapeCapacity, style: Style) -> Page:
+def _build_locations_section(shape: ShapeCapacity, style: Style) -> Page:
+    """Build the section that shows where the pods go, by topology domain and node."""
     if not shape.nodes:
         return ()
     tables = [
         block
         for key, values in shape.domains.items()
-        for block in _build_counts(key.rpartition("/")[2], [*values.items()], style, limit=None)
+        for block in _build_counts_table(key.rpartition("/")[2], [*values.items()], style, limit=None)
     ]
     nodes = sorted(shape.nodes.items(), key=lambda item: -item[1])
-    return section("Where", *tables, *_build_counts("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
+    return section("Where", *tables, *_build_counts_table("node", nodes, style, limit=NODES_SHOWN), *_iter_plots(shape))
 
 
-def _build_counts(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
+def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Style, limit: int | None) -> Page:
+    """Build the table of pods by place."""
     columns = (Column(place, keep=True), *number_columns("pods"))
     return build_table(pods, columns, lambda row: (row[0], f"{row[1]:,}"), style, limit=limit, each_node=True)
 
 
 def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """Yield plots of how room runs out as pods arrive, and of where they find it."""
+    """Yield plots of how room runs out as pods arrive, and of where the pods go."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"

@@ -1,11 +1,11 @@
-"""The report of ``capacity``: apiVersion kschedctl.dev/v1, kind Capacity."""
+"""The report of `capacity`: apiVersion kschedctl.dev/v1, kind Capacity."""
 
 from __future__ import annotations
 
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.observed.failed_creation import shorten_api_message
+from kschedctl.api.events import shorten_api_message
 from kschedctl.commands.explain.report import Elimination
 from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
@@ -20,20 +20,22 @@ EXCEEDED = "exceeded quota"
 
 
 class RoomLeft(Document, frozen=True):
-    """A point of the curve: with so many new pods placed, so many nodes take one more."""
+    """A point of the curve: the number of nodes that take one more pod after some new pods were placed."""
 
     pods: int
+    """The number of new pods that were placed."""
     nodes: int
+    """The number of nodes that take one more."""
 
 
 class ShapeCapacity(Document, frozen=True):
-    """How many more pods of one shape fit the cluster, tried apart from the other shapes."""
+    """How many more pods of one shape fit into the cluster, tried apart from the other shapes."""
 
     shape: str
     fits: int
-    """Pods that get a node, whatever the API server allows."""
+    """The number of pods that get a node, regardless of quotas."""
     limited: bool
-    """True if no more pods than ``fits`` were tried."""
+    """Whether all pods that were tried fit, so that more might."""
     nodes: dict[str, int] = msgspec.field(default_factory=dict)
     """New pods by node."""
     domains: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
@@ -52,7 +54,7 @@ class ShapeCapacity(Document, frozen=True):
     curve: tuple[RoomLeft, ...] = ()
     """Nodes with room after each pod, thinned out if long. Empty if nodes are sampled."""
     created: int | None = None
-    """Pods that the API server admits, None for all that were tried."""
+    """The number of pods that the API server admits, or None if it admits all."""
     refused: tuple[str, ...] = ()
     """The API server's messages about the first pod that it denies."""
     ahead: tuple[str, ...] = ()
@@ -62,12 +64,12 @@ class ShapeCapacity(Document, frozen=True):
 
     @property
     def most(self) -> int:
-        """Return how many pods are created and get a node."""
+        """The number of pods that are admitted and get a node."""
         return self.fits if self.created is None else min(self.fits, self.created)
 
     @property
     def ends_first(self) -> str:
-        """Return whether room or what the API server allows ends first; "" if only room ends."""
+        """A sentence about whether the nodes or the quota run out first; empty if only nodes run out."""
         if self.created is None:
             return ""
         number = f"{self.created:,} more {'is' if self.created == 1 else 'are'} created"
@@ -78,7 +80,7 @@ class ShapeCapacity(Document, frozen=True):
         return f"{both}: {number}, then {said}"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many more fit, and on how many nodes."""
+        """Return the shape, how many more of it fit, and on how many nodes."""
         number = str(self.over_runs) if self.over_runs else f"{self.fits:,}"
         on = f"on {counted(len(self.nodes), 'node')}" if self.nodes else ""
         return (f"{self.shape}:", f"{number} {'or more' if self.limited else 'more'} fit", on)
@@ -96,7 +98,7 @@ class Capacity(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user stopped the run, so that this is what was known by then."""
+    """Whether the user stopped the run, so that the report is incomplete."""
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Capacity"
@@ -105,13 +107,13 @@ class Capacity(Report, frozen=True):
         """Return how many pods of the first shape fit."""
         return self.shapes[0].first_line() if self.shapes else ()
 
-    def summarized(self, summary: Summary) -> Summary:
-        """Return the summary with how many pods of each shape fit and what stops the next one."""
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with how many pods of each shape fit, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
 
     def csv_table(self) -> CsvTable:
-        """Return a row for each shape and node that takes pods of it."""
+        """Return a row for each shape and each node that takes pods of it."""
         rows = [
             (shape.shape, shape.fits, node, pods, shape.message)
             for shape in self.shapes

@@ -13,7 +13,7 @@ from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.lint.findings.reporting import build_report
 from kschedctl.lint.objects.subject import Location, Subject
 from kschedctl.lint.scheduler_configuration import checks, effective
-from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.scheduler.framework.feature_gates import FeatureGates

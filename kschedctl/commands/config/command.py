@@ -25,7 +25,7 @@ from kschedctl.commands.config import check_configuration, effective_configurati
 from kschedctl.commands.lint.command import CLEAN, FOUND, DisplayOptions
 from kschedctl.errors import InputError, UsageError
 from kschedctl.lint.framework.rule import Severity
-from kschedctl.reports.configuration import EffectiveConfiguration
+from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration
 from kschedctl.scheduler.configuration.document import KIND
 from kschedctl.sources.documents.positions import LocatedObject, load_objects
 
@@ -125,8 +125,8 @@ def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> N
 
 def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     """Read the effective configuration of the live cluster's scheduler. Raises ClusterError."""
+    from kschedctl.sources.live.components import read_setup  # noqa: PLC0415
     from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
-    from kschedctl.sources.live.scheduler import read_setup  # noqa: PLC0415
 
     connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
     wishes = Wishes(feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)

@@ -23,8 +23,8 @@ from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.cluster_autoscaler import ScaleDown
+from kschedctl.reports.karpenter import Disruption
 
 
 def consolidate(

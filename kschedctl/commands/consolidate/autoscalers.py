@@ -12,8 +12,8 @@ from kschedctl.autoscaling.karpenter.candidates import find_node_price
 from kschedctl.autoscaling.karpenter.disrupt import STAYS
 from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.labels import INSTANCE_TYPE
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.cluster_autoscaler import ScaleDown
+from kschedctl.reports.karpenter import Disruption
 from kschedctl.text.counts import counted
 
 

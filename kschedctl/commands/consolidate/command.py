@@ -10,12 +10,17 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.workloads import makes_pods
+from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
+from kschedctl.cli.autoscaler_options import (
+    AUTOSCALER_KINDS,
+    KARPENTER_KINDS,
+    KarpenterInput,
+    NodeGroupInput,
+    require_node_pools,
+)
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import DrawnUntabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import NOTHING_MORE, get_cluster_time, load_cluster
@@ -26,8 +31,8 @@ from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Workers
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.scale_down import ScaleDown
+from kschedctl.reports.cluster_autoscaler import ScaleDown
+from kschedctl.reports.karpenter import Disruption
 from kschedctl.sources.read import read
 
 EXAMPLES = (
@@ -84,7 +89,7 @@ class ConsolidationOptions:
         """Read the manifests whose pods must fit. Raises UsageError and InputError."""
         if not self.headroom_for:
             return []
-        manifests = [m.document for m in read([self.headroom_for]).manifests if makes_pods(m.document)]
+        manifests = [m.document for m in read([self.headroom_for]).manifests if is_workload_manifest(m.document)]
         if not manifests:
             raise UsageError("no workload among the manifests", where=self.headroom_for)
         return manifests
@@ -171,7 +176,7 @@ def _run_autoscaler(
     """Run one autoscaler and return its report. Raises UsageError if the cluster has no NodePools for Karpenter."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
         return _run_cluster_autoscaler(source, cluster, groups)
-    check_pools(cluster)
+    require_node_pools(cluster)
     return _run_karpenter(source, cluster, karpenter)
 
 

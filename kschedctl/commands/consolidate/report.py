@@ -8,11 +8,9 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import CostKind, FixCost
-from kschedctl.reports.placements import MovedPod
-from kschedctl.reports.pool_change import NO_POOL, PoolChange
+from kschedctl.reports.placements import NO_POOL, MovedPod, PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import ShortFix, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import agreeing, counted, first_few
 
@@ -109,7 +107,7 @@ class NodeConsolidation(Report, frozen=True):
             *([self.autoscaler] if self.autoscaler else []),
         )
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the removable nodes as one fix."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"

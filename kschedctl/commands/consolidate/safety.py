@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Bools, Position
-from kschedctl.api.digits import format_significant
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate.report import RequestedShare, ZoneLoss
@@ -20,6 +19,7 @@ from kschedctl.reports.placements import MovedPod
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
+from kschedctl.text.counts import format_significant
 
 
 class RequiredRoom(NamedTuple):

@@ -1,6 +1,6 @@
-"""``drain``: where would the pods of these nodes go, and what blocks the drain?
+"""The command `drain`: where would the pods of these nodes go, and what blocks the drain?
 
-``runs`` drains with one or several seeds. The eviction of a node's pods is in ``kschedctl/replay/node_drain.py``.
+`runs` drains with one or several seeds. The eviction of a node's pods is in `kschedctl/replay/node_drain.py`.
 """
 
 from __future__ import annotations
@@ -32,23 +32,24 @@ def drain(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Find where the pods of these nodes would go, and what blocks the drain. ``selector`` chooses nodes by label.
+    """Find where the pods of these nodes would go, and what blocks the drain.
 
-    ``seed`` decides ties, and ``runs`` tries as many orders of pods. With ``sampling`` the scheduler looks at as many
-    nodes as it really would. ``call_extender`` is as for ``explain``. The report's ``remedy`` is a scenario for
-    ``whatif`` with additional nodes after which a replay leaves no pod without a node.
+    The report's `remedy` is a scenario for `whatif` with additional nodes, with which the drain leaves no pod without a
+    node.
 
     Raises UsageError for unknown nodes, and ConfigurationError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
-    >>> drain(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
+    >>> drain_nodes(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
     True
     """
-    chosen = find_nodes(cluster, list(nodes), selector)
+    node_names = find_nodes(cluster, list(nodes), selector)
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
-    report = draining.drain(cluster, chosen, runs=runs, workers=workers, progress=progress, **options)
+    report = draining.drain_nodes(cluster, node_names, runs=runs, workers=workers, progress=progress, **options)
     if not report.unplaced or report.interrupted:
         return report
-    step: JsonObject = {"drain": {"nodes": chosen}}
-    return replace(report, remedy=find_sufficient_nodes(cluster, step, chosen, report.unplaced, options, gone=False))
+    step: JsonObject = {"drain": {"nodes": node_names}}
+    return replace(
+        report, remedy=find_sufficient_nodes(cluster, step, node_names, report.unplaced, options, gone=False)
+    )

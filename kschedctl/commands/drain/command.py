@@ -1,4 +1,4 @@
-"""The command ``kschedctl drain``."""
+"""The command `kschedctl drain`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.next_commands import make_whatif_builder
-from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Drawn
 from kschedctl.cli.references import parse_kind
-from kschedctl.cli.run_options import RunOptions
+from kschedctl.cli.run_options import RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import drain as library
 from kschedctl.commands.drain.report import Drain
@@ -49,19 +48,24 @@ def drain(
     """
     if not nodes and not selector:
         raise UsageError("no node to drain", hint="name nodes, or choose them with -l")
-    words = _strip_kind(nodes or [])
+    names = _strip_kind(nodes or [])
     options = run.options()
 
-    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> Drain:
-        return library.drain(asked.cluster, words, selector=selector, workers=workers, progress=progress, **options)
+    def answer_source(asked: LoadedSource, workers: Workers, progress: Progress) -> Drain:
+        return library.drain(asked.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        following = make_whatif_builder(run, extending.arguments())
+        suggest_commands = make_whatif_builder(run, extending.arguments())
         return ask_and_answer(
-            run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=following
+            run,
+            result,
+            load_clusters(source),
+            answer_source,
+            lambda report: report.safe,
+            suggest_commands=suggest_commands,
         )
 
 
 def _strip_kind(words: list[str]) -> list[str]:
-    """Return the names without the kind in front, as in ``drain node n1``."""
+    """Return the names without a kind in front, as in `drain node n1`."""
     return words[1:] if len(words) > 1 and parse_kind(words[0]) == "Node" else words

@@ -1,16 +1,15 @@
-"""The page of a Drain."""
+"""The page of a drain."""
 
 from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
 from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     build_order_section,
     build_pods_before_and_after,
@@ -19,17 +18,18 @@ from kschedctl.render.sections import (
     build_unplaced_section,
 )
 from kschedctl.render.tables import ROWS_SHOWN, build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 
 
 def build_page(report: Drain, style: Style) -> Page:
-    """All sections that have something to say."""
+    """Build the page of a drain. Sections without content are left out."""
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         _build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_list_lost(report.lost, style),
-        *_list_returned(report.returned, style),
+        *_build_lost_section(report.lost, style),
+        *_build_returned_section(report.returned, style),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
         *build_struct_table(report.blocked, style, title="Cannot be evicted"),
         *build_unplaced_section(report.unplaced, style),
@@ -44,6 +44,7 @@ def build_page(report: Drain, style: Style) -> Page:
 
 
 def _build_verdict(report: Drain) -> Paragraph:
+    """Build the line with the verdict."""
     verdict, nodes, sentence = report.first_line()
     tone = Tone.BAD if report.blocked or not report.interrupted else Tone.WARNING
     if report.safe:
@@ -51,15 +52,20 @@ def _build_verdict(report: Drain) -> Paragraph:
     return paragraph(Marked(verdict, tone), Marked(nodes, Tone.STRONG), sentence)
 
 
-def _list_lost(lost: tuple[str, ...], style: Style) -> Page:
-    return _list_pods("Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style)
+def _build_lost_section(lost: tuple[str, ...], style: Style) -> Page:
+    """Build the section on pods that no controller recreates."""
+    return _build_pods_section(
+        "Lost: no controller makes them again, and kubectl evicts them with --force only", lost, style
+    )
 
 
-def _list_returned(returned: tuple[str, ...], style: Style) -> Page:
-    return _list_pods("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
+def _build_returned_section(returned: tuple[str, ...], style: Style) -> Page:
+    """Build the section on pods that come back to the drained nodes."""
+    return _build_pods_section("Come back to the nodes, as they tolerate that these are cordoned", returned, style)
 
 
-def _list_pods(title: str, pods: tuple[str, ...], style: Style) -> Page:
+def _build_pods_section(title: str, pods: tuple[str, ...], style: Style) -> Page:
+    """Build a section with a list of pods. It is left out if there are none."""
     if not pods:
         return ()
     shown, note = limit_rows_by_style(pods, style, ROWS_SHOWN)

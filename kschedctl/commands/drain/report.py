@@ -1,4 +1,4 @@
-"""The report of ``drain``: apiVersion kschedctl.dev/v1, kind Drain."""
+"""The report of `drain`: apiVersion kschedctl.dev/v1, kind Drain."""
 
 from __future__ import annotations
 
@@ -9,9 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from kschedctl.reports.columns import CsvTable
-from kschedctl.reports.eviction_chain import EvictionChain
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.placements import BlockedPod, EvictedPod, Headroom, MovedPod, PodCount, Spread, UnplacedPods
+from kschedctl.reports.placements import (
+    BlockedPod,
+    EvictedPod,
+    EvictionChain,
+    Headroom,
+    MovedPod,
+    PodCount,
+    Spread,
+    UnplacedPods,
+)
 from kschedctl.reports.plugin_answers import SearchStart
 from kschedctl.reports.report import GateProblem, Report
 from kschedctl.reports.summary import ShortPods, Summary
@@ -20,18 +28,19 @@ from kschedctl.text.counts import counted, first_few
 
 
 class Drain(Report, frozen=True):
-    """What draining some nodes would do."""
+    """The effect of draining some nodes."""
 
     nodes: tuple[str, ...]
     seed: int
     drained: bool
-    """Whether only pods that belong to the nodes are left, in every run."""
+    """Whether only pods that belong to the nodes are left in every run."""
     safe: bool
-    """Whether in every run each evicted pod gets another node, none is lost, and no other pod is evicted."""
+    """Whether in every run each evicted pod gets another node, no pod is lost, and no other pod is evicted."""
     moved: tuple[MovedPod, ...] = ()
     unplaced: tuple[UnplacedPods, ...] = ()
-    """Evicted pods that fit nowhere else."""
+    """Evicted pods that fit on no other node."""
     blocked: tuple[BlockedPod, ...] = ()
+    """Pods that cannot be evicted."""
     evicted: tuple[EvictedPod, ...] = ()
     """Pods preempted by the drained ones. Their replacements are among the moved or unplaced pods."""
     lost: tuple[str, ...] = ()
@@ -41,12 +50,12 @@ class Drain(Report, frozen=True):
     staying: int = 0
     """The number of DaemonSet and static pods."""
     untried: int = 0
-    """The number of pods not tried when the user interrupted."""
+    """The number of pods that were not tried before the user interrupted."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
     """Pods per zone."""
     nodes_changed: tuple[PodCount, ...] = ()
-    """Pods of the nodes where the number changed."""
+    """Pods per node, for the nodes where the number changed."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -55,27 +64,27 @@ class Drain(Report, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     remedy: Mapping[str, Any] | None = None
-    """A scenario for ``whatif`` that leaves no pod without a node, if one was found."""
+    """A scenario for `whatif` with additional nodes that leaves no pod without a node, if one was found."""
     search_start: SearchStart | None = None
     runs: int = 1
-    """Other fields describe the first run, with one eviction after the other. In further runs evictions go on in
-    parallel.
+    """The number of runs. Other fields describe the first run, in which pods are evicted one by one. In further runs
+    pods are evicted in parallel.
     """
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
-    """The minimum and maximum of each number over the runs."""
+    """Outcome -> the smallest and the largest number of pods over the runs."""
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
-    """The minimum and maximum of unplaced pods per workload."""
+    """Workload -> the smallest and the largest number of unplaced pods over the runs."""
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
-    """The number of pods per workload that fit nowhere even if no other pod comes back."""
+    """Workload -> the number of pods that fit nowhere even if no other pod comes back."""
     not_created: tuple[NotCreated, ...] = ()
-    """Workloads whose replacements the API server denies."""
+    """Workloads with replacements that the API server denies."""
     chain: EvictionChain | None = None
-    """What becomes of the pods that the drained ones preempt, None if there are none or the user interrupted."""
+    """The fate of the pods that the drained ones preempt. None if there are none, or if the user interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Drain"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether the nodes can be drained, which nodes, and what becomes of their pods."""
+        """Return the verdict, the nodes, and the numbers of pods by what becomes of them."""
         verdict = "Drained, with disruption:" if self.drained else "Cannot be drained:"
         if self.safe:
             verdict = "Safe to drain:"
@@ -99,20 +108,22 @@ class Drain(Report, frozen=True):
 
     @property
     def _unplaced_count(self) -> int:
+        """The number of evicted pods that fit on no other node."""
         return sum(len(group.pods) for group in self.unplaced)
 
     @property
     def _not_created_count(self) -> int:
+        """The number of pods that the API server denies."""
         return sum(workload.missing or 0 for workload in self.not_created)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with pods that cannot be evicted or fit nowhere else."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         return replace(
             summary,
             subject=", ".join(self.nodes),
             verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
-            pods=(*blocked, *(pods.shortened for pods in self.unplaced)),
+            pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={
                 "moved": len(self.moved),

@@ -1,8 +1,8 @@
-"""Drains as ``kubectl drain`` does them: nodes are cordoned, pods evicted as budgets allow, and replacements placed.
+"""Drain nodes as `kubectl drain` does, with one or several seeds.
 
 All nodes are cordoned first and then drained in the given order. As with --ignore-daemonsets, --delete-emptydir-data
 and --force, DaemonSet and static pods stay, and pods without a controller are lost. A pod that a budget protects does
-not hold up the others and is retried as long as something changes. A replacement counts as healthy as soon as it has a
+not hold up the others, and is retried as long as something changes. A replacement counts as healthy as soon as it has a
 node. If it tolerates the cordon, it may come back, and then the node is not empty. Upstream:
 staging/src/k8s.io/kubectl/pkg/drain (v1.36).
 """
@@ -20,8 +20,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import Drain
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import cordon, find_nodes
-from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.node_drain import (
+    NodeDrain,
+    combine_always_unplaced,
+    count_always_unplaced,
+    report_moved_pods,
+    spread_unplaced,
+)
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds, spread_over_runs
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
@@ -29,8 +35,6 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
-from kschedctl.replay.return_order import combine_always_unplaced, count_always_unplaced, spread_unplaced
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
 from kschedctl.reports.unknown import ClusterBasis
@@ -41,16 +45,17 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 @dataclass(eq=False)
 class CordonedNodes(SharedCluster):
-    """A cluster in which ``nodes`` are cordoned."""
+    """A cluster in which the nodes to drain are cordoned."""
 
     nodes: Sequence[str] = ()
+    """The names of the nodes to drain."""
     sequential_seed: int = 0
-    """The seed with which pods are evicted one by one. With other seeds evictions are parallel and replacements
-    shuffled.
+    """The seed with which pods are evicted one by one. With other seeds, pods are evicted in parallel, and their
+    replacements arrive in random order.
     """
 
 
-def drain(
+def drain_nodes(
     cluster: Cluster,
     nodes: Sequence[str],
     *,
@@ -61,9 +66,9 @@ def drain(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Drain:
-    """Find what draining the nodes would do; of several runs the first, with how the others differ.
+    """Drain nodes with one or several seeds. The report describes the first run, with the spread over all of them.
 
-    ``call_extender`` is as for ``simulate``. Raises UsageError for an unknown node, InputError, ConfigurationError.
+    Raises UsageError for an unknown node, InputError, and ConfigurationError.
     """
     nodes = find_nodes(cluster, nodes)
     shared = CordonedNodes(cordon(cluster, nodes), sampling, call_extender, nodes=nodes, sequential_seed=seed)
@@ -88,6 +93,7 @@ def drain(
 
 
 def _count_outcomes(report: Drain) -> dict[str, int]:
+    """Count the pods by what becomes of them."""
     return {
         "moved": len(report.moved),
         "unplaced": sum(len(group.pods) for group in report.unplaced),
@@ -99,58 +105,60 @@ def _count_outcomes(report: Drain) -> dict[str, int]:
 
 
 def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRESS) -> Drain:
-    """Drain with one seed."""
+    """Drain the nodes with one seed."""
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
     before = simulation.view.requested.copy()
-    abreast = None if seed == shared.sequential_seed else Random(seed)
-    draining = NodeDrain(simulation, shared.nodes, abreast, Admissions(shared.cluster, {}))
-    evictable = list(draining.evictable)
-    draining.run(progress.begin("Draining", len(draining.evictable)))
+    random_order = None if seed == shared.sequential_seed else Random(seed)
+    node_drain = NodeDrain(simulation, shared.nodes, random_order, Admissions(shared.cluster, {}))
+    evictable = list(node_drain.evictable)
+    node_drain.run(progress.begin("Draining", len(node_drain.evictable)))
     pods = simulation.view.pods.objects
-    unplaced = [outcome for outcome in draining.outcomes.values() if outcome.row < 0]
-    evicted, blocked = report_evictions(simulation), tuple(draining.report_blocked())
-    returned = tuple(pods[position].key for position in draining.find_returned())
-    not_created = tuple(draining.report_not_created())
+    unplaced = [outcome for outcome in node_drain.outcomes.values() if outcome.row < 0]
+    evicted, blocked = report_evictions(simulation), tuple(node_drain.report_blocked())
+    returned = tuple(pods[position].key for position in node_drain.find_returned())
+    not_created = tuple(node_drain.report_not_created())
     return Drain(
         nodes=tuple(shared.nodes),
         seed=seed,
         drained=not (blocked or returned or simulation.interrupted),
-        safe=not (blocked or returned or unplaced or not_created or evicted or draining.lost or simulation.interrupted),
-        moved=tuple(report_moved_pods(draining)),
+        safe=not (
+            blocked or returned or unplaced or not_created or evicted or node_drain.lost or simulation.interrupted
+        ),
+        moved=tuple(report_moved_pods(node_drain)),
         unplaced=group_unplaced(simulation, unplaced, {}),
-        in_no_order=count_always_unplaced(_build_without_pods(shared, evictable), unplaced)
-        if abreast and unplaced
+        in_no_order=count_always_unplaced(_build_simulation_without(shared, evictable), unplaced)
+        if random_order and unplaced
         else {},
         blocked=blocked,
         evicted=evicted,
-        lost=tuple(pods[position].key for position in draining.lost),
+        lost=tuple(pods[position].key for position in node_drain.lost),
         returned=returned,
-        staying=draining.staying_count,
-        untried=len(draining.evictable) - len(blocked),
+        staying=node_drain.staying_count,
+        untried=len(node_drain.evictable) - len(blocked),
         headroom=compute_headroom(simulation.view, before),
         **count_pods_by_place(simulation.view, before, simulation.view.requested),
         search_start=describe_search_start(shared.sampling, len(simulation.view.nodes), seed),
-        **_build_basis(draining),
+        **_build_basis(node_drain),
         interrupted=simulation.interrupted,
         not_created=not_created,
         chain=summarize_evictions(simulation, evicted),
     )
 
 
-def _build_basis(draining: NodeDrain) -> ClusterBasis:
-    """Return what the answer depends on."""
-    simulation = draining.simulation
-    remade = [simulation.view.pods.objects[position] for position in (*draining.outcomes, *draining.denied)]
+def _build_basis(node_drain: NodeDrain) -> ClusterBasis:
+    """Build the report fields about what limits the answer."""
+    simulation = node_drain.simulation
+    recreated_pods = [simulation.view.pods.objects[position] for position in (*node_drain.outcomes, *node_drain.denied)]
     return build_cluster_basis(
-        find_simulation_unknowns(simulation, *draining.dependencies),
+        find_simulation_unknowns(simulation, *node_drain.dependencies),
         simulation.scheduler,
-        created_pods=(pod.key for pod in remade),
-        replayed={pod.metadata.namespace: False for pod in remade},
+        created_pods=(pod.key for pod in recreated_pods),
+        replayed={pod.metadata.namespace: False for pod in recreated_pods},
     )
 
 
-def _build_without_pods(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
-    """Return a simulation without any of the pods that may be evicted."""
+def _build_simulation_without(shared: CordonedNodes, positions: Sequence[Position]) -> Simulation:
+    """Build a simulation without the pods at these positions."""
     simulation = Simulation(shared.scheduler)
     simulation.remove(positions)
     return simulation

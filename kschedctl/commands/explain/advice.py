@@ -12,18 +12,17 @@ from kschedctl.api.gangs import GangProject
 from kschedctl.api.objects import DeviceClass, Pod, Taint, Toleration
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, is_tolerated
-from kschedctl.commands.explain.group_headline import suggest_deadlock_end
-from kschedctl.commands.explain.headline import describe_causes
+from kschedctl.commands.explain.headline import describe_causes, suggest_deadlock_end
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Cause, Explanation, PreemptionReport
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDER
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import LOOK_AT_DEVICES, DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM
+from kschedctl.scheduler.plugins.helper.volumes.hints import LOOK_AT_CLAIM
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
+from kschedctl.scheduler.plugins.pod_topology_spread.filtering import TooSkewed
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import (
     ClaimsUnbound,
@@ -35,8 +34,7 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
 )
 from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone
-from kschedctl.scheduler.registry.facts import AnyFact
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.text.counts import counted
 

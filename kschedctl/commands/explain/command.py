@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import msgspec
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
+from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import build_command, workload_arguments
-from kschedctl.cli.option_groups.autoscalers import Autoscalers
-from kschedctl.cli.option_groups.drawn import DrawnView
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.karpenter import KarpenterInput
-from kschedctl.cli.option_groups.node_groups import NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
-from kschedctl.cli.options import Places, Scope, Source, View, with_options
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.next_commands import build_command, build_workload_arguments
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import DrawnView, Places, View
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
     CREATION_FAILURE_KINDS,
@@ -42,16 +40,41 @@ from kschedctl.commands.explain.named_elsewhere import (
 from kschedctl.commands.explain.pending_pods import add_growth, report_pending
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import FINE, Explanation, Explanations
-from kschedctl.commands.explain.supposed_options import Supposed
 from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
+from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.render.page import Commands, names
-from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
 from kschedctl.scheduler.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Supposed:
+    """The changes to the pod that the question assumes."""
+
+    priority: Annotated[
+        int | None, typer.Option("--as-if-priority", metavar="NUMBER", help="Replay it with this priority.")
+    ] = None
+    priority_class: Annotated[
+        str, typer.Option("--as-if-priority-class", metavar="NAME", help="Replay it in this PriorityClass.")
+    ] = ""
+    words: Annotated[
+        list[str], typer.Option("--as-if", metavar="NAME=VALUE", help=f"Replay it as if {SUPPOSABLE}. Repeatable.")
+    ] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.priority is not None or self.priority_class or self.words)
+
+    def apply_to(self, target: TargetPod) -> TargetPod:
+        """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
+        return apply_suppositions(
+            target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
+        )
+
 
 EXAMPLES = (
     "kschedctl explain shop/web-6d4cf56db6-h8s2k",
@@ -123,7 +146,7 @@ def explain(
             return watch_cluster(
                 source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
             )
-        pods_alone = name_only_pods(question.pods)
+        pods_alone = are_all_pods(question.pods)
         return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
 
 
@@ -151,7 +174,7 @@ class _Question(msgspec.Struct, frozen=True):
 
         For workloads and for all pending pods, these include what explains why pods were not created.
         """
-        only_pods = self.pods and name_only_pods(self.pods)
+        only_pods = self.pods and are_all_pods(self.pods)
         kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
         return kinds.union(self.autoscalers.live)
 
@@ -187,7 +210,7 @@ class _Question(msgspec.Struct, frozen=True):
         for target in targets:
             report = one_pod.explain_with_fixes(
                 self.supposed.apply_to(target),
-                self.autoscalers.find_new_node,
+                self.autoscalers.explain_new_node,
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,
@@ -219,7 +242,7 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
+            return add_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
@@ -262,7 +285,7 @@ def find_commands_for_pending(source: Source, report: PendingPods, options: Iter
     options = list(options)
     workloads = {
         not_created.workload: build_command(
-            source, "explain", *workload_arguments(not_created.workload), options=options
+            source, "explain", *build_workload_arguments(not_created.workload), options=options
         )
         for not_created in report.not_created
     }
@@ -314,4 +337,4 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods."""
     now = get_cluster_time(scheduler.cluster, source)
-    return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)
+    return report_pending(scheduler, found_pods.get_scope_namespace(scope), scope.selector, now, in_full)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -12,8 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.advice import iter_advice
 from kschedctl.commands.explain.bypassed_scheduler import find_claims_without_scheduler
-from kschedctl.commands.explain.causes import find_causes
-from kschedctl.commands.explain.eliminations import group_nodes, report_eliminations, report_nodes
+from kschedctl.commands.explain.eliminations import find_causes, group_nodes, report_eliminations, report_nodes
 from kschedctl.commands.explain.gang import report_gang
 from kschedctl.commands.explain.headline import build_headline
 from kschedctl.commands.explain.pod_group import add_group_report, iter_order_doubts, report_group
@@ -27,9 +26,8 @@ from kschedctl.commands.explain.report import (
     PreFilterReport,
     VolumesReport,
 )
-from kschedctl.commands.explain.upstream_faults import find_upstream_faults
 from kschedctl.replay import unknown as doubts
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.unknown import (
     VICTIMS,
     WHEN_GATED,
@@ -48,17 +46,27 @@ from kschedctl.reports.plugin_answers import (
     StatusReport,
 )
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, fit_error, format_histogram, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, format_histogram, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import CallWithFullPods
 from kschedctl.scheduler.engine.permit import run_permit
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_object, find_gang_plugin
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom
-from kschedctl.scheduler.framework import Code, PreFilterResult, Reservation, ReservePlugin, Status, offers
+from kschedctl.scheduler.framework import (
+    Code,
+    PreFilterResult,
+    Reservation,
+    ReservePlugin,
+    Status,
+    UpstreamFault,
+    has_upstream_fault,
+    offers,
+)
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
+from kschedctl.text.counts import counted
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
 EXTENDERS_GOT_MORE = "extenders got the pod without its environment and what else is for kubelets alone"
@@ -152,7 +160,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         verdict = "Error"
     else:
         verdict = "Schedulable" if cycle.schedulable else "Unschedulable"
-    message = fit_error(cycle, post_filter.message) if unschedulable else cycle.error
+    message = build_fit_error(cycle, post_filter.message) if unschedulable else cycle.error
     if verdict == "Schedulable" and permit:
         verdict, message = _find_permit_verdict(cycle, permit)
 
@@ -189,7 +197,7 @@ def _add_node_answers(
     """Add the answers about single nodes, in the form of the conformance contract."""
     nodes, reserved = report_nodes(rejections, cycle), _find_reservations(cycle)
     scores, names = cycle.scores, cycle.passed.names
-    looked_at = cycle.considered & selected_by_name(cycle.pre_filter, cycle.view)
+    looked_at = cycle.considered & select_allowed_nodes(cycle.pre_filter, cycle.view)
     return replace(
         report,
         eliminations=report_eliminations(rejections, cycle),
@@ -232,7 +240,7 @@ def _report_search(cycle: Cycle, sampled: SampledFrom | None) -> SearchedNodes |
         return None
     return SearchedNodes(
         SearchStart(cycle.search.start, known=sampled.start is not None),
-        nodes=int(selected_by_name(cycle.pre_filter, cycle.view).sum()),
+        nodes=int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum()),
         examined=int(cycle.search.examined.sum()),
         found=len(cycle.search.feasible),
         next=cycle.search.next,
@@ -252,7 +260,7 @@ def _report_first_rejections(cycle: Cycle, looked_at: Bools) -> dict[str, FirstF
     """Return the first Filter rejection of each node in the mask `looked_at` (N,)."""
     reports = {}
     for row in np.flatnonzero(looked_at & ~cycle.filter.passing).tolist():
-        plugin, status = cycle.filter.first_fail(row)
+        plugin, status = cycle.filter.find_first_rejection(row)
         reports[cycle.view.nodes.names[row]] = FirstFailReport(plugin, status.code, status.reasons)
     return reports
 
@@ -392,3 +400,48 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
         diagnosis=diagnosis,
         extender_scores=scores,
     )
+
+
+def find_upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
+    """Describe each kube-scheduler bug that affects this pod."""
+    return tuple(_iter_faults(cycle, framework))
+
+
+def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
+    """Yield a description of each kube-scheduler bug that affects this cycle."""
+    for plugin in framework.plugins.values():
+        fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None
+        if fault is None:
+            continue
+        if fault.without is None:
+            yield fault.text
+        elif difference := _describe_difference(cycle, _run_without_fault(fault, cycle, framework)):
+            yield f"{fault.text}; {difference}"
+
+
+def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework) -> Cycle:
+    """Run the cycle again with a corrected version of the plugin."""
+    assert fault.without is not None
+    return run_cycle(framework.without_extenders().with_plugin(fault.without), cycle.info, cycle.view)
+
+
+def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
+    """Describe how the outcome differs without the bug, or return an empty string if it does not."""
+    if cycle.error != corrected.error:
+        return f"otherwise the answer would be: {corrected.error or 'no error'}"
+    if not np.array_equal(cycle.feasible, corrected.feasible):
+        nodes = len(cycle.view.nodes)
+        return f"otherwise {len(corrected.feasible)} of {counted(nodes, 'node')} would fit, not {len(cycle.feasible)}"
+    if not np.array_equal(cycle.filter.passing, corrected.filter.passing) or _count_reasons(cycle) != _count_reasons(
+        corrected
+    ):
+        return "otherwise other reasons would stand against the nodes"
+    if not np.array_equal(cycle.scores.best, corrected.scores.best):
+        names = [cycle.view.nodes.names[row] for row in corrected.scores.best.tolist()]
+        return f"otherwise the best would be {', '.join(names[:3])}" + (", …" if len(names) > 3 else "")
+    return "" if np.array_equal(cycle.scores.total, corrected.scores.total) else "otherwise the scores would be others"
+
+
+def _count_reasons(cycle: Cycle) -> dict[str, int]:
+    """Count the rejected nodes by reported reason."""
+    return dict(cycle.filter.count_reasons(cycle.considered))

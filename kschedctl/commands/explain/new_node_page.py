@@ -5,8 +5,8 @@ from __future__ import annotations
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, paragraph, section
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
+from kschedctl.reports.karpenter import shorten_error
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NodeGrowth
-from kschedctl.reports.provisioning import shorten_error
 from kschedctl.text.counts import counted, first_few, first_of
 
 
@@ -16,7 +16,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
         return ()
     if new.existing_node:
         answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
-    elif new.comes or new.queue:
+    elif new.would_launch or new.queue:
         answer = _describe_queue_answer(new)
     else:
         answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
@@ -87,7 +87,7 @@ def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
 
 def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
     """Build the short section about new nodes that follows the table of pending pods."""
-    without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
+    without = f"; {counted(growth.unplaced_count, 'pod')} never scheduled" if growth.unplaced_count else ""
     sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(
         tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)

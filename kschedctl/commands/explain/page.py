@@ -29,7 +29,6 @@ from kschedctl.commands.explain.report import (
     Refusal,
 )
 from kschedctl.render.fixes import build_best_fix, build_fixes_section
-from kschedctl.render.not_created import iter_not_created_lines
 from kschedctl.render.page import (
     Block,
     Bullets,
@@ -53,8 +52,8 @@ from kschedctl.render.sections import (
     build_upstream_fault_lines,
     mark_verdict,
 )
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
+from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.unknown import VERDICT, describe_doubt, describe_unread, describe_verdict_doubts
@@ -141,7 +140,7 @@ def _build_permit_table(report: Explanation) -> Page:
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return build_table(rows, columns, return_row, limit=None, title="Not bound at once", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Not bound at once", full=False)
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
@@ -164,7 +163,7 @@ def _build_pre_filter_table(report: Explanation) -> Page:
     ]
     rows: list[Row] = [*refusals, *narrowing]
     return build_table(
-        rows, [*map(Column, ("point", "plugin", "answer"))], return_row, limit=None, title="Before any node"
+        rows, [*map(Column, ("point", "plugin", "answer"))], keep_row, limit=None, title="Before any node"
     )
 
 
@@ -227,7 +226,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
     ]
     columns += [Column("closest node")] if nearest and not stack else []
     rows = [_build_elimination_row(elimination, stack)[: len(columns)] for elimination in eliminations]
-    return build_table(rows, columns, return_row, limit=None, title="Why nodes are refused", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are refused", full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:

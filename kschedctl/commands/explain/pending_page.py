@@ -7,7 +7,6 @@ from functools import partial
 
 from kschedctl.commands.explain.new_node_page import build_growth_section
 from kschedctl.commands.explain.pending_report import PendingGroup, PendingPod, PendingPods
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     UNFOLDED,
     Cell,
@@ -28,12 +27,12 @@ from kschedctl.render.sections import (
     build_caveats,
     build_extender_line,
     build_next_section,
-    build_not_known_lines,
+    build_unread_lines,
     build_upstream_fault_lines,
     mark_verdict,
 )
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
-from kschedctl.render.waiting_elsewhere import build_held_back_lines, build_held_back_section
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
+from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 
 GROUPS_SHOWN, WORKLOADS_SHOWN, ANSWERS_SHOWN = 25, 3, 3
@@ -53,7 +52,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
         return (
             *creation_failures,
             paragraph(Marked(nothing, tone), where),
-            *build_not_known_lines(report.unknown),
+            *build_unread_lines(report.unknown),
             *waiting_elsewhere,
             *elsewhere,
         )
@@ -105,7 +104,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
         columns = [*number_columns("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
         columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
         rows = [row for group in groups for row in _build_member_rows(group, style)]
-        return build_table(rows, columns, return_row, limit=None, full=False)
+        return build_table(rows, columns, keep_row, limit=None, full=False)
     columns = [*number_columns("pods"), Column("age"), Column("workload and cause")]
     row = partial(_build_group_row, style=style)
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
+from kschedctl.api.times import format_age
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.headline import find_shared_cause
 from kschedctl.commands.explain.pending_report import ExplainedPods, PendingGroup, PendingPod, PendingPods

@@ -1,4 +1,4 @@
-"""All pending pods by what keeps them pending, as a document: apiVersion kschedctl.dev/v1, kind PendingPods."""
+"""The report on all pending pods, and structs about waiting pods that the audit shows as well."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PendingGroup(Document, frozen=True):
     """The pods with their own headlines."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """The group as it appears in a summary."""
         workload = self.workloads[0] if self.workloads else ""
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
@@ -115,17 +115,17 @@ class PendingPods(Report, frozen=True):
         besides = f"; {waiting}" if waiting else ""
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add pending pods, creation failures and objects that wait elsewhere to the summary."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
         if self.growth is not None:
-            figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
+            figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.unplaced_count}
         pods = (
-            *(lacking.shortened for lacking in self.not_created),
-            *(group.shortened for group in self.groups),
-            *(entry.shortened for entry in self.waiting_elsewhere),
+            *(lacking.short_form for lacking in self.not_created),
+            *(group.short_form for group in self.groups),
+            *(entry.short_form for entry in self.waiting_elsewhere),
         )
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
 
@@ -149,3 +149,31 @@ class PendingPods(Report, frozen=True):
         ]
         elsewhere = (entry.gate_problem for entry in find_unadmitted(self.waiting_elsewhere))
         return [*(workload.gate_problem for workload in self.not_created), *waiting, *elsewhere]
+
+
+class TerminatingVictim(Document, frozen=True, kw_only=True):
+    """A pod that terminates to make room for another pod."""
+
+    pod: str
+    node: str
+    asked: str = ""
+    """When its deletion was requested; empty if unknown."""
+    due: str = ""
+    """When its grace period ends; empty if unknown."""
+    overdue: str = ""
+    """For how long it should have been gone; empty while it has time."""
+
+
+class LastWords(Document, frozen=True, kw_only=True):
+    """The scheduler's last message about a pod."""
+
+    message: str
+    at: str = ""
+    """The time of the message; for a condition, the time of the first rejection."""
+    age: str = ""
+    source: str = ""
+    """Where the message is from: an event, or the pod's condition."""
+    attempts: int = 0
+    """The number of known rejections, 0 if unknown. Events expire within the hour, and several may be merged into
+    one.
+    """

@@ -27,7 +27,7 @@ from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     GroupTree,
     find_composite_tree,
     find_parent_key,
-    iter_orders,
+    iter_child_orders,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
@@ -36,14 +36,14 @@ from kschedctl.scheduler.engine.pod_groups.state import (
     NO_MEMBERS,
     PodGroupState,
     find_completing_pod,
+    find_group_state,
     find_pod_group,
-    find_state,
     schedules_groups_together,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.framework import Code, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -69,7 +69,9 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
         return None
     scheduler = add_pod_to_cluster(scheduler, pod)
     view = scheduler.view
-    infos = {position: build_pod_info(view, position, pod) for position in find_state(view, key).unscheduled.tolist()}
+    infos = {
+        position: build_pod_info(view, position, pod) for position in find_group_state(view, key).unscheduled.tolist()
+    }
     members = order_members(framework, view, infos, _find_completing_pod(scheduler, key))
     topology_aware = scheduler.gates.enabled("TopologyAwareWorkloadScheduling")
 
@@ -175,7 +177,7 @@ def build_group_report(
     view: Fork, key: GroupKey, members: GroupMembers, result: GroupResult | None, *, topology_aware: bool
 ) -> PodGroupReport:
     """Build the report on a PodGroup. `result` is None if none of its pods was tried."""
-    group, state = find_pod_group(view, key), find_state(view, key)
+    group, state = find_pod_group(view, key), find_group_state(view, key)
     return PodGroupReport(
         name="/".join(key),
         verdict=find_group_verdict(result),
@@ -340,7 +342,7 @@ class _TriedTree:
         self.members: dict[EntityKey, GroupMembers] = {}
         for leaf in tree.leaves:
             waiting = [
-                Position(position) for position in find_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
+                Position(position) for position in find_group_state(scheduler.view, leaf.pod_group).unscheduled.tolist()
             ]
             infos = {position: build_pod_info(scheduler.view, position, pod) for position in waiting}
             self.members[leaf.key] = order_members(framework, scheduler.view, infos, None)
@@ -363,7 +365,9 @@ class _TriedTree:
         """The report on the tree. It records whether the pod's fate depends on the order of the groups."""
         root = self.results.get(self.tree.key)
         orders = (
-            list(islice(iter_orders(self.tree), MAX_ORDERS + 1)) if root and root.status.code is not Code.ERROR else []
+            list(islice(iter_child_orders(self.tree), MAX_ORDERS + 1))
+            if root and root.status.code is not Code.ERROR
+            else []
         )
         return GroupTreeReport(
             name=f"{self.tree.key.namespace}/{self.tree.key.name}",

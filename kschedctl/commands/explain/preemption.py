@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.commands.explain.report import CandidateReport, NoLowerPriority, PreemptionReport, VictimReport
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
 from kschedctl.scheduler.engine.preemption.evaluator import (
     Preemption,
@@ -49,7 +49,7 @@ def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionRep
         tied=tuple(names[row] for row in choice.tied.row.tolist()) if choice else (),
         chosen=min(names[row] for row in choice.tied.row.tolist()) if choice and preemption.wanted else None,
         decided_by=choice.decided_by if choice else "",
-        unhelpful=dict(preemption.unhelpful),
+        unhelpful=dict(preemption.nodes_by_reason),
         limit=preemption.wanted,
         nominated=cycle.info.pod.status.nominated_node_name if terminating else "",
         terminating=terminating,
@@ -130,5 +130,5 @@ def _report_victim(position: Position, violating: bool, view: Fork) -> VictimRep
         priority=view.pods.infos[view.pods.info[position]].priority,
         owner=f"{owner.kind}/{owner.name}" if owner else "",
         start_time=pod.status.start_time,
-        budgets=find_budgets(view).protecting(position) if violating else (),
+        budgets=get_budgets(view).find_protecting(position) if violating else (),
     )

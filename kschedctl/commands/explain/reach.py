@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
 from kschedctl.scheduler.plugins.taint_toleration import UntoleratedTaint
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
-from kschedctl.scheduler.registry.facts import AnyFact, to_fact
+from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
 """A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
@@ -80,7 +80,7 @@ def _iter_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
         return next((find_row_fact for find_row_fact in facts if find_row_fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
-    for reason in (ENOUGH_FOUND,) if enough else cycle.absent_status().reasons:
+    for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
         yield Obstacle(outcome.plugin, reason, absent, level, absent, find_row_fact, looked_at=False)
 
 

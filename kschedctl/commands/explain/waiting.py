@@ -13,18 +13,16 @@ from typing import Any, NamedTuple, TypeVar, cast
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
+from kschedctl.api.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_last_time, get_reporter
 from kschedctl.api.gangs import GangProject, find_gangs
 from kschedctl.api.objects import Condition, Event, Pod
-from kschedctl.api.observed.events import FAILED_SCHEDULING, SCHEDULED, count_occurrences, get_reporter, last_seen
-from kschedctl.api.times import parse_nanoseconds, subtract_seconds
+from kschedctl.api.times import format_age, parse_nanoseconds, subtract_seconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import drop_unwritten_message, explain_pod
-from kschedctl.commands.explain.group_headline import describe_group_failure
-from kschedctl.commands.explain.headline import WAIT, find_shared_cause
+from kschedctl.commands.explain.headline import WAIT, describe_group_failure, find_shared_cause
+from kschedctl.commands.explain.pending_report import LastWords, TerminatingVictim
 from kschedctl.commands.explain.pod_group_report import PodGroupReport
 from kschedctl.commands.explain.report import Advice, Explanation
-from kschedctl.commands.explain.waiting_report import LastWords, TerminatingVictim
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -132,7 +130,7 @@ def group_failure_events(audited: ReplayedCluster) -> Mapping[tuple[str, str], S
         if event.reason == FAILED_SCHEDULING:
             by_pod.setdefault((event.involved_object.namespace, event.involved_object.name), []).append(event)
     for events in by_pod.values():
-        events.sort(key=last_seen)
+        events.sort(key=get_last_time)
     return by_pod
 
 
@@ -157,7 +155,7 @@ def was_tried(pod: Pod) -> bool:
 def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
     """Find the scheduler's last message about the pod, in an event or else in the pod's condition."""
     if events := _find_failure_events(pod, audited):
-        time, attempts = last_seen(events[-1]), sum(map(count_occurrences, events))
+        time, attempts = get_last_time(events[-1]), sum(map(count_occurrences, events))
         message = events[-1].message
         return LastWords(
             message=message, at=time, age=format_age(time, audited.now), source=f"event {EVENT}", attempts=attempts
@@ -178,7 +176,7 @@ def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
 def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
     """Return for how many seconds the scheduler has certainly not tried the pod, or None if unknown."""
     if events := _find_failure_events(pod, audited):
-        seconds = audited.seconds_since(last_seen(events[-1]))
+        seconds = audited.seconds_since(get_last_time(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
     return None if was_tried(pod) else audited.seconds_since(pod.metadata.creation_timestamp)
 

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.forms import PICTURES, TEMPLATES
 from kschedctl.cli.options import Scope, Source
-from kschedctl.cli.sigterm import TERMINATED, leave_on_sigterm
+from kschedctl.cli.output_options import PICTURES, TEMPLATES
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
-    build_wishes,
+    build_live_request,
     connect_to_cluster,
     log_cluster,
     with_admission_plugins,
 )
+from kschedctl.cli.streams import TERMINATED, leave_on_sigterm
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.commands.explain.report import Explanation
@@ -70,7 +70,7 @@ def follow_cluster(
 
     connected = connect_to_cluster(source)
     follower = Follower(
-        connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=max_seconds
+        connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
     log_cluster(follower.reading.cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())

@@ -25,15 +25,14 @@ from kschedctl.commands.failures.report import Failure, Failures
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all
-from kschedctl.replay.placements import count_pods_by_place, group_unplaced
-from kschedctl.replay.repeated_runs import spread_over_runs
-from kschedctl.replay.return_order import (
+from kschedctl.replay.node_drain import (
     combine_always_unplaced,
     count_always_unplaced,
     shuffle_returns,
     spread_unplaced,
 )
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all, spread_over_runs
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced
 from kschedctl.replay.settling import list_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds

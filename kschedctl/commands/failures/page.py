@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 
 from kschedctl.commands.failures.report import Failure, Failures
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Cell,
     Marked,
@@ -27,6 +26,7 @@ from kschedctl.render.sections import (
     build_unplaced_section,
 )
 from kschedctl.render.tables import Row, build_table, number_columns
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 
 NUMBER_DESCRIPTIONS = {

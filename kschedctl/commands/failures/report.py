@@ -96,7 +96,7 @@ class Failures(Report, frozen=True):
         counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the worst failure."""
         worst = self.failures[0] if self.failures else None
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
@@ -145,5 +145,5 @@ def _describe_worst(worst: Failure) -> str:
 
 def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:
     """Yield the pods that the worst failure leaves uncreated or without a node."""
-    yield from (denied.shortened for denied in worst.not_created)
-    yield from (pods.shortened for pods in worst.reasons)
+    yield from (denied.short_form for denied in worst.not_created)
+    yield from (pods.short_form for pods in worst.reasons)

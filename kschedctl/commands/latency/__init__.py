@@ -12,10 +12,9 @@ from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import build_measured_section
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.errors import UsageError
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.sources.metrics.catalogue import MetricsReading
+from kschedctl.sources.metrics.exposition import compute_difference, read_text
 from kschedctl.sources.metrics.read import _require_scheduler_metrics, compute_reading_since_start
-from kschedctl.sources.metrics.samples import compute_difference
-from kschedctl.sources.metrics.text import read_text
 
 
 def latency(

@@ -19,8 +19,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.lint.described_cluster import DescribedCluster, find_described_cluster
 from kschedctl.errors import UsageError
 from kschedctl.lint.engine import build_findings, choose_rules, find_problems
-from kschedctl.lint.findings.reporting import REPORT_EVERYTHING, Reporting
-from kschedctl.lint.findings.scope import ALL_OBJECTS, LintScope
+from kschedctl.lint.findings.reporting import ALL_OBJECTS, REPORT_EVERYTHING, LintScope, Reporting
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule, RuleProfile, Severity
 from kschedctl.lint.objects.subject import Problem, Subject

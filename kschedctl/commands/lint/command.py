@@ -17,9 +17,9 @@ from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kube_version import KUBE_VERSION
 from kschedctl.api.ownership import Owner
 from kschedctl.cli.answer import UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
-from kschedctl.cli.option_groups.karpenter import POOL_KINDS, InstanceTypeInput
-from kschedctl.cli.options import Color, Output, Source, parse_feature_gates, with_options
+from kschedctl.cli.autoscaler_options import POOL_KINDS, InstanceTypeInput
+from kschedctl.cli.options import Source, parse_feature_gates, with_options
+from kschedctl.cli.output_options import TABLE, Color, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import CREATION_LIMIT_KINDS, load_cluster, read_files
 from kschedctl.commands.lint import Destination, build_context, build_report
@@ -35,13 +35,12 @@ from kschedctl.commands.lint.settings import (
     read_settings,
 )
 from kschedctl.errors import UsageError
-from kschedctl.lint.engine import choose_rules, find_problems, get_rule
+from kschedctl.lint.catalogue import build_rule_list, build_rule_report
+from kschedctl.lint.engine import LintSettings, choose_rules, find_problems, get_rule
 from kschedctl.lint.findings.reporting import Reporting
 from kschedctl.lint.findings.suppression import STDIN_NAME, render_baseline
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import RuleProfile, Severity
-from kschedctl.lint.rule_reports import build_rule_list, build_rule_report
-from kschedctl.lint.settings import LintSettings
 from kschedctl.reports.findings import Findings
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.documents.files import STDIN, find_files, relative_path

@@ -12,18 +12,17 @@ from kschedctl.api.api_versions import is_custom_api
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.ownership import Owner
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
 from kschedctl.api.versions_read import is_readable
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.lint.objects.manifests import TYPED
 from kschedctl.lint.objects.subject import Problem, Subject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.sources.builds.build import BuiltObject
-from kschedctl.sources.decoding import decode_document
+from kschedctl.sources.decoding import RESOURCE_FIELDS, decode_document, validate_quantities
 from kschedctl.sources.documents.place import Place
 from kschedctl.sources.documents.positions import LocatedObject
-from kschedctl.sources.object_checks import RESOURCE_FIELDS, validate_quantities
 
 _NOWHERE = Place("")
 Read = LocatedObject | BuiltObject

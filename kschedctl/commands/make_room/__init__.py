@@ -1,7 +1,7 @@
-"""``make-room``: which pods have to move so that these fit?
+"""The command `make-room`: which pods have to move so that these pods fit?
 
-Read ``plan``, then ``room`` (one plan per pod), ``search`` (the fewest moves), ``sets`` (sets of pods on one node) and
-``rehearsal`` (a plan replayed step by step). ``document`` builds the report.
+Read `plan`, then `room` (one plan per pod), `search` (the fewest moves), `sets` (sets of pods on one node) and
+`rehearsal` (a plan replayed step by step). `document` builds the report.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.make_room import plan as study
-from kschedctl.commands.make_room.asked import collect_waiting
+from kschedctl.commands.make_room.plan import collect_waiting_pods
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.simulate import prepare_simulation
@@ -35,10 +35,9 @@ def make_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find which pods have to move so that these fit, in which order, and where each goes. Every step is replayed.
+    """Find which pods have to move so that these pods fit. Every step is replayed.
 
-    ``pods`` is a waiting pod of the cluster, ``namespace/name``, which includes its group, or manifests (dicts) all of
-    whose pods are to fit. ``seed`` decides between equally good nodes. ``call_extender`` is as for ``explain``.
+    The report has the moves in order, each with the node where kube-scheduler puts the replacement.
 
     Raises UsageError for a pod that has a node or does not exist, and InputError for invalid input.
 
@@ -46,7 +45,7 @@ def make_room(
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
     >>> web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    >>> make_room(kschedctl.Cluster.from_objects([node]), [web]).fits
+    >>> find_room(kschedctl.Cluster.from_objects([node]), [web]).fits
     True
     """
     if isinstance(pods, str):
@@ -72,11 +71,11 @@ def make_room_for_waiting(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Make room for waiting pods. Arguments and errors are as for ``make_room``."""
-    if refused := [lacking for pod in targets if (lacking := pod.never_created)]:
-        raise _build_no_pod_error(refused)
-    cluster, keys = collect_waiting(targets)
-    return study.make_room(
+    """Make room for waiting pods. Arguments and errors are those of `find_room`."""
+    if failures := [lacking for pod in targets if (lacking := pod.never_created)]:
+        raise _build_no_pod_error(failures)
+    cluster, keys = collect_waiting_pods(targets)
+    return study.find_room(
         cluster, keys, wishes, seed=seed, call_extender=call_extender, workers=workers, progress=progress
     )
 
@@ -92,13 +91,15 @@ def make_room_for_manifests(
     progress: Progress = NO_PROGRESS,
     written: Mapping[Owner, JsonObject] | None = None,
 ) -> MakeRoom:
-    """Make room for all pods that manifests create. ``written`` is as for ``simulate``, all else as for
-    ``make_room``.
+    """Make room for all pods that the manifests create.
+
+    `written` maps workloads to their manifests as written, as for `simulate`. The other arguments are those of
+    `find_room`.
     """
     prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     if not prepared.workload_by_pod:
         raise _build_no_pod_error(prepared.not_created)
-    return study.make_room(
+    return study.find_room(
         prepared.cluster,
         list(prepared.workload_by_pod),
         wishes,
@@ -109,6 +110,7 @@ def make_room_for_manifests(
     )
 
 
-def _build_no_pod_error(refused: Iterable[NotCreated]) -> UsageError:
-    said = (f"{lacking.workload}: {lacking.headline}" for lacking in refused)
-    return UsageError(f"no pod to make room for: {'; '.join(said) or 'none is created'}")
+def _build_no_pod_error(failures: Iterable[NotCreated]) -> UsageError:
+    """Build the error for workloads that create no pod, with the reasons."""
+    reasons = (f"{lacking.workload}: {lacking.headline}" for lacking in failures)
+    return UsageError(f"no pod to make room for: {'; '.join(reasons) or 'none is created'}")

@@ -1,4 +1,4 @@
-"""The command ``kschedctl make-room``."""
+"""The command `kschedctl make-room`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import typer
 
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.inquiry import read_inquiry
 from kschedctl.cli.manifests import read_manifests
-from kschedctl.cli.option_groups.drawn import DrawnUntabled
-from kschedctl.cli.option_groups.extending import Extending
 from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import DrawnUntabled
 from kschedctl.cli.progress import show_progress
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
@@ -35,7 +35,7 @@ EXAMPLES = (
 
 
 class SearchSettings(TypedDict):
-    """How the search is run."""
+    """Keyword arguments of the library functions that make room."""
 
     seed: int
     call_extender: CallExtender | None
@@ -78,22 +78,22 @@ def make_room(
     """
     wishes = RoomWishes(max_moves, keep, pool, seconds)
     with extending.open_caller() as call_extender, show_progress() as shown:
-        how = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
+        settings = SearchSettings(seed=seed, call_extender=call_extender, workers=work.workers, progress=shown)
         if pods:
-            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **how)
+            report = library.make_room_for_waiting(_read_targets(source, scope, tuple(pods)), wishes, **settings)
         else:
-            report = _make_room_for_manifests(source, scope, wishes, how)
+            report = _make_room_for_manifests(source, scope, wishes, settings)
     return view.answer(report, choose_exit_code(report.fits, report.interrupted, report.undecided))
 
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
     """Read the pods named on the command line. Raises KschedctlError."""
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words), live=EVICTION_KINDS)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words), live=EVICTION_KINDS)
     inquiry = inquiry.with_scheduler_name(scope.scheduler_name)
     return subjects.find_named_targets(inquiry, words, scope, source)
 
 
-def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, how: SearchSettings) -> MakeRoom:
+def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, settings: SearchSettings) -> MakeRoom:
     """Make room for all pods of the manifests. Raises KschedctlError."""
     if not source.filename:
         raise UsageError("no pod to make room for", hint="name one, or give manifests with -f")
@@ -105,5 +105,5 @@ def _make_room_for_manifests(source: Source, scope: Scope, wishes: RoomWishes, h
         raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
     with locate_errors(application.places):
         return library.make_room_for_manifests(
-            application.cluster, application.manifests, wishes, written=application.written, **how
+            application.cluster, application.manifests, wishes, written=application.written, **settings
         )

@@ -1,57 +1,71 @@
-"""The report of a finished search, with the commands to run."""
+"""The report of a finished search: moves, commands to run, and resources that are free but fragmented."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.ownership import find_owner
-from kschedctl.commands.make_room.fragmentation import find_fragmented
+from kschedctl.api.resource_names import PODS
 from kschedctl.commands.make_room.movable import has_scratch_data
-from kschedctl.commands.make_room.report import HeldPods, MakeRoom, PlacedPod, PodMove, SearchedPlans
+from kschedctl.commands.make_room.report import (
+    FragmentedResource,
+    HeldPods,
+    MakeRoom,
+    PlacedPod,
+    PodMove,
+    SearchedPlans,
+)
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
+from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.eviction import is_of_job
-from kschedctl.replay.missing_storage_classes import MissingStorageClasses
+from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
+from kschedctl.scheduler.plugins.dynamic_resources.diagnosis import FreeDevices
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def build_report(room: RoomMaking) -> MakeRoom:
-    """Build the report."""
+    """Build the report of a finished search."""
     view, pods = room.before.view, room.before.view.pods.objects
-    missing = [pods[position].key for position in room.wanted if position not in room.rows]
+    missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()
-    leans_on = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
+    dependencies = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
     if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
-        leans_on = (*leans_on, Dependency("Job", Effect.EITHER))
+        dependencies = (*dependencies, Dependency("Job", Effect.EITHER))
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
-        fits=not missing,
+        fits=not missing_pods,
         moves=tuple(move for part in room.parts for move in _iter_moves(room, part)),
         placed=tuple(PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.rows.items()),
         also_placed=tuple(
-            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.besides.items()
+            PlacedPod(pods[position].key, view.nodes.names[row]) for position, row in room.also_placed.items()
         ),
-        missing=tuple(missing),
-        message=_find_message(simulation, missing),
-        cause=_find_cause(simulation, missing),
+        missing=tuple(missing_pods),
+        message=_find_message(simulation, missing_pods),
+        cause=_find_cause(simulation, missing_pods),
         preempts=_find_preempted(room),
         commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
-        fragmented=tuple(find_fragmented(room.searches[0])) if room.searches else (),
+        fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
         held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_summarize_search(room),
         interrupted=room.interrupted,
-        **build_cluster_basis(find_simulation_unknowns(simulation, *leans_on), room.before.scheduler),
+        **build_cluster_basis(find_simulation_unknowns(simulation, *dependencies), room.before.scheduler),
     )
 
 
 def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
+    """Yield the moves of a part, with alternative targets, budgets and lost data."""
     view = room.before.view
     for (position, source, target, tied), targets in zip(part.moved, part.targets, strict=True):
         pod = view.pods.objects[position]
@@ -63,15 +77,15 @@ def _iter_moves(room: RoomMaking, part: PlanPart) -> Iterator[PodMove]:
             tied=tied,
             others=tuple(view.nodes.names[row] for row in sorted(targets - {target})),
             priority=int(view.pods.priority[view.pods.info[position]]),
-            budgets=room.simulation.budgets.selecting(position),
+            budgets=room.simulation.budgets.find_selecting(position),
             loses="what is in its emptyDir volumes" if has_scratch_data(pod) else "",
         )
 
 
 def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
-    """Yield the commands to type in order. Evictions go through the Eviction API, so that budgets hold.
+    """Yield the commands that carry out a part, in order.
 
-    Nodes that are already cordoned stay cordoned.
+    Pods are evicted through the Eviction API, so that budgets hold. Nodes that are already cordoned stay cordoned.
     """
     nodes, pods = room.before.view.nodes.objects, room.before.view.pods.objects
     emptied = [row for row in sorted(part.emptied) if not nodes[row].spec.unschedulable]
@@ -90,8 +104,8 @@ def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 
 
 def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
-    """Return whom kube-scheduler would preempt for the first pod that needs room, since it does not wait for the
-    plan.
+    """Find the pods that kube-scheduler would preempt before the plan is carried out, for the first pod that needs
+    room.
     """
     if not room.searches:
         return ()
@@ -102,7 +116,7 @@ def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
 
 
 def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return which missing StorageClass the first unplaced pod names, or ""."""
+    """Describe the missing StorageClass that the first unplaced pod names, or return an empty string."""
     pods = simulation.view.pods
     return (
         MissingStorageClasses(simulation.view.cluster).explain(pods.objects[pods.index[missing[0]]]) if missing else ""
@@ -110,7 +124,7 @@ def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
 
 
 def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
-    """Return kube-scheduler's message for the first pod that fits nowhere even after moves."""
+    """Return kube-scheduler's message for the first pod that fits nowhere, or an empty string."""
     if not missing:
         return ""
     position = Position(simulation.view.pods.index[missing[0]])
@@ -118,14 +132,79 @@ def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
 
 
 def _summarize_search(room: RoomMaking) -> SearchedPlans | None:
+    """Summarize how much was searched. Return None if nothing had to be searched."""
     if not room.searches:
         return None
-    last = room.searches[-1]
+    last_search = room.searches[-1]
     return SearchedPlans(
         max_moves=room.wishes.most,
         plans=sum(search.tried for search in room.searches),
-        nodes=0 if last.helped is None else int(last.helped.sum()),
-        movable=len(last.movable.pods),
+        nodes=0 if last_search.helped is None else int(last_search.helped.sum()),
+        movable=len(last_search.movable.pods),
         complete=len(room.wanted) == 1 and all(search.complete for search in room.searches),
         timed_out=any(search.timed_out for search in room.searches),
     )
+
+
+def iter_fragmented(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield the resources and devices that are free in total, but not on a single node that the pod may use."""
+    yield from _iter_fragmented_resources(search)
+    yield from _iter_fragmented_devices(search)
+
+
+def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield resources that are free in total, but not on a single eligible node.
+
+    Nodes at their pod limit are left out, because they take no pod. `explain` does not count their free resources
+    either.
+    """
+    view, eligible = search.stage.view, search.eligible
+    if eligible is None:
+        return
+    free = np.maximum(view.allocatable - view.requested, 0)
+    free = free[eligible & (free[:, view.resources[PODS]] > 0)]
+    if not len(free):
+        return
+    wanted = view.requests[view.pods.info[search.wanted]]
+    for name, column in view.resources.items():
+        total, largest = int(free[:, column].sum()), int(free[:, column].max())
+        if name != PODS and largest < wanted[column] <= total:
+            yield FragmentedResource(name, int(wanted[column]), total, largest, int((free[:, column] > 0).sum()))
+
+
+class _FreeDeviceCounts(NamedTuple):
+    """The free devices for one alternative of a request."""
+
+    wanted: int
+    free: int
+    """The number on all nodes together."""
+    on_one: int
+    """The number on the node that has the most."""
+    nodes: int
+    """The number of nodes that have any."""
+
+
+def _iter_fragmented_devices(search: PlanSearch) -> Iterator[FragmentedResource]:
+    """Yield requests that no node can satisfy by any alternative, although there are enough devices in total."""
+    cycle = search.stage.build_simulation().run_cycle(search.wanted)
+    evaluation = cycle.pre_filter.find_state(DynamicResources)
+    if evaluation is None or search.eligible_except_devices is None:
+        return
+    free_devices: dict[tuple[str, str], dict[str, list[FreeDevices]]] = {}
+    for row in np.flatnonzero(search.eligible_except_devices).tolist():
+        for free in evaluation.list_free_devices(row):
+            free_devices.setdefault((free.claim, free.request), {}).setdefault(free.alternative, []).append(free)
+    for (claim, _), alternatives in free_devices.items():
+        counts_by_alternative = {name: _count_free_devices(on_nodes) for name, on_nodes in alternatives.items()}
+        if any(spread.on_one >= spread.wanted for spread in counts_by_alternative.values()):
+            continue
+        for name, (wanted, together, on_one, nodes) in counts_by_alternative.items():
+            if together >= wanted:
+                yield FragmentedResource(f"devices for claim {claim}, request {name}", wanted, together, on_one, nodes)
+
+
+def _count_free_devices(free_by_node: Sequence[FreeDevices]) -> _FreeDeviceCounts:
+    """Count the free devices on all nodes together, and on the node that has the most."""
+    counts = [len(free.devices) for free in free_by_node]
+    together = len(frozenset().union(*(free.devices for free in free_by_node)))
+    return _FreeDeviceCounts(free_by_node[0].wanted, together, max(counts), sum(count > 0 for count in counts))

@@ -1,6 +1,6 @@
-"""Resources that leaving pods release in other objects, such as the devices of their claims.
+"""Find what leaving pods release in other objects, such as the devices of their claims.
 
-A plugin that looks only at nodes and objects does not notice a hypothesis about pods. It is asked again with the
+A plugin that looks only at nodes and objects does not notice that pods are assumed to be gone. It is run again with the
 objects as they are without the pods.
 """
 
@@ -12,9 +12,8 @@ from typing import cast
 
 import numpy as np
 
-from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.arrays import Bools, Position, Rows
-from kschedctl.api.objects import Struct
+from kschedctl.api.objects import ApiObject, Struct, object_key
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, Verdicts
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins
 from kschedctl.scheduler.framework import Changes, PluginError, PreFilterPlugin, ReservePlugin, offers
@@ -23,10 +22,10 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """What pods hold because of which a plugin rejects nodes for the incoming pod. True if there is any.
+    """What pods hold so that a plugin rejects nodes for the incoming pod. It is true if there is anything.
 
-    ``plugins`` reject the pod and hold something for other pods. ``holders`` (T,) are the PodInfos they may hold
-    something for, ``alone`` (N,) the nodes that no other plugin rejects.
+    `plugins` reject the pod and hold something for other pods. `holders` (T,) is the mask of PodInfos for which they
+    may hold something, and `alone` (N,) the mask of nodes that no other plugin rejects.
     """
 
     def __init__(self, cycle: Cycle) -> None:
@@ -49,9 +48,9 @@ class ReleasableHoldings:
         return bool(self.plugins)
 
     def find_passing(self, gone: Rows, delta: Delta, among: Bools) -> Bools:
-        """Return where the pod fits without the given pods, shape (N,). Only nodes of ``among`` are judged.
+        """Return the mask (N,) of nodes in the mask `among` where the pod fits once the pods in `gone` have left.
 
-        ``delta`` takes the pods off their nodes. What they held for other nodes is free, too.
+        `delta` takes the pods off their nodes. What they held for other nodes becomes free as well.
         """
         before = self._release_holdings(gone)
         try:
@@ -72,32 +71,32 @@ class ReleasableHoldings:
 
     @property
     def _other_verdicts(self) -> Verdicts:
-        """Return the verdicts of the other plugins, which need no hypothesis."""
+        """The verdicts of the other plugins, which need not run again."""
         return {name: verdict for name, verdict in self.cycle.filter.verdicts.items() if name not in self.names}
 
     def _build_filtering(self) -> Filtering:
-        """Return the filters with the plugins' answers for the objects as they are now. Raises PluginError."""
+        """Build the filters with the plugins' answers for the current objects. Raises PluginError."""
         cycle = self.cycle
-        asked = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
-        results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in asked}
+        rerun_plugins = [plugin for plugin in self.plugins if offers(plugin, PreFilterPlugin)]
+        results = {plugin.name: plugin.pre_filter(cycle.info, self.view) for plugin in rerun_plugins}
         before = replace(cycle.pre_filter, results={**cycle.pre_filter.results, **results})
         return Filtering.from_framework(cycle.framework, before, cycle.info, self.view)
 
     def _release_holdings(self, gone: Rows) -> Changes:
         """Release what the pods hold. Return the objects as they were before."""
         pods = gone[self.holders[self.view.pods.info[gone]]].tolist()
-        known, before = self.cycle.view.objects, dict[str, list[Struct]]()
+        original_objects, before = self.cycle.view.objects, dict[str, list[Struct]]()
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
             for kind, objects in changes.items():
                 names = map(object_key, cast("Sequence[ApiObject]", objects))
-                before.setdefault(kind, []).extend(filter(None, (known.find(kind, *name) for name in names)))
+                before.setdefault(kind, []).extend(filter(None, (original_objects.find(kind, *name) for name in names)))
             self.view.objects.replace(changes)
         return before
 
 
-def has_holdings(simulation: Simulation, position: Position) -> bool:
-    """Return whether the pod releases something when it leaves, so that filters then answer differently."""
+def releases_resources_on_exit(simulation: Simulation, position: Position) -> bool:
+    """Return whether the pod releases something when it leaves, so that filters answer differently afterwards."""
     framework = simulation.framework(position)
     if framework is None:
         return False

@@ -1,7 +1,7 @@
-"""Which pods may be moved, why others may not, and which ones to prefer.
+"""Find which pods may be moved, and compute the cost of moving each.
 
-A pod may move if a controller recreates it, nothing of it is lost for good, no Job fails for it, no annotation forbids
-its disruption, and the budget that selects it, if any, allows a disruption.
+A pod may move if a controller recreates it, no data of it is lost for good, its Job does not fail, no annotation
+forbids its disruption, and its PodDisruptionBudget, if any, allows a disruption.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, MORE_THAN_ONE, Evictions, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, job_would_fail
 from kschedctl.replay.edits import is_recreated
 from kschedctl.scheduler.engine.preemption.budgets import budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -33,42 +33,42 @@ SEVERAL_BUDGETS = "more than one PodDisruptionBudget selects them, which evictio
 
 
 class MovablePods(NamedTuple):
-    """The pods that may move, and the cost of moving each."""
+    """The pods that may be moved, and the cost of moving each."""
 
     pods: Rows
-    """Positions, shape (M,)."""
+    """The positions (M,) of the pods."""
     held: dict[str, int]
-    """The number of other pods on nodes by the reason why they may not move."""
+    """Reason -> the number of other pods on nodes that it keeps from moving."""
     reluctance: Rows
-    """Lower is better, shape (P,)."""
+    """The reluctance (P,) to move each pod, from PLAIN to UNWILLING."""
     priority: Rows
-    """Lower is better, shape (P,)."""
+    """The priority (P,) of each pod."""
     size: Amounts
-    """Lower is better, shape (P,)."""
+    """The share (P,) of the cluster that each pod requests, in trillionths of its cpu plus its memory."""
 
 
-def find_movable(
+def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes ``among`` (N,), except those that ``keep`` selects and the ``spared`` ones."""
+    """Find the movable pods on the nodes in the mask `among` (N,), except those that `keep` selects or `spared` has."""
     view = simulation.view
-    reasons, numbers = _find_reasons(view, keep), view.pods.info
-    bound = view.node >= 0
-    bound[bound] = among[view.node[bound]]  # without nodes there is nothing to index
-    bound[list(spared)] = False
-    held = np.array([bool(why) for why in reasons], np.bool_)[numbers]
+    reason_by_info, info_by_pod = _find_reasons_against_moving(view, keep), view.pods.info
+    candidates = view.node >= 0
+    candidates[candidates] = among[view.node[candidates]]  # without nodes there is nothing to index
+    candidates[list(spared)] = False
+    held = np.array([bool(why) for why in reason_by_info], np.bool_)[info_by_pod]
     counts = Counter[str]()
-    for number, count in enumerate(np.bincount(numbers[bound & held], minlength=len(reasons)).tolist()):
+    for number, count in enumerate(np.bincount(info_by_pod[candidates & held], minlength=len(reason_by_info)).tolist()):
         if count:
-            counts[reasons[number]] += count
-    free = np.flatnonzero(bound & ~held)
-    guarded = _find_budgeted(simulation)
-    refused = _find_denied_by_budgets(simulation, free, guarded, counts)
-    return MovablePods(free[~refused], dict(counts), *_compute_costs(view, guarded))
+            counts[reason_by_info[number]] += count
+    unheld = np.flatnonzero(candidates & ~held)
+    budgeted = _find_budgeted(simulation)
+    denied = _find_denied_by_budgets(simulation, unheld, budgeted, counts)
+    return MovablePods(unheld[~denied], dict(counts), *_compute_costs(view, budgeted))
 
 
-def _find_reasons(view: Fork, keep: Selector | None) -> list[str]:
-    """Return for each PodInfo why its pods may not move, or "", (T,)."""
+def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]:
+    """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string."""
     return [
         find_reason_against_moving(info.pod)
         or (JOB_WOULD_FAIL if job_would_fail(info.pod, view.objects) else "")
@@ -78,15 +78,15 @@ def _find_reasons(view: Fork, keep: Selector | None) -> list[str]:
 
 
 def find_reason_against_moving(pod: Pod) -> str:
-    """Return why the pod itself may not be moved, whatever its budgets say, or ""."""
-    kind, notes = find_owner(pod).kind, pod.metadata.annotations
+    """Return the reason why the pod may not be moved, apart from its budgets, or an empty string."""
+    kind, annotations = find_owner(pod).kind, pod.metadata.annotations
     if pod.metadata.deletion_timestamp is not None:
         return "they are being deleted"
     if kind in ("DaemonSet", "Node"):
         return "they belong to their node (DaemonSets, static pods)"
     if not is_recreated(pod):
         return "nobody makes them again"
-    if notes.safe_to_evict == "false" or notes.do_not_disrupt == "true":
+    if annotations.safe_to_evict == "false" or annotations.do_not_disrupt == "true":
         return "an annotation says not to evict them"
     if any(volume.host_path is not None for volume in pod.spec.volumes):
         return "they would leave files of hostPath volumes behind"
@@ -94,42 +94,42 @@ def find_reason_against_moving(pod: Pod) -> str:
 
 
 def has_scratch_data(pod: Pod) -> bool:
-    """Return whether data in emptyDir volumes on disk is lost when the pod moves."""
+    """Return whether the pod has emptyDir volumes on disk, whose data is lost when it moves."""
     return any(volume.empty_dir is not None and volume.empty_dir.medium != "Memory" for volume in pod.spec.volumes)
 
 
 def _find_budgeted(simulation: Simulation) -> Bools:
-    """Return which PodInfos some budget selects, (T,)."""
-    guarded = np.zeros(len(simulation.view.pods.infos), np.bool_)
+    """Return the mask (T,) of PodInfos that some PodDisruptionBudget selects."""
+    budgeted = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        guarded |= simulation.budgets.selected(budget_key(budget))
-    return guarded
+        budgeted |= simulation.budgets.find_selected(budget_key(budget))
+    return budgeted
 
 
-def _find_denied_by_budgets(simulation: Simulation, pods: Rows, guarded: Bools, counts: Counter[str]) -> Bools:
-    """Return which pods no budget lets go now, (M,), and count the reasons. Readiness matters, too."""
-    refused = np.zeros(len(pods), np.bool_)
+def _find_denied_by_budgets(simulation: Simulation, pods: Rows, budgeted: Bools, counts: Counter[str]) -> Bools:
+    """Return the mask (M,) of pods whose eviction a budget denies now, and count the reasons in `counts`."""
+    denied = np.zeros(len(pods), np.bool_)
     evictions = Evictions(simulation)
-    for place in np.flatnonzero(guarded[simulation.view.pods.info[pods]]).tolist():
-        position = Position(int(pods[place]))
-        if why := evictions.find_denial(position):
-            refused[place] = True
-            counts[SEVERAL_BUDGETS if why.startswith(MORE_THAN_ONE) else NO_DISRUPTION] += 1
-    return refused
+    for index in np.flatnonzero(budgeted[simulation.view.pods.info[pods]]).tolist():
+        position = Position(int(pods[index]))
+        if evictions.find_denial(position):
+            denied[index] = True
+            counts[SEVERAL_BUDGETS if len(evictions.find_budgets(position)) > 1 else NO_DISRUPTION] += 1
+    return denied
 
 
 MAX_SHARE = 10**6
-"""The share of the cluster from which all pods count as equally large, since larger ones overflow int64."""
+"""The share of the cluster from which on all pods count as equally large, because larger shares overflow int64."""
 
 
-def _compute_costs(view: Fork, guarded: Bools) -> tuple[Rows, Rows, Amounts]:
-    """Return reluctance, priority, and size as a share of all cpu and memory in trillionths, (P,) each."""
+def _compute_costs(view: Fork, budgeted: Bools) -> tuple[Rows, Rows, Amounts]:
+    """Compute each pod's reluctance, priority and size (P,)."""
     pods = view.pods
     stateful = pods.where(lambda info: find_owner(info.pod).kind == "StatefulSet" or has_scratch_data(info.pod))
     unwilling = pods.where(lambda info: info.pod.metadata.annotations.prefers_no_eviction is not None)
-    reluctance = np.select([unwilling, stateful, guarded], [UNWILLING, STATEFUL, GUARDED], PLAIN)
+    reluctance = np.select([unwilling, stateful, budgeted], [UNWILLING, STATEFUL, GUARDED], PLAIN)
     columns = [view.resources[name] for name in (CPU, MEMORY)]
-    whole = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
-    shares = np.minimum(view.requests[:, columns] / whole, MAX_SHARE)
+    totals = np.maximum(view.allocatable[:, columns].sum(axis=0), 1)
+    shares = np.minimum(view.requests[:, columns] / totals, MAX_SHARE)
     size = (shares * 10**12).astype(np.int64).sum(axis=1)
     return reluctance[pods.info], pods.priority[pods.info], size[pods.info]

@@ -1,4 +1,4 @@
-"""The search for moves, alone or with workers."""
+"""The search for moves that make room for waiting pods, in this process or with workers."""
 
 from __future__ import annotations
 
@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from threading import Lock
 
 from kschedctl.api.arrays import Position
+from kschedctl.api.objects import Pod
+from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.document import build_report
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import DraftTask, RoomMaking, RoomWishes
+from kschedctl.errors import UsageError
+from kschedctl.replay.controllers.target_pod import TargetPod, find_groups
+from kschedctl.replay.edits import add_pods
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, open_worker_pool
 from kschedctl.replay.shared_cluster import limit_workers
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -20,7 +25,7 @@ STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
 
 
-def make_room(
+def find_room(
     cluster: Cluster,
     keys: Sequence[str],
     wishes: RoomWishes = RoomWishes(),
@@ -30,48 +35,80 @@ def make_room(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> MakeRoom:
-    """Find the moves that let waiting pods (``namespace/name``) of the cluster fit.
+    """Find the moves that let waiting pods of the cluster fit, given by `namespace/name`.
 
     Raises UsageError, InputError, and ClusterError if workers are lost.
     """
-    shared = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
-    room = shared.made = _start(Scheduler(cluster, call_extender), shared)
-    with open_worker_pool(judge_draft, shared, limit_workers(workers, call_extender)) as room.crew:
-        room.done = progress.begin("Trying plans", 0)
-        return _finish(room)
+    shared_room = SharedRoom(cluster, tuple(dict.fromkeys(keys)), wishes, seed)
+    room = shared_room.room = start_room_making(Scheduler(cluster, call_extender), shared_room)
+    with open_worker_pool(judge_draft, shared_room, limit_workers(workers, call_extender)) as room.pool:
+        room.advance = progress.begin("Trying plans", 0)
+        return make_room_and_report(room)
 
 
 @dataclass(eq=False)
 class SharedRoom:
-    """What workers share. The state built from it is not sent along."""
+    """The input of a search, which workers share. Each process builds its own RoomMaking from it."""
 
     cluster: Cluster
     keys: tuple[str, ...]
     wishes: RoomWishes
     seed: int
-    made: RoomMaking | None = None
+    room: RoomMaking | None = None
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {**self.__dict__, "made": None}
+        return {**self.__dict__, "room": None}
 
 
 def judge_draft(shared: SharedRoom, task: DraftTask) -> bool:
-    """Return whether a draft holds after the plans that were adopted."""
+    """Return whether a draft works after the plans that were adopted."""
     with STATE_LOCK:
-        if shared.made is None:
-            shared.made = _start(Scheduler(shared.cluster), shared)
-        shared.made.adopt(task.taken[len(shared.made.adopted) :])
-        return shared.made.accepts(task.draft)
+        if shared.room is None:
+            shared.room = start_room_making(Scheduler(shared.cluster), shared)
+        shared.room.adopt_all(task.taken[len(shared.room.adopted) :])
+        return shared.room.accepts(task.draft)
 
 
-def _start(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
+def start_room_making(scheduler: Scheduler, shared: SharedRoom) -> RoomMaking:
+    """Start to make room for the pods of a shared input."""
     wanted = [Position(scheduler.view.pods.index[key]) for key in shared.keys]
     return RoomMaking.start(scheduler, wanted, shared.wishes, shared.seed)
 
 
-def _finish(room: RoomMaking) -> MakeRoom:
+def make_room_and_report(room: RoomMaking) -> MakeRoom:
+    """Make room until done or interrupted, and build the report."""
     try:
-        room.make()
+        room.make_room()
     except KeyboardInterrupt:
         room.interrupted = True
     return build_report(room)
+
+
+def collect_waiting_pods(targets: Sequence[TargetPod]) -> tuple[Cluster, list[str]]:
+    """Return the cluster with the target pods added, and the keys of all pods to make room for.
+
+    Raises UsageError for targets of several clusters, and for a pod that has a node.
+    """
+    cluster, keys = targets[0].scheduler.cluster, dict[str, None]()
+    for target in targets:
+        pod = target.pod
+        if pod.spec.node_name:
+            raise UsageError(f"{pod.key} has a node already: {pod.spec.node_name}", hint="name a pod that waits")
+        if target.scheduler.cluster is not targets[0].scheduler.cluster:
+            raise UsageError("these pods come in different ways", hint="name one of them")
+        if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
+            cluster = add_pods(cluster, [pod])
+        keys |= dict.fromkeys([pod.key, *(target.key for target in _find_companions(target, cluster))])
+    return cluster, list(keys)
+
+
+def _find_companions(target: TargetPod, cluster: Cluster) -> list[Pod]:
+    """Find the waiting pods of the target's group or, if the target stands for its workload, of that workload."""
+    owner, groups = find_owner(target.pod), find_groups(target.pod)
+    return [
+        pod
+        for pod in cluster.unbound_pods()
+        if pod.metadata.deletion_timestamp is None
+        and not pod.terminated
+        and ((target.note and find_owner(pod) == owner and owner.kind != "Pod") or groups & find_groups(pod))
+    ]

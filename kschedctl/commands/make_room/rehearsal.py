@@ -2,8 +2,12 @@
 
 The node that a pod leaves is cordoned during evictions from it, and a node that is emptied for the target pods is
 cordoned from the beginning: no replacement returns to where room is made, whenever its controller creates it. A step is
-taken only if budgets allow it and the pod gets a node at once, without preemption. For evicted pods that terminate
-slowly, replacements are tried while they are still there.
+taken only if budgets allow it and the pod gets a node at once, without preemption.
+
+Evicted pods may still be terminating while kube-scheduler tries their replacements. Their node is cordoned, so their
+requests keep no pod away, but pods with affinity or anti-affinity by zone count them, whereas spread constraints do
+not. Upstream: interpodaffinity, and countPodsMatchSelector of podtopologyspread, in pkg/scheduler/framework/plugins
+(v1.36).
 
 Meanwhile waiting pods are in the queue. A step may wake them, and nothing decides whether they are tried before or
 after the replacement, so plans are replayed in both orders.
@@ -18,9 +22,15 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Node
-from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.edits import cordon_node
-from kschedctl.replay.settling import recreate_gone
+from kschedctl.replay.controllers.eviction import (
+    Evictions,
+    ObjectNames,
+    as_terminating,
+    find_jobs_that_wait,
+    terminates_beside_replacement,
+)
+from kschedctl.replay.edits import change_pods, cordon_node
+from kschedctl.replay.settling import build_resulting_cluster, recreate_gone
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -28,7 +38,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class PlayedMove(NamedTuple):
-    """A pod that left one node for another."""
+    """A replayed move of a pod from one node to another."""
 
     position: Position
     source: Row
@@ -43,11 +53,11 @@ class Rehearsal:
 
     scheduler: Scheduler
     view: Fork
-    """The cluster as it is now."""
+    """The current state."""
     nodes: Sequence[Node]
     """The nodes as they are without the plan."""
     cordoned: frozenset[Row] = frozenset()
-    """The nodes that the plan keeps cordoned now."""
+    """The nodes that the plan keeps cordoned at the moment."""
     seed: int = 0
     """Decides between equally good nodes."""
     waiting: tuple[Position, ...] = ()
@@ -55,7 +65,7 @@ class Rehearsal:
     waiting_first: bool = False
     """Whether waiting pods are tried before the replacement."""
     lingering: Mapping[Position, Position] = field(default_factory=dict)
-    """Pods that terminate slowly, with the position that each has meanwhile."""
+    """Pods that terminate slowly -> the position that each has while it terminates."""
 
     def with_cordoned(self, rows: frozenset[Row]) -> Rehearsal:
         """Return a copy in which the plan keeps exactly these nodes cordoned."""
@@ -71,13 +81,14 @@ class Rehearsal:
         return stage
 
     def build_simulation(self) -> Simulation:
+        """Build a simulation that changes the current state."""
         return Simulation(self.scheduler, self.view, seed=self.seed)
 
     def move_pods(self, positions: Sequence[Position]) -> list[PlayedMove] | None:
-        """Evict the pods one by one, each once its predecessor has a node. Return None if a step is not safe."""
+        """Evict the pods one by one, each once the one before it has a node. Return None if a step is not safe."""
         simulation = self.build_simulation()
         evictions, moved = Evictions(simulation), list[PlayedMove]()
-        self._try_waiting(simulation)
+        self._schedule_waiting(simulation)
         for position in positions:
             if self.view.node[position] < 0 or evictions.find_denial(position):
                 return None
@@ -88,24 +99,24 @@ class Rehearsal:
                 return None
             evictions.count_recovery(position)
             moved.append(PlayedMove(position, source, outcome.row, outcome.tied))
-            self._try_waiting(simulation)
+            self._schedule_waiting(simulation)
         return moved
 
     def _place_replacement(self, simulation: Simulation, position: Position, source: Row) -> Outcome | None:
-        """Try the replacement of a pod that was evicted from a node."""
-        leaving = self.lingering.get(position)
-        if leaving is not None:
-            self.view.assume(leaving, source)
+        """Schedule the replacement of a pod that was evicted from a node."""
+        lingering = self.lingering.get(position)
+        if lingering is not None:
+            self.view.assume(lingering, source)
         if self.waiting_first:
-            self._try_waiting(simulation)
+            self._schedule_waiting(simulation)
         outcome = simulation.attempt(position) if recreate_gone(simulation, [position]) else None
-        if leaving is not None:
-            self.view.forget(leaving)
+        if lingering is not None:
+            self.view.forget(lingering)
             outcome = outcome or simulation.attempt(position)
         return outcome
 
-    def _try_waiting(self, simulation: Simulation) -> None:
-        """Give free room to waiting pods. Whom they would preempt is checked at the end."""
+    def _schedule_waiting(self, simulation: Simulation) -> None:
+        """Schedule waiting pods without preemption. Preemption by them is checked at the end of the plan."""
         if idle := self._unplaced:
             simulation.preemption = False
             simulation.schedule(idle)
@@ -113,25 +124,86 @@ class Rehearsal:
 
     @property
     def _unplaced(self) -> list[Position]:
+        """The waiting pods that have no node yet."""
         return [position for position in self.waiting if self.view.node[position] < 0]
 
     def place_waiting(self) -> dict[Position, Row] | None:
-        """Return where the waiting pods go, -1 for nowhere, or None if one of them would preempt."""
+        """Schedule the waiting pods. Return the node of each, or -1, or None for all if one of them would preempt."""
         outcomes = self.build_simulation().schedule(self._unplaced)
         if any(outcome.victims for outcome in outcomes):
             return None
         return {position: Row(int(self.view.node[position])) for position in self.waiting}
 
 
-def play_plan(
+def replay_plan(
     stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]
 ) -> tuple[Rehearsal, list[PlayedMove]] | None:
-    """Replay a plan with the ``emptied`` nodes kept cordoned. Return None if a step is not safe."""
+    """Replay a plan while the `emptied` nodes are cordoned. Return None if a step is not safe."""
     after, moved = stage.with_cordoned(emptied), list[PlayedMove]()
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
         after = after.with_cordoned(emptied | {source})
-        done = after.move_pods(list(positions))
-        if done is None:
+        moves = after.move_pods(list(positions))
+        if moves is None:
             return None
-        moved += done
+        moved += moves
     return after.with_cordoned(emptied), moved
+
+
+class PlanCourse(NamedTuple):
+    """A plan to replay for a unit of pods, while other pods wait."""
+
+    stage: Rehearsal
+    """The cluster before the plan."""
+    unit: tuple[Position, ...]
+    """The pods for which room is made."""
+    others: tuple[Position, ...]
+    """Other waiting pods."""
+    plan: tuple[Position, ...]
+    """The pods to evict, in order."""
+
+
+def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
+    """Return the course with evicted pods that linger while they terminate. Return None if that makes no difference."""
+    stage, view = course.stage, course.stage.view
+    waiting_jobs = find_jobs_that_wait(view.cluster)
+    lingering = [position for position in course.plan if _may_linger(view, position, waiting_jobs)]
+    if not lingering:
+        return None
+    terminating = {
+        position: as_terminating(view.pods.objects[position], _get_node_name(view, position)) for position in lingering
+    }
+    changed_pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in terminating.values()}
+    scheduler = Scheduler(
+        change_pods(build_resulting_cluster(stage.build_simulation()), changed_pods), stage.scheduler.call_extender
+    )
+    later_view = scheduler.view.fork()
+    index = later_view.pods.index
+    for pod in terminating.values():
+        later_view.forget(index[pod.key])
+
+    def map_positions(positions: Sequence[Position]) -> tuple[Position, ...]:
+        return tuple(index[view.pods.objects[position].key] for position in positions)
+
+    terminating_positions = {map_positions([position])[0]: index[pod.key] for position, pod in terminating.items()}
+    later_stage = Rehearsal(
+        scheduler, later_view, later_view.nodes.objects, seed=stage.seed, lingering=terminating_positions
+    )
+    return PlanCourse(later_stage, map_positions(course.unit), map_positions(course.others), map_positions(course.plan))
+
+
+def _may_linger(view: Fork, position: Position, waiting_jobs: ObjectNames) -> bool:
+    """Return whether the pod may terminate slowly while affinity or anti-affinity of its replacement counts it."""
+    info = view.pods.infos[view.pods.info[position]]
+    if not terminates_beside_replacement(info.pod, waiting_jobs):
+        return False
+    labels = view.namespace_labels.get(info.namespace, {})
+    terms = (
+        *(*info.required_affinity, *info.required_anti_affinity),
+        *(*info.preferred_affinity, *info.preferred_anti_affinity),
+    )
+    return any(term.matches(info.namespace, info.labels, labels) for term in terms)
+
+
+def _get_node_name(view: Fork, position: Position) -> str:
+    """Return the name of the pod's node."""
+    return view.nodes.names[int(view.node[position])]

@@ -1,4 +1,4 @@
-"""The report of ``make-room``: apiVersion kschedctl.dev/v1, kind MakeRoom."""
+"""The report of `make-room`: apiVersion kschedctl.dev/v1, kind MakeRoom."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from msgspec.structs import replace
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.fix_costs import CostKind, FixCost
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
-from kschedctl.reports.summary import ShortFix, ShortPods, Summary
+from kschedctl.reports.summary import CostKind, FixCost, ShortFix, ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
 from kschedctl.text.counts import counted, first_few
 
 
 class PodMove(Document, frozen=True):
-    """A pod to evict, and where kube-scheduler puts its replacement."""
+    """A pod to evict, with the node where kube-scheduler puts its replacement."""
 
     pod: Annotated[str, Column("evict", keep=True)]
     workload: Annotated[str, Column(narrow=True)]
@@ -26,12 +25,12 @@ class PodMove(Document, frozen=True):
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
     """The number of equally good nodes. The plan was replayed with several choices among them."""
     others: Annotated[tuple[str, ...], Column("or to")] = ()
-    """Where the replacement went in other replays."""
+    """The nodes of the replacement in other replays."""
     priority: Annotated[int, Column("priority", right=True)] = 0
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
     """PodDisruptionBudgets that select the pod and allow its eviction at this step."""
     loses: Annotated[str, Column("loses")] = ""
-    """What the pod does not take along."""
+    """What is lost when the pod moves."""
 
 
 class PlacedPod(Document, frozen=True):
@@ -42,20 +41,20 @@ class PlacedPod(Document, frozen=True):
 
 
 class FragmentedResource(Document, frozen=True):
-    """A resource that is free in total but not on a single node."""
+    """A resource that is free in total, but not on a single node."""
 
     resource: str
     requested: int
     free: int
-    """What is free on all nodes that the pod may use."""
+    """The free amount on all nodes that the pod may use."""
     on_one: int
-    """The most that is free on one of them."""
+    """The largest free amount on one of these nodes."""
     nodes: int
-    """The number of nodes where some is free."""
+    """The number of these nodes with a free amount."""
 
 
 class HeldPods(Document, frozen=True):
-    """How many pods may not be moved for one reason."""
+    """The number of pods that may not be moved for one reason."""
 
     why: Annotated[str, Column("why")]
     pods: Annotated[int, Column("pods")]
@@ -65,40 +64,40 @@ class SearchedPlans(Document, frozen=True):
     """The extent of a search for plans."""
 
     max_moves: int
-    """Moves per pod, at most."""
+    """The maximum number of moves per pod."""
     plans: int
-    """Plans that were replayed from beginning to end."""
+    """The number of plans that were replayed from beginning to end."""
     nodes: int
-    """Nodes on which the last pod would fit without the pods that may be moved."""
+    """The number of nodes on which the last pod would fit without the pods that may be moved."""
     movable: int
-    """Pods that may be moved."""
+    """The number of pods that may be moved."""
     complete: bool = True
-    """True if no plan can have been missed. Always False for several pods."""
+    """Whether no plan can have been missed. It is always false for several pods."""
     timed_out: bool = False
-    """True if the search ran out of time."""
+    """Whether the search ran out of time."""
 
 
 class MakeRoom(Report, frozen=True):
-    """The moves after which the pods fit. Each was replayed, and none leaves a pod without a node."""
+    """The moves after which the pods fit. Each move was replayed, and leaves no pod without a node."""
 
     pods: tuple[str, ...]
     fits: bool
     """Whether all pods fit, with the moves if there are any."""
     moves: tuple[PodMove, ...] = ()
     placed: tuple[PlacedPod, ...] = ()
-    """The nodes of the pods in the end."""
+    """The pods with their nodes in the end."""
     also_placed: tuple[PlacedPod, ...] = ()
-    """Other waiting pods that may take the room, for which the plan has room, too."""
+    """Other waiting pods that get a node as well. The plan has room for them."""
     missing: tuple[str, ...] = ()
     """The pods that do not fit."""
     message: str = ""
     """kube-scheduler's message for the first pod that does not fit."""
     preempts: tuple[str, ...] = ()
-    """Whom kube-scheduler itself preempts for the first pod as soon as it tries that one."""
+    """Pods that kube-scheduler itself preempts for the first pod as soon as it tries that pod."""
     commands: tuple[str, ...] = ()
-    """To be run in this order, each once the pod evicted before runs again."""
+    """Commands to run in this order, each once the pod evicted before runs again."""
     pools: tuple[PoolChange, ...] = ()
-    """Pools before and after."""
+    """Node pools before and after."""
     fragmented: tuple[FragmentedResource, ...] = ()
     held: tuple[HeldPods, ...] = ()
     """Pods that may not be moved."""
@@ -111,12 +110,12 @@ class MakeRoom(Report, frozen=True):
     undecided: bool = False
     interrupted: bool = False
     cause: str = ""
-    """What is behind ``message``, such as a missing StorageClass; "" if the message says it."""
+    """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "MakeRoom"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether room can be made and with how many moves."""
+        """Return the verdict with the number of moves, the pods, and a sentence about them."""
         moves = counted(len(self.moves), "pod")
         subject = first_few(self.pods)
         if self.fits:
@@ -137,10 +136,11 @@ class MakeRoom(Report, frozen=True):
 
     @property
     def _pronoun(self) -> str:
+        """The pronoun for the pods that do not fit."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
-    def shortened(self) -> ShortFix:
-        """Return all moves as one fix, without commands: there are many, and running only some would do harm."""
+    def to_short_fix(self) -> ShortFix:
+        """Return all moves as a single fix without commands, because running only some of many would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
         evicted = f"evicts {counted(len(self.moves), 'pod')}"
@@ -148,14 +148,14 @@ class MakeRoom(Report, frozen=True):
         but = evicted if self.moves else ""
         return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
-    def summarized(self, summary: Summary) -> Summary:
-        """Return the summary with the moves as one fix, or the pods that fit nowhere."""
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the moves as one fix, or with the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            fixes=(self.shortened(),) if self.moves else (),
+            fixes=(self.to_short_fix(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},
         )

@@ -1,9 +1,9 @@
-"""Plans for one pod after the other, each with the fewest and then cheapest moves, every step replayed.
+"""Make room for one pod or gang after the other, each with the fewest and then the cheapest moves.
 
-Pods that fit without moves come first. Each further pod gets a plan on top of the plans before: the fewest moves for
-one pod, which are not always the fewest for all. Members of a gang get theirs together. A plan is replayed from the
-beginning with several seeds, since chance decides between equally good nodes, and with waiting pods tried before and
-after the replacements: no pod may be left without a node, and none may be preempted.
+Pods that fit without moves come first. Each further pod gets a plan on top of the plans before. That is the fewest
+moves for this pod, which need not be the fewest for all. Members of a gang get their plan together. A plan is replayed
+from the beginning with several seeds, because chance decides between equally good nodes, and with waiting pods tried
+before and after the replacements. In each replay every pod must get a node, and none may be preempted.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Position, Row
 from kschedctl.api.labels import Selector, SelectorError, parse_selector
 from kschedctl.api.ownership import find_owner
-from kschedctl.commands.make_room.lingering import PlanCourse, add_terminating_pods
-from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.rehearsal import PlayedMove, Rehearsal, play_plan
+from kschedctl.commands.make_room.movable import find_movable_pods
+from kschedctl.commands.make_room.rehearsal import PlanCourse, PlayedMove, Rehearsal, add_terminating_pods, replay_plan
 from kschedctl.commands.make_room.search import Plan, PlanSearch
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
@@ -33,9 +32,9 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 SEEDS = 3
 """The number of replays of a plan, each with other choices between equally good nodes."""
 Unit = tuple[Position, ...]
-"""Pods that get their nodes together: the members of a gang, or one pod."""
-NOWHERE = frozenset[Row]()
-SIBLINGS = "they are of its own workload"
+"""Pods that get their nodes together: the members of a gang, or a single pod."""
+NO_NODES = frozenset[Row]()
+SAME_WORKLOAD = "they are of its own workload"
 
 
 @dataclass(frozen=True)
@@ -53,33 +52,36 @@ class RoomWishes:
 
 
 class PlanPart(NamedTuple):
-    """The moves made for one unit."""
+    """The moves that make room for one unit."""
 
     moved: list[PlayedMove]
     emptied: frozenset[Row]
     """The nodes that stay cordoned until the moves are done."""
     targets: list[set[Row]]
-    """Where each pod went in any replay."""
+    """The targets of each move over all replays."""
 
 
 class ReplayedPlan(NamedTuple):
-    """The cluster after a plan, its moves, and where the waiting pods went, -1 for nowhere."""
+    """The result of replaying a plan."""
 
     stage: Rehearsal
+    """The cluster after the plan."""
     moved: list[PlayedMove]
     rows: dict[Position, Row]
+    """The nodes of the waiting pods, -1 for those without."""
 
 
 class AdoptedPlan(NamedTuple):
-    """A unit that now fits, its moves, and the nodes cordoned meanwhile."""
+    """The plan for a unit, which fits with it."""
 
     unit: Unit
     plan: Plan
     emptied: frozenset[Row]
+    """The nodes that are cordoned meanwhile."""
 
 
 class Draft(NamedTuple):
-    """Moves that may let the members of a unit fit."""
+    """A plan that may let the members of a unit fit."""
 
     members: Unit
     moves: Plan
@@ -89,7 +91,7 @@ class Draft(NamedTuple):
 
 
 class DraftTask(NamedTuple):
-    """A draft to judge after the plans adopted so far."""
+    """A draft to judge after the plans that were adopted so far."""
 
     taken: tuple[AdoptedPlan, ...]
     draft: Draft
@@ -97,72 +99,73 @@ class DraftTask(NamedTuple):
 
 @dataclass
 class RoomMaking:
-    """The plan as it grows."""
+    """The search for room, with the plans that were adopted so far."""
 
     stage: Rehearsal
-    """The cluster with all other placeable pods and the ``parts`` so far."""
+    """The cluster with all other pods that fit, and after the adopted plans."""
     simulation: Simulation
     wanted: Sequence[Position]
-    left: list[Position]
+    """The pods for which room is made."""
+    unplaced: list[Position]
     """Other pods that still wait."""
     nodes: Bools
-    """The nodes that may be touched, (N,)."""
+    """The mask (N,) of nodes that may be touched."""
     keep: Selector | None
     """Selects pods that do not move."""
     wishes: RoomWishes
     before: Rehearsal
     """The cluster without any plan."""
     parts: list[PlanPart] = field(default_factory=list)
+    """The moves of the adopted plans."""
     rows: dict[Position, Row] = field(default_factory=dict)
-    """The nodes of the pods that fit so far."""
-    besides: dict[Position, Row] = field(default_factory=dict)
-    """The nodes of other waiting pods that fit with the plan."""
+    """Pod -> its node, for the pods that fit so far."""
+    also_placed: dict[Position, Row] = field(default_factory=dict)
+    """Other waiting pod -> its node, for those that fit with the plans."""
     searches: list[PlanSearch] = field(default_factory=list)
     held: dict[str, int] = field(default_factory=dict)
+    """Reason -> the number of pods that it keeps from moving."""
     interrupted: bool = False
     adopted: list[AdoptedPlan] = field(default_factory=list)
-    """The plans that make up the parts."""
-    crew: WorkerPool[DraftTask, bool] | None = None
-    """Workers that judge drafts side by side."""
-    done: Callable[[int], None] = lambda number: None
+    """The adopted plans."""
+    pool: WorkerPool[DraftTask, bool] | None = None
+    """Workers that judge drafts in parallel."""
+    advance: Callable[[int], None] = lambda number: None
     """Called for each judged draft."""
-    latest: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
-    """The replays of the latest plan."""
+    latest_replays: dict[object, list[ReplayedPlan]] = field(default_factory=dict)
+    """The replays of the latest plan, by what they depend on."""
 
     @classmethod
     def start(cls, scheduler: Scheduler, wanted: Sequence[Position], wishes: RoomWishes, seed: int) -> RoomMaking:
-        """Place all other pods and prepare the search. Raises UsageError for an unknown pool, InputError for a
-        selector.
-        """
-        keep = _parse_keep(wishes.keep) if wishes.keep else None
+        """Schedule all other pods, and prepare the search. Raises UsageError and InputError for invalid wishes."""
+        keep = _parse_keep_selector(wishes.keep) if wishes.keep else None
         simulation = Simulation(scheduler, seed=seed)
         others = [position for position in find_pending(simulation) if position not in wanted]
         outcomes = schedule_victims(simulation, simulation.schedule(others))
         if simulation.interrupted:
             raise KeyboardInterrupt
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
-        left = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
+        unplaced = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.of(simulation.view).nodes_in(wishes.pool)
-        return cls(stage.with_cordoned(NOWHERE), simulation, wanted, left, nodes, keep, wishes, stage)
+        return cls(stage.with_cordoned(NO_NODES), simulation, wanted, unplaced, nodes, keep, wishes, stage)
 
-    def make(self) -> None:
+    def make_room(self) -> None:
         """Let as many pods fit as possible, those that need no move first."""
-        until = time.monotonic() + self.wishes.seconds
+        deadline = time.monotonic() + self.wishes.seconds
         for unit in self._list_units():
-            self._adopt_if_it_holds(unit, (), NOWHERE)
-        hopeless = set[int]()
+            self._adopt_if_it_works(unit, (), NO_NODES)
+        hopeless_infos = set[int]()
         for unit in self._list_units():
             infos = {int(self.before.view.pods.info[position]) for position in unit}
-            fits = infos.isdisjoint(hopeless) and self._make_room_for(unit, until)
+            fits = infos.isdisjoint(hopeless_infos) and self._make_room_for(unit, deadline)
             if self.interrupted:
                 return
             if not fits:
-                hopeless |= infos
-                self.left += unit
+                hopeless_infos |= infos
+                self.unplaced += unit
 
     def _list_units(self) -> list[Unit]:
-        """Return the pods that do not fit yet in the queue's order, gangs together."""
+        """List the units that do not fit yet, in the order of the queue."""
         units: dict[object, list[Position]] = {}
         for position in self.simulation.sort_for_queue(self.wanted):
             if position not in self.rows:
@@ -170,88 +173,88 @@ class RoomMaking:
                 units.setdefault(groups or position, []).append(position)
         return [tuple(unit) for unit in units.values()]
 
-    def _make_room_for(self, unit: Unit, until: float) -> bool:
-        """Let one more unit fit, with moves if needed. Return whether that succeeded."""
-        if self._adopt_if_it_holds(unit, (), NOWHERE):
+    def _make_room_for(self, unit: Unit, deadline: float) -> bool:
+        """Let one more unit fit, with moves if necessary. Return whether it fits."""
+        if self._adopt_if_it_works(unit, (), NO_NODES):
             return True
         if any(find_gate(self.stage.build_simulation(), position) for position in unit):
             return False
-        plan, emptied = Plan(), NOWHERE
-        for number in range(1, len(unit) + 1):
-            members = unit[:number]
-            now, row = self._place_members(members[:-1], plan, emptied)
-            if now is None:
+        plan, emptied = Plan(), NO_NODES
+        for member_count in range(1, len(unit) + 1):
+            members = unit[:member_count]
+            stage, row = self._place_members(members[:-1], plan, emptied)
+            if stage is None:
                 return False
             if row is not None:
                 emptied |= {row}
-            if number < len(unit) and self._place_members(members, plan, emptied)[0] is not None:
+            if member_count < len(unit) and self._place_members(members, plan, emptied)[0] is not None:
                 continue
-            if number == len(unit) and self._holds(unit, plan, emptied):
+            if member_count == len(unit) and self._works(unit, plan, emptied):
                 break
-            search = self._build_search(now, members, plan, emptied, until)
-            more = search.run(self.wishes.most)
+            search = self._build_search(stage, members, plan, emptied, deadline)
+            further_moves = search.run(self.wishes.most)
             self.interrupted |= search.interrupted
-            if more is None or (self.interrupted and number < len(unit)):
+            if further_moves is None or (self.interrupted and member_count < len(unit)):
                 return False
-            plan, emptied = plan + more, emptied | {Row(int(now.view.node[more[-1]]))}
-        return self._adopt_if_it_holds(unit, plan, emptied)
+            plan, emptied = plan + further_moves, emptied | {Row(int(stage.view.node[further_moves[-1]]))}
+        return self._adopt_if_it_works(unit, plan, emptied)
 
     def _build_search(
-        self, now: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], until: float
+        self, stage: Rehearsal, members: Unit, plan: Plan, emptied: frozenset[Row], deadline: float
     ) -> PlanSearch:
-        """Build the search for the last of the members beside the others."""
+        """Build the search for further moves that let the last member fit beside the others."""
         siblings = self._find_siblings(members[-1])
-        may_move = find_movable(now.build_simulation(), self.nodes, self.keep, {*self.wanted, *plan, *siblings})
-        rows = now.view.node[siblings]
-        own = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
-        self.held = may_move.held | ({SIBLINGS: own} if own else {})
-        whole = members[-1:] == self._last_pod_of(members)
+        movable = find_movable_pods(stage.build_simulation(), self.nodes, self.keep, {*self.wanted, *plan, *siblings})
+        rows = stage.view.node[siblings]
+        sibling_count = int(np.count_nonzero((rows >= 0) & self.nodes[rows]))
+        self.held = movable.held | ({SAME_WORKLOAD: sibling_count} if sibling_count else {})
+        whole = members[-1:] == self._get_last_pod_of_unit(members)
 
-        def accept(several: Sequence[Plan]) -> Iterator[bool]:
-            rows = [Row(int(now.view.node[more[-1]])) for more in several]
-            drafts = [
-                Draft(members, (*plan, *more), emptied | {row}, whole) for more, row in zip(several, rows, strict=True)
-            ]
-            if self.crew is None or len(drafts) == 1:
+        def accept(plans: Sequence[Plan]) -> Iterator[bool]:
+            drafts = []
+            for further_moves in plans:
+                row = Row(int(stage.view.node[further_moves[-1]]))
+                drafts.append(Draft(members, (*plan, *further_moves), emptied | {row}, whole))
+            if self.pool is None or len(drafts) == 1:
                 return map(self.accepts, drafts)
-            return self.crew.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
+            return self.pool.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
 
-        abreast = self.crew.size if self.crew else 1
-        search = PlanSearch(now, members[-1], may_move, self.nodes, accept, until, abreast, self.done)
+        batch_size = self.pool.size if self.pool else 1
+        search = PlanSearch(stage, members[-1], movable, self.nodes, accept, deadline, batch_size, self.advance)
         self.searches.append(search)
         return search
 
     def accepts(self, draft: Draft) -> bool:
-        """Return whether the members fit with the moves."""
+        """Return whether the members fit after the draft's moves."""
         if draft.whole:
-            return self._holds(draft.members, draft.moves, draft.emptied)
+            return self._works(draft.members, draft.moves, draft.emptied)
         return self._place_members(draft.members, draft.moves, draft.emptied)[0] is not None
 
-    def adopt(self, taken: Sequence[AdoptedPlan]) -> None:
-        """Adopt plans that were found elsewhere."""
-        for unit, plan, emptied in taken:
-            self._adopt_if_it_holds(unit, plan, emptied)
+    def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
+        """Adopt plans that another process has found."""
+        for unit, plan, emptied in plans:
+            self._adopt_if_it_works(unit, plan, emptied)
 
-    def _last_pod_of(self, members: Unit) -> Unit:
+    def _get_last_pod_of_unit(self, members: Unit) -> Unit:
         """Return the last pod of the unit that contains the members."""
         return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
-        """Return the pods of the same workload, which are not evicted for it."""
+        """Find the pods of the same workload. They are not evicted for the pod."""
         view = self.before.view
-        mine = find_owner(view.pods.objects[position])
-        alike = view.pods.where(lambda info: find_owner(info.pod) == mine) & (mine.kind != "Pod")
-        return [Position(position) for position in np.flatnonzero(alike[view.pods.info]).tolist()]
+        owner = find_owner(view.pods.objects[position])
+        has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
+        return [Position(position) for position in np.flatnonzero(has_same_owner[view.pods.info]).tolist()]
 
     def _place_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> tuple[Rehearsal | None, Row | None]:
-        """Return the cluster with a plan and some members of a gang placed one by one, and the node of the last one.
+        """Place some members of a gang one by one after a plan. Return the cluster and the node of the last member.
 
-        Return None for the cluster if one of them fits nowhere.
+        The cluster is None if one of the members fits nowhere.
         """
-        played = play_plan(self.stage, plan, emptied)
+        played = replay_plan(self.stage, plan, emptied)
         if played is None:
             return None, None
-        stage, row = played[0].with_cordoned(NOWHERE), None
+        stage, row = played[0].with_cordoned(NO_NODES), None
         simulation = stage.build_simulation()
         for position in members:
             cycle = simulation.run_cycle(position)
@@ -261,47 +264,51 @@ class RoomMaking:
             simulation.bind(position, row, cycle.pre_filter.results)
         return replace(stage, nodes=stage.view.nodes.objects), row
 
-    def _holds(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+    def _works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Return whether the whole unit fits with a plan, whatever chance and the queue decide."""
-        return bool(self._replay_plan(unit, plan, emptied))
+        return bool(self._replay_in_all_ways(unit, plan, emptied))
 
-    def _replay_plan(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Return replays with several seeds and both queue orders, or none if one of them leaves out a pod.
+    def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay a plan with several seeds and both queue orders. Return no replays if one of them leaves out a pod.
 
         Replays with lingering pods come last. The latest result is cached.
         """
-        key = unit, plan, emptied, len(self.adopted), len(self.left)
-        if key not in self.latest:
-            self.latest = {key: self._replay_anew(unit, plan, emptied)}
-        return self.latest[key]
+        key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
+        if key not in self.latest_replays:
+            self.latest_replays = {key: self._replay_uncached(unit, plan, emptied)}
+        return self.latest_replays[key]
 
-    def _replay_anew(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        course = PlanCourse(self.stage, unit, tuple(self.left), plan)
+    def _replay_uncached(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay a plan without and, if that makes a difference, with pods that linger while they terminate."""
+        course = PlanCourse(self.stage, unit, tuple(self.unplaced), plan)
         replays = self._replay_course(course, emptied)
         if replays and (lingering := add_terminating_pods(course)) is not None:
-            others = self._replay_course(lingering, emptied)
-            return replays + others if others else []
+            lingering_replays = self._replay_course(lingering, emptied)
+            return replays + lingering_replays if lingering_replays else []
         return replays
 
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
+        """Replay a course with several seeds and both queue orders. Return no replays if one of them leaves out a
+        pod.
+        """
         replays = []
-        for first in (False, True) if course.plan else (False,):
+        for waiting_first in (False, True) if course.plan else (False,):
             for number in range(SEEDS):
-                replay = _replay_once(course, emptied, self.stage.seed + number, first=first)
+                replay = _replay_once(course, emptied, self.stage.seed + number, waiting_first=waiting_first)
                 if replay is None:
                     return []
                 replays.append(replay)
         return replays
 
-    def _adopt_if_it_holds(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if it holds."""
-        replays = self._replay_plan(unit, plan, emptied)
+    def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
+        """Adopt the plan if the unit fits with it. Return whether it does."""
+        replays = self._replay_in_all_ways(unit, plan, emptied)
         if not replays:
             return False
         self.stage, moved, rows = replays[0]
         self.rows |= {position: rows[position] for position in unit}
-        self.besides |= {position: rows[position] for position in self.left if rows[position] >= 0}
-        self.left = [position for position in self.left if rows[position] < 0]
+        self.also_placed |= {position: rows[position] for position in self.unplaced if rows[position] >= 0}
+        self.unplaced = [position for position in self.unplaced if rows[position] < 0]
         self.adopted.append(AdoptedPlan(unit, plan, emptied))
         if plan:
             targets = [
@@ -311,27 +318,29 @@ class RoomMaking:
         return True
 
 
-def _replay_once(course: PlanCourse, emptied: frozenset[Row], seed: int, *, first: bool) -> ReplayedPlan | None:
-    """Replay a plan with all waiting pods in the queue. Return None if a pod of the unit does not fit."""
+def _replay_once(course: PlanCourse, emptied: frozenset[Row], seed: int, *, waiting_first: bool) -> ReplayedPlan | None:
+    """Replay a course once. Return None if a pod of the unit does not fit."""
     stage, unit, others, plan = course
-    played = play_plan(replace(stage, seed=seed, waiting=(*others, *unit), waiting_first=first), plan, emptied)
-    if played is None:
+    replayed = replay_plan(
+        replace(stage, seed=seed, waiting=(*others, *unit), waiting_first=waiting_first), plan, emptied
+    )
+    if replayed is None:
         return None
-    then = played[0].with_cordoned(NOWHERE)
-    rows = then.place_waiting()
+    after = replayed[0].with_cordoned(NO_NODES)
+    rows = after.place_waiting()
     if rows is None or any(rows[position] < 0 for position in unit):
         return None
-    return ReplayedPlan(replace(then, seed=stage.seed, waiting=()), played[1], rows)
+    return ReplayedPlan(replace(after, seed=stage.seed, waiting=()), replayed[1], rows)
 
 
 def find_gate(simulation: Simulation, position: Position) -> str:
-    """Return why kube-scheduler does not look for a node for the pod at all, or ""."""
+    """Return the reason why kube-scheduler does not try the pod at all, or an empty string."""
     outcome = simulation.find_outcome_without_cycle(position, simulation.framework(position))
     return outcome.message if outcome else ""
 
 
-def _parse_keep(text: str) -> Selector:
-    """Parse --keep. Raises InputError."""
+def _parse_keep_selector(text: str) -> Selector:
+    """Parse the label selector of --keep. Raises InputError."""
     try:
         return parse_selector(text)
     except SelectorError as error:

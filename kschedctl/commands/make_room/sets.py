@@ -1,7 +1,7 @@
-"""Sets of pods on one node without which an incoming pod fits there, cheapest first.
+"""Find sets of pods on one node without which an incoming pod fits there, cheapest first.
 
-The scheduler's own filters judge each set under the hypothesis that its pods are gone, on all nodes at once. Sets that
-free too little of the lacking resources are skipped before.
+The scheduler's own filters judge each set as if its pods were gone, on all nodes at once. Sets that free too little of
+the lacking resources are skipped before.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Sets = npt.NDArray[np.int64]
 """Sets of K pods each as positions, shape (S, K). The pods of one set are on one node."""
 JUDGED_AT_ONCE, JUDGED_WITH_OBJECTS = 2_048, 256
 MAX_PODS_PER_NODE = {1: 256, 2: 96, 3: 24}
-"""The number of distinct pods per node, cheapest first, that sets of each size are made of."""
+"""Size of a set -> the number of distinct pods per node, cheapest first, that such sets are made of."""
 
 
 MAX_SHORTAGE = 2.0**62
@@ -34,62 +34,60 @@ MAX_SHORTAGE = 2.0**62
 
 
 class SetsOnNodes:
-    """The sets for one incoming pod among the movable pods of some nodes.
-
-    ``promising`` (N,) are the nodes where the pod fits without all of them, ``giving`` what pods hold that it lacks.
-    ``truncated`` means that some node has too many pods to look at all sets.
-    """
+    """The sets of movable pods without which an incoming pod fits, on some nodes."""
 
     truncated = False
+    """Whether some node has too many pods to look at all sets."""
 
     def __init__(self, cycle: Cycle, movable: MovablePods, pods: Rows, among: Bools) -> None:
         self.cycle, self.movable, self.view = cycle, movable, cycle.view
         self.filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
         self.giving = ReleasableHoldings(cycle)
         pods = pods[self.view.node[pods] >= 0]
-        order = np.lexsort((pods, *self._costs(pods[:, None])[::-1], self.view.node[pods]))
+        order = np.lexsort((pods, *self._compute_costs(pods[:, None])[::-1], self.view.node[pods]))
         self.pods = pods[order]
         self.promising = self._find_promising(among & cycle.considered & ~cycle.filter.passing)
         self.held_elsewhere = self._find_held_elsewhere()
-        self.pods = self.pods[self._is_useful()]
+        self.pods = self.pods[self._find_useful_pods()]
 
     def _find_promising(self, among: Bools) -> Bools:
-        """Return where the pod fits without all the pods that may go, (N,)."""
+        """Return the mask (N,) of nodes where the pod fits without any movable pods."""
         if not among.any() or not len(self.pods):
             return np.zeros(len(among), np.bool_)
         return among & self._find_fitting_nodes(self.pods, among)
 
-    def _is_useful(self) -> Bools:
-        """Return which pods are on promising nodes, except those that hold nothing where nothing else is lacking,
-        (M,).
+    def _find_useful_pods(self) -> Bools:
+        """Return the mask (M,) of pods on promising nodes whose removal may help.
+
+        On a node that lacks only what pods hold, a pod that holds none of it is of no use.
         """
         node = self.view.node[self.pods]
-        return self.promising[node] & (self._is_holding | ~(self.giving.alone[node] & bool(self.giving)))
+        return self.promising[node] & (self._holding_pods | ~(self.giving.alone[node] & bool(self.giving)))
 
     @property
-    def _is_holding(self) -> Bools:
-        """Return which pods may hold what the incoming pod lacks, (M,)."""
+    def _holding_pods(self) -> Bools:
+        """The mask (M,) of pods that may hold what the incoming pod lacks."""
         return self.giving.holders[self.view.pods.info[self.pods]]
 
     def _find_held_elsewhere(self) -> Bools:
-        """Return PodInfos some of whose pods hold what the incoming pod lacks on a node that has none of them, (T,)."""
+        """Return the mask (T,) of PodInfos with pods that hold what a promising node without such pods lacks."""
         infos = self.giving.holders.copy()
         if self.giving:
             own = np.zeros(len(self.promising), np.bool_)
-            own[self.view.node[self.pods[self._is_holding]]] = True
+            own[self.view.node[self.pods[self._holding_pods]]] = True
             infos &= bool((self.promising & ~own).any())
         return infos
 
     def _find_fitting_nodes(self, gone: Rows, among: Bools) -> Bools:
-        """Return where the pod fits without the given pods, (N,)."""
+        """Return the mask (N,) of nodes where the pod fits once the pods in `gone` have left."""
         info = self.view.pods.info[gone]
         delta = Delta.from_changes(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
         if self.giving:
             return self.giving.find_passing(gone, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
-    def _costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
-        """Return the costs of sets, most important first: reluctance, highest priority, total size, (S,) each."""
+    def _compute_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
+        """Return the costs (S,) of sets, most important first: reluctance, highest priority, total size."""
         movable = self.movable
         return (
             movable.reluctance[sets].max(axis=1),
@@ -100,24 +98,24 @@ class SetsOnNodes:
     def iter_sufficient(self, size: int) -> Iterator[tuple[Position, ...]]:
         """Yield sets of the given size that are sufficient, cheapest first."""
         sets = self._build_candidates(size)
-        sets = sets[np.lexsort((sets[:, 0], *self._costs(sets)[::-1]))]
+        sets = sets[np.lexsort((sets[:, 0], *self._compute_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.giving else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):
             some = sets[start : start + at_once]
-            for chosen in some[self._is_sufficient(some)].tolist():
+            for chosen in some[self._find_sufficient(some)].tolist():
                 yield tuple(map(Position, chosen))
 
-    def _is_sufficient(self, sets: Sets) -> Bools:
-        """Return which sets are sufficient, (S,), judging one set per node at a time."""
+    def _find_sufficient(self, sets: Sets) -> Bools:
+        """Return the mask (S,) of sufficient sets. Each judgment covers one set per node."""
         node = self.view.node[sets[:, 0]]
         order = np.argsort(node, kind="stable")
         turns = np.empty(len(sets), np.int64)
         turns[order] = rank_within_runs(node[order])
-        enough = np.zeros(len(sets), np.bool_)
+        sufficient = np.zeros(len(sets), np.bool_)
         for number in range(int(turns.max(initial=-1)) + 1):
-            now = turns == number
-            enough[now] = self._find_fitting_nodes(sets[now].reshape(-1), self.promising)[node[now]]
-        return enough
+            judged = turns == number
+            sufficient[judged] = self._find_fitting_nodes(sets[judged].reshape(-1), self.promising)[node[judged]]
+        return sufficient
 
     def _build_candidates(self, size: int) -> Sets:
         """Build the sets of distinct pods per node that free enough of what the pod requests."""
@@ -126,7 +124,7 @@ class SetsOnNodes:
         node = self.view.node[pods]
         starts = np.searchsorted(node, np.unique(node))
         counts = np.diff(starts, append=len(pods))
-        requests = self._requests(pods, columns)
+        requests = self._get_requests(pods, columns)
         sets = [np.empty((0, size), np.int64)]
         for places in combinations(range(int(counts.max(initial=0))), size):
             first = starts[counts > places[-1]]
@@ -135,20 +133,20 @@ class SetsOnNodes:
             sets.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
         return np.concatenate(sets)
 
-    def _requests(self, pods: Rows, columns: list[int]) -> Amounts:
-        """Return the requests of pods, (M, C)."""
+    def _get_requests(self, pods: Rows, columns: list[int]) -> Amounts:
+        """Return the pods' requests (M, C) for some resources."""
         return self.view.requests[self.view.pods.info[pods]][:, columns]
 
     def _select_large_enough(self, size: int, columns: list[int], short: Amounts) -> Rows:
-        """Return the pods that free enough of each resource together with the largest others of their node."""
-        node, requests = self.view.node[self.pods], self._requests(self.pods, columns)
+        """Select the pods that free enough of each resource together with the largest other pods of their node."""
+        node, requests = self.view.node[self.pods], self._get_requests(self.pods, columns)
         largest = np.zeros_like(short)
         np.maximum.at(largest, node, requests)
         return self.pods[(requests + (size - 1) * largest[node] >= short[node]).all(axis=1)]
 
     def _select_distinct(self, pods: Rows, size: int) -> Rows:
-        """Return distinct pods: of similar ones on a node no more than a set has, and no more per node than are
-        combined.
+        """Select pods so that a node has no more equal pods than fit into a set, and at most MAX_PODS_PER_NODE in
+        total.
         """
         node, info = self.view.node[pods], self.view.pods.info[pods]
         alike = np.lexsort((np.arange(len(info)), info, node))
@@ -161,7 +159,7 @@ class SetsOnNodes:
         return pods[within]
 
     def _find_shortages(self) -> tuple[list[int], Amounts]:
-        """Return the resources that nodes are short of for the pod, and by how much, (N, C)."""
+        """Return the resources that nodes are short of for the pod, and by how much (N, C)."""
         verdict = self.cycle.filter.verdicts.get(NodeResourcesFit.name)
         columns, amounts = list[int](), list[Amounts]()
         for rejection in verdict.rejections if verdict else ():

@@ -1,21 +1,43 @@
-"""``pools``: which node pools are there, and what is free on their nodes?
+"""The command `pools`: which node pools are there, and how much is free on their nodes?
 
-Read ``pool_reports``, then ``pool_groups`` for the node groups of Cluster Autoscaler.
+The library function `pools` comes first, then the reports on pools, then Cluster Autoscaler's node groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 
+import numpy as np
+
+from kschedctl.api.arrays import Rows
+from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.objects import Node
+from kschedctl.api.pod_requests import parse_quantities
+from kschedctl.api.quantity import Quantity
+from kschedctl.api.resource_names import CPU, MEMORY, format_amount
+from kschedctl.api.times import parse_microseconds
+from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
+from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, read_groups, read_options
+from kschedctl.autoscaling.cluster_autoscaler.scale_up import ScaleUpRun
+from kschedctl.autoscaling.karpenter.amounts import sum_quantities
+from kschedctl.autoscaling.karpenter.disruption_budgets import UNLIMITED, get_allowed_disruptions
+from kschedctl.autoscaling.karpenter.node_classes import NodeClasses
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.commands.pools import pool_reports
-from kschedctl.commands.pools.pool_groups import PoolGroups
-from kschedctl.commands.pools.report import NodePools
+from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
+from kschedctl.replay.pools import Pools, free_resources
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import ZONE
 from kschedctl.sources.cluster import get_read_time
+
+NO_POOL = "(none)"
+UNDERUTILIZED = "Underutilized"
 
 
 def pools(
@@ -37,4 +59,114 @@ def pools(
     """
     given, now = UserGroups(groups, {}, pool_label, where), now or get_read_time(cluster)
     found = PoolGroups(cluster, get_node_groups(cluster, given), now) if has_any_node_groups(cluster, given) else None
-    return pool_reports.report_pools(Scheduler(cluster), now, found)
+    return report_pools(Scheduler(cluster), now, found)
+
+
+def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
+    """Report all pools by name; nodes without a pool come last. Raises InputError."""
+    cluster, view = scheduler.cluster, scheduler.view
+    division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
+    rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
+    reports = {name: _report_pool(name, own, view) for name, own in zip(division.names, rows, strict=True)}
+    reports = groups.add_groups(reports) if groups else reports
+    states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []
+    classes = NodeClasses(cluster)
+    for pool in cluster.karpenter_node_pools:
+        name = pool.metadata.name
+        known = reports.get(name, PoolReport(name))
+        own = [state for state in states if state.pool == name]
+        reports[name] = _add_node_pool(known, pool, own, classes, now)
+    ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
+    doubts = (*groups.told.doubts, *groups.faults) if groups else ()
+    sources = groups.told.sources if groups else ()
+    return NodePools(tuple(ordered), _count_pending(cluster), sources, doubts, undecided=bool(doubts))
+
+
+def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
+    """Report the nodes of one pool."""
+    nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
+    free, allocatable = free_resources(view)[rows], view.allocatable[rows]
+    cpu, memory = view.resources[CPU], view.resources[MEMORY]
+    shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
+    taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
+    return PoolReport(
+        name or NO_POOL,
+        len(nodes),
+        sum(map(_is_ready, nodes)),
+        tuple(shape for shape, _ in shapes.most_common()),
+        tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
+        tuple(sorted(taints)),
+        int(free[:, cpu].sum()),
+        int(free[:, cpu].max()),
+        int(free[:, memory].sum()),
+    )
+
+
+def _is_ready(node: Node) -> bool:
+    """Return whether the node is ready and not cordoned."""
+    ready = any(condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions)
+    return ready and not node.spec.unschedulable
+
+
+def _add_node_pool(
+    known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
+) -> PoolReport:
+    """Add limits, node class and disruption of a Karpenter NodePool to its report."""
+    limits = parse_quantities(pool.spec.limits or {})
+    used = sum_quantities(*(state.capacity for state in states if not state.deleting))
+    own = pool.spec.disruption
+    most = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
+    allowed = "any number" if most == UNLIMITED else f"{most:,}"
+    return replace(
+        known,
+        limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
+        weight=pool.spec.weight,
+        node_class=classes.describe_class(pool),
+        disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
+    )
+
+
+def _count_pending(cluster: Cluster) -> int:
+    """Count the unbound pods that are not terminated."""
+    unbound: Iterable[bool] = (not pod.terminated for pod in cluster.pods.iter_unbound())
+    return sum(unbound)
+
+
+class PoolGroups:
+    """Node groups of a cluster. Raises InputError."""
+
+    def __init__(self, cluster: Cluster, told: NodeGroups, now: str) -> None:
+        self.told = told
+        self._read = read_groups(told.groups)
+        flags, faults = read_options(told.options)
+        self.faults = (*told.faults, *self._read.errors, *faults)
+        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active_scale_ups)
+
+    def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
+        """Return the pools with nodes of groups reassigned to pools named after the group."""
+        names = {name: at for at, name in enumerate(by_label.names)}
+        code = by_label.code.copy()
+        for node, group in self._read.of_node.items():
+            if (row := view.nodes.index.get(node)) is not None:
+                code[row] = names.setdefault(group.id, len(names))
+        kept, inner = np.unique(code, return_inverse=True)
+        listed = list(names)
+        return Pools(tuple(listed[at] for at in kept.tolist()), inner.astype(np.int32), by_label.workers)
+
+    def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
+        """Add limits and pending pods to pools that are groups, and add groups without nodes."""
+        loop = self._loop
+        waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
+        grouped = {
+            group.id: self._add_limits(
+                replace(pools.get(group.id, PoolReport(group.id)), waiting=waiting.get(group.id)), group
+            )
+            for group in self._read.all
+        }
+        return {**pools, **grouped}
+
+    def _add_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
+        """Return the pool with the group's size limits, if they are known."""
+        if not self.told.limits_known:
+            return pool
+        return replace(pool, min=group.min, target=group.target, max=group.max)

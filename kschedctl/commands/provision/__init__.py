@@ -12,16 +12,13 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
-from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
-from kschedctl.autoscaling.karpenter.launched_nodes import build_launched_nodes
-from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
+from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
+from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools, build_launched_nodes
 from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
-from kschedctl.autoscaling.karpenter.seen_types import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
-from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
+from kschedctl.fixes.new_node import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.reports.disruption import Disruption
-from kschedctl.reports.provisioning import Provisioning
+from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.sources.cluster import get_read_time
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput, check_pools
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.autoscaler_options import KARPENTER_KINDS, KarpenterInput, require_node_pools
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
 from kschedctl.commands import provision as library
@@ -24,9 +25,7 @@ def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> A
     prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS)
-    check_pools(cluster)
+    require_node_pools(cluster)
     now = get_cluster_time(cluster, source)
     report = library.provision(cluster, karpenter.read_types(), karpenter.parse_settings(), now=now)
-    return view.answer(
-        report, choose_exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided)
-    )
+    return view.answer(report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided))

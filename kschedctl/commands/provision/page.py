@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.disruption import Disruption, DisruptionCommand
-from kschedctl.reports.provisioning import LaunchedClaim, Provisioning, shorten_error
+from kschedctl.reports.karpenter import Disruption, DisruptionCommand, LaunchedClaim, Provisioning, shorten_error
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted, first_of
 
@@ -26,13 +25,13 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: new nodes first, then pods without a node and each pool's reasons."""
     return (
         *_build_unknown(report.unknown),
-        _build_headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
+        _build_headline(report.first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_class_faults(report),
         *_build_new_nodes_table(report.new_node_claims, style),
         *_build_existing_nodes_table(report, style),
-        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
+        *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_rejected_tables(report, style),
         *_build_pool_answers_table(report, style),
         *_build_relaxations(report, style),

@@ -9,8 +9,8 @@ import typer
 
 from kschedctl.api.times import parse_duration
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.drawn import DrawnUnlisted
 from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import DrawnUnlisted
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.source import load_cluster
 from kschedctl.commands import races as library

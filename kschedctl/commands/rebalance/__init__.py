@@ -9,8 +9,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.rebalance import rounds as study
 from kschedctl.commands.rebalance.report import Rebalancing
-from kschedctl.descheduling.default_policy import DEFAULT_POLICY, PROFILE_NAME
-from kschedctl.descheduling.policy import read_policy
+from kschedctl.descheduling.policy import DEFAULT_POLICY, PROFILE_NAME, read_policy
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.sources.cluster import get_read_time
 

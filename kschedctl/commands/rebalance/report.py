@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
@@ -142,7 +142,7 @@ class Rebalancing(Report, frozen=True):
             return f"Loops: {evicted}, then a placement comes back"
         return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the held-back pods and their reasons."""
         return replace(
             summary,

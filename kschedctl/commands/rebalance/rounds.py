@@ -22,7 +22,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room.report import HeldPods, PlacedPod
 from kschedctl.commands.rebalance.replay import ENDS_JOB, HOMELESS, LOST, EvictionReplay, add_stand_ins
 from kschedctl.commands.rebalance.report import DeschedulerRound, HeldBack, Rebalancing, RebalancingStep, RemovedPod
-from kschedctl.descheduling.descheduler import find_unreplayed, run_round
+from kschedctl.descheduling.descheduler import iter_unreplayed, run_round
 from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
@@ -121,7 +121,7 @@ class DeschedulerReplay:
         evictors = run_round(self.policy, counter, counter_of_terminated)
         if not self.evicted:
             for evictor in evictors[:1]:
-                self.protected = evictor.count_protected(seen.on_ready_nodes)
+                self.protected = evictor.count_protected_pods(seen.on_ready_nodes)
         self.denied.append(counter.denied)
         self.terminated.denied.append(counter_of_terminated.denied)
         moved, placement = len(replay.played) - played_before, replay.compute_placement_hash()
@@ -137,7 +137,7 @@ class DeschedulerReplay:
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         recorded_states = pods.table.columns.containers.values
-        unreplayed = tuple(dict.fromkeys(find_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))
+        unreplayed = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))
         basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
         basis["undecided"] = basis["undecided"] or bool(unreplayed)
         held_back = [*self._iter_held_back(), *self.terminated.iter_held_back()]
@@ -180,7 +180,7 @@ class DeschedulerReplay:
                 source=view.nodes.names[step.source],
                 target=view.nodes.names[step.target],
                 tied=step.tied,
-                budgets=budgets.selecting(step.position),
+                budgets=budgets.find_selecting(step.position),
                 again=step.again,
                 stays=step.source == step.target,
             )

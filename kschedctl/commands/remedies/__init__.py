@@ -16,13 +16,12 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import PodReference, find_target
 from kschedctl.commands.explain.report import UNSCHEDULABLE
-from kschedctl.commands.make_room.asked import collect_waiting
-from kschedctl.commands.make_room.movable import find_movable
-from kschedctl.commands.make_room.plan import SharedRoom, _finish, _start
+from kschedctl.commands.make_room.movable import find_movable_pods
+from kschedctl.commands.make_room.plan import SharedRoom, collect_waiting_pods, make_room_and_report, start_room_making
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.commands.make_room.search import depends_on_other_nodes
 from kschedctl.commands.make_room.sets import SetsOnNodes
@@ -31,22 +30,20 @@ from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_failures import CreationFailures, find_unread_kinds
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import complete_first
+from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 
-MOVE = "MovePod"
-"""The kind of fix that moves pods."""
 ROOM_WISHES = RoomWishes(seconds=10)
 """The limits for planning moves in addition to the search for fixes."""
 ProgressCallback = Callable[[int], None]
@@ -154,15 +151,15 @@ def find_remedies_with_room(
 
 def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
     """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
-    has_moving_fix = any(set(remedy.kinds) == {MOVE} for remedy in report.remedies)
-    if report.verdict != "Unschedulable" or has_moving_fix or not wishes.considers(MOVE, "operator"):
+    has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
-    cluster, keys = collect_waiting([target])
+    cluster, keys = collect_waiting_pods([target])
     is_same_cluster = cluster is target.scheduler.cluster
     scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
     if not _may_moves_help(scheduler, keys[0]):
         return report
-    room = _finish(_start(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0)))
+    room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
@@ -173,7 +170,7 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
     if simulation.framework(position) is None:
         return False
     everywhere = np.ones(len(simulation.view.nodes), np.bool_)
-    movable_pods, cycle = find_movable(simulation, everywhere, None, [position]), simulation.run_cycle(position)
+    movable_pods, cycle = find_movable_pods(simulation, everywhere, None, [position]), simulation.run_cycle(position)
     return depends_on_other_nodes(cycle) or bool(
         SetsOnNodes(cycle, movable_pods, movable_pods.pods, everywhere).promising.any()
     )
@@ -188,9 +185,9 @@ def _add_autoscaler_fixes(
         has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
     ):
         return report
-    if not any(wishes.considers(kind, "operator") for kind in AUTOSCALER_KINDS):
+    if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
     autoscaler_answer = explain_new_node_for_pod(target, now, user_groups)
     fixes = find_autoscaler_fixes(target, autoscaler_answer, now, user_groups) if autoscaler_answer else ()
     wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished_fixes)))
+    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished_fixes)))

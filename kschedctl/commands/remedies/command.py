@@ -9,18 +9,17 @@ from typing import Annotated, TypeVar
 import typer
 from msgspec import structs
 
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
+from kschedctl.cli.autoscaler_options import AUTOSCALER_STATUS_KINDS, NodeGroupInput
+from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.next_commands import build_command
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
-from kschedctl.cli.options import Output, Scope, Source, with_options
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import CREATION_FAILURE_KINDS, NOTHING_MORE, get_cluster_time, with_context_namespace
 from kschedctl.commands.explain.named_elsewhere import find_new_resources
@@ -28,9 +27,8 @@ from kschedctl.commands.explain.report import FINE
 from kschedctl.commands.remedies import find_remedies_with_room, manifest_remedies, pending_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.errors import UsageError
-from kschedctl.fixes.node_pools import AUTOSCALER_KINDS
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.prices import PRICES
+from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
 from kschedctl.replay.controllers.creation_fix_steps import StepKind
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.controllers.target_pod import TargetPod
@@ -116,7 +114,7 @@ def remedies(
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
     """Read the cluster and the targets of the command. For workloads, also read the kinds that explain missing pods."""
-    pods_alone, names_only_pods = name_only_pods(pod_arguments), bool(pod_arguments) and name_only_pods(pod_arguments)
+    pods_alone, names_only_pods = are_all_pods(pod_arguments), bool(pod_arguments) and are_all_pods(pod_arguments)
     live_kinds = (NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
     now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)
@@ -131,7 +129,7 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments:
         return targets_in_files
     scope = with_context_namespace(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
-    waiting = found_pods.find_pending(inquiry.cluster, scope)
+    waiting = found_pods.find_pending_in_scope(inquiry.cluster, scope)
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
@@ -160,7 +158,7 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
 def _answer_for_pending(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all waiting pods in the scope, and the exit code."""
-    namespace, selector = found_pods.namespace_of_scope(scope) or "", scope.selector or ""
+    namespace, selector = found_pods.get_scope_namespace(scope) or "", scope.selector or ""
     with show_progress() as shown:
         tried, call_extender = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(
@@ -190,7 +188,7 @@ def _answer_for_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[Remed
 
 def _parse_kinds(text: str, option_name: str) -> frozenset[str]:
     """Parse a comma-separated list of kinds of changes, ignoring case. Raises UsageError for an unknown kind."""
-    kinds = sorted({*PRICES, *StepKind, *AUTOSCALER_KINDS})
+    kinds = sorted({*FixKind, *StepKind, *PoolFixKind})
     kinds_by_name = {kind.lower(): kind for kind in kinds}
     names = [word.strip() for word in text.split(",") if word.strip()]
     for word in names:

@@ -8,7 +8,6 @@ from functools import partial
 from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.render.fixes import _build_fix, build_fixes_section
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Marked,
     Page,
@@ -21,13 +20,13 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.sections import (
     build_caveats,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     describe_message,
     mark_verdict,
 )
 from kschedctl.render.tables import Row, build_table
-from kschedctl.render.waiting_elsewhere import build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.remedy import TEAMS
 from kschedctl.reports.unknown import VERDICT, describe_unread, describe_verdict_doubts
@@ -74,7 +73,7 @@ def build_many_page(report: RemediesOfMany, style: Style) -> Page:
     incomplete_note = "not all that may help was tried: there may be better ones"
     return (
         *section(title, *fixes),
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,

@@ -26,11 +26,11 @@ from kschedctl.fixes.ranking import RankedFix, build_cost_key
 from kschedctl.fixes.rollouts import RolloutResult, Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.changes import EditedObject, apply_fixes, build_object_reader
-from kschedctl.fixes.trial.prices import Price
+from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import Trials, apply_edits_to_cluster
-from kschedctl.fixes.ways.new_nodes import more_like
+from kschedctl.fixes.ways.new_nodes import build_added_nodes
 from kschedctl.replay.controllers.target_pod import TargetPod
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.settling import SettledCluster, UnexplainedSettling, settle
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -75,10 +75,10 @@ class Proposal:
     def with_node_count(self, count: int) -> Proposal | None:
         """Return the proposal with `count` nodes instead of one, or None if it does not just add a node."""
         trial = self.fix.trial
-        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != ["AddNode"]:
+        if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
-        fix = more_like(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
+        fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
         return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 

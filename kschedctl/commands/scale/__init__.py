@@ -16,13 +16,11 @@ from kschedctl.autoscaling.cluster_autoscaler import scale_down as going_down
 from kschedctl.autoscaling.cluster_autoscaler import scale_up as going_up
 from kschedctl.autoscaling.cluster_autoscaler.drainability import NOT_ENOUGH_BUDGET
 from kschedctl.autoscaling.cluster_autoscaler.growing_groups import GrowingGroups
-from kschedctl.autoscaling.node_groups.found import NodeGroups, UserGroups
+from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.new_node import get_node_groups
-from kschedctl.fixes.new_node_rivals import replay_queue_with_new_nodes
+from kschedctl.fixes.new_node import get_node_groups, replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
-from kschedctl.reports.scale_down import ScaleDown
-from kschedctl.reports.scale_up import ScaleUp
+from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
 from kschedctl.sources.cluster import get_read_time
 
 

@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_KINDS, NodeGroupInput
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.autoscaler_options import AUTOSCALER_KINDS, NodeGroupInput
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.progress import show_progress
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import get_cluster_time, load_cluster
@@ -53,7 +54,7 @@ def scale(
                 now=now,
                 progress=progress,
             )
-        return view.answer(up, choose_exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
+        return view.answer(up, choose_exit_code(up.are_all_placed, interrupted=False, undecided=up.undecided))
     with show_progress() as progress:
         down = library.scale_down(
             cluster, user_groups.groups, user_groups.options, pool_label=label, where=where, now=now, progress=progress

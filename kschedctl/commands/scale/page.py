@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.still_pending import build_still_pending
+from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
+from kschedctl.reports.cluster_autoscaler import GroupRefusal, NodeKeepers, NodeRemoval, ScaleDown, ScaleUp
 from kschedctl.reports.columns import Column, Tone
-from kschedctl.reports.scale_down import NodeKeepers, NodeRemoval, ScaleDown
-from kschedctl.reports.scale_up import GroupRefusal, ScaleUp
 from kschedctl.text.counts import counted, first_of
 
 GROUP = Column("node group", keep=True)
@@ -35,14 +34,14 @@ STATES = {
 def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
     """Build the page of a scale-up: the groups that grow, then why other groups do not."""
     first, pods = report.first_line()
-    is_good = report.everyone_gets_a_node
+    is_good = report.are_all_placed
     errors = [line for line in (report.loop_error, report.error) if line]
     return (
         *_build_doubts(report),
         paragraph(Marked(first, Tone.GOOD if is_good else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
-        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
+        *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_filtered_out(report),
         *_build_template_gaps(report),
         *_build_remaining_table(report, style),

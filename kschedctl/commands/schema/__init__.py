@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.json_values import Json
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 
 SHARED_DOCUMENTS = {
-    "answers": "reports.answers:Answers",
-    "extender-answers": "reports.extender_answers:ExtenderAnswers",
-    "queue-run": "replay.queue_run_report:QueueRun",
+    "answers": "reports.report:Answers",
+    "extender-answers": "reports.plugin_answers:ExtenderAnswers",
+    "queue-run": "replay.run_queue:QueueRun",
     "summary": "reports.summary:Summary",
 }
 """Documents of several commands, or of the library only."""
@@ -28,7 +28,7 @@ def load_struct(reference: str) -> Any:
 
 DOCUMENTS: dict[str, Any] = {
     name: load_struct(reference)
-    for schemas in (SHARED_DOCUMENTS, *(command.schemas for command in all_commands()))
+    for schemas in (SHARED_DOCUMENTS, *(command.schemas for command in load_command_table()))
     for name, reference in schemas.items()
 }
 """The struct of each kind of document."""

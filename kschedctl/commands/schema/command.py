@@ -9,7 +9,7 @@ import typer
 
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.errors import UsageError
-from kschedctl.lint.settings import build_settings_schema
+from kschedctl.lint.engine import build_settings_schema
 from kschedctl.reports.scenario import build_scenario_schema
 
 EXAMPLES = (

@@ -13,18 +13,19 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kschedctl.admission.unknown import BUILT_IN_NAMESPACES
+from kschedctl.admission.not_replayed import BUILT_IN_NAMESPACES
 from kschedctl.api.arrays import Position
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredJobSpec, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import Job, identity
+from kschedctl.api.workloads import Job, get_identity
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.explain.pending_report import ExplainedPods
 from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
+from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
 from kschedctl.replay.controllers.creation import Creation, create
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
@@ -40,8 +41,7 @@ from kschedctl.replay.controllers.rollout import (
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import add_pods, change_pods
-from kschedctl.replay.growth import simulate_growth
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds
 from kschedctl.replay.placements import (
     compute_headroom,
     count_by_domain,
@@ -54,7 +54,6 @@ from kschedctl.replay.placements import (
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.repeated_runs import run_seeds
 from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
@@ -288,7 +287,9 @@ def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | 
     if shared.admissions is None:
         return [None] * len(shared.changes)
     admissions, rolled_changes = shared.admissions.copy(), zip(shared.rolled_workloads, shared.changes, strict=True)
-    return [RolloutCreation(admissions, identity(workload), workload, change) for workload, change in rolled_changes]
+    return [
+        RolloutCreation(admissions, get_identity(workload), workload, change) for workload, change in rolled_changes
+    ]
 
 
 def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:

@@ -10,16 +10,18 @@ import typer
 
 from kschedctl.autoscaling.growth import Autoscaler
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
+from kschedctl.cli.autoscaler_options import (
+    AUTOSCALER_STATUS_KINDS,
+    KARPENTER_KINDS,
+    KarpenterInput,
+    NodeGroupInput,
+)
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.manifests import Application, Namespace, read_manifests
 from kschedctl.cli.next_commands import STDIN, build_command
-from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.cli.option_groups.extending import Extending
-from kschedctl.cli.option_groups.fail_on import FailOn
-from kschedctl.cli.option_groups.karpenter import KARPENTER_KINDS, KarpenterInput
-from kschedctl.cli.option_groups.node_groups import AUTOSCALER_STATUS_KINDS, NodeGroupInput
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.output_options import Drawn, FailOn
+from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import HELD_BACK_KINDS, NOTHING_MORE, LiveKinds, get_cluster_time, load_clusters
 from kschedctl.cluster import Cluster
 from kschedctl.commands import simulate as study
@@ -93,7 +95,7 @@ class SimulateOptions:
             return True
         max_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
         variation = report.variation
-        unplaced = report.growth.without if report.growth else report.unplaced
+        unplaced = report.growth.unplaced_count if report.growth else report.unplaced
         unplaced = variation.pending.most if variation else unplaced
         evicted = variation.evicted.most if variation else report.evicted_pods
         evictions_are_acceptable = max_evicted is None or evicted <= max_evicted

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from kschedctl.api.decoding import type_name
+from kschedctl.api.events import get_first_time, get_reporter, parse_assignment
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Struct
-from kschedctl.api.observed.events import first_seen, get_reporter, parse_assignment
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.commands.simulate.following_report import FollowedRollout
@@ -112,7 +112,7 @@ def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
     names = parse_assignment(event)
     if names is None:
         return None
-    return _build_placement(names, first_seen(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
+    return _build_placement(names, get_first_time(event) or None, path)._replace(scheduler=get_reporter(event)[:253])
 
 
 def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:

@@ -29,7 +29,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_interruption
+from kschedctl.render.sections import build_caveats, build_interruption_line
 from kschedctl.render.tables import build_table
 from kschedctl.reports.columns import Column, Tone
 
@@ -58,7 +58,7 @@ def build_page(report: FollowedRollout, style: Style) -> Page:
     meanings = (OVERLAP,) * any(placement.overlapping for placement in differing)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *_iter_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_placements_table("Otherwise", differing, style),

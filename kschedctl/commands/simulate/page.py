@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from kschedctl.commands.explain.new_node_page import build_growth_page
 from kschedctl.commands.simulate.report import SimulationReport, WorkloadPlacement
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Bullets,
     Marked,
@@ -20,7 +19,7 @@ from kschedctl.render.page import (
 from kschedctl.render.sections import (
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     build_pods_before_and_after,
     build_preempted_section,
@@ -29,7 +28,7 @@ from kschedctl.render.sections import (
     build_variation_section,
 )
 from kschedctl.render.tables import build_struct_table
-from kschedctl.render.waiting_elsewhere import build_held_back_section
+from kschedctl.render.unseen_pods import build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
@@ -59,13 +58,18 @@ def _build_verdict(report: SimulationReport) -> Page:
     """Build the verdict: how many pods get a node, in all runs if there are several."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return build_interruption(True, "nothing was known by then")
+        return build_interruption_line(True, "nothing was known by then")
     verdict, sentence = report.first_line()
     good_tone = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
-    unplaced = report.growth.without if report.growth else unplaced
+    unplaced = report.growth.unplaced_count if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else good_tone), sentence)
-    return (*build_interruption(report.interrupted), line, *_iter_fitting_counts(report), *_iter_permit_waits(report))
+    return (
+        *build_interruption_line(report.interrupted),
+        line,
+        *_iter_fitting_counts(report),
+        *_iter_permit_waits(report),
+    )
 
 
 def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:

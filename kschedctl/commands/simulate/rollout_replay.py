@@ -44,7 +44,7 @@ from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, m
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
@@ -398,11 +398,11 @@ def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasib
     if cycle.pre_filter.status.rejected:
         plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
     elif not cycle.filter.passing[row]:
-        plugin, status = cycle.filter.first_fail(row)
+        plugin, status = cycle.filter.find_first_rejection(row)
     elif cycle.search is not None and not cycle.considered[row]:
         return _build_comparison(placement, NOT_LOOKED_AT, feasible=feasible)
     else:
-        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.node_status(row)
+        plugin, status = " ".join(cycle.pre_filter.narrowed_by), cycle.get_node_status(row)
     return _build_comparison(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
@@ -421,8 +421,8 @@ def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> 
     It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
     nodes, in the scheduler's order, are no better. Scores are those among all nodes.
     """
-    offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
-    nodes_needed = following.start_sampling(SampledFrom()).feasible_needed_for_scoring(
+    offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
+    nodes_needed = following.start_sampling(SampledFrom()).count_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
     total, node_index = cycle.scores.total, cycle.scores.rows.tolist().index(row)

@@ -17,8 +17,8 @@ from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import IN_SIMULATIONS, find_unread_dependencies, summarize_unknowns
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.diagnosis import fit_error
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling, SearchTerms
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -122,7 +122,7 @@ def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycl
     return FollowedStep(
         cycle.info.pod.key,
         feasible=0,
-        fit_error_message=fit_error(cycle, preemption.outcome.message),
+        fit_error_message=build_fit_error(cycle, preemption.outcome.message),
         unschedulable_plugins=plugins,
         tied_candidates=tuple(sorted(names[row] for row in preemption.tied.row.tolist())),
         nominated="" if preemption.row == NO_ROW else names[preemption.row],
@@ -189,13 +189,13 @@ def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) 
     if cycle.pre_filter.status.rejected or (cycle.error and not cycle.considered.any()):
         offered = 0
     else:
-        offered = int(selected_by_name(cycle.pre_filter, cycle.view).sum())
+        offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
     terms = SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     return SampledPod(
         pod=name,
         start=start,
         searched=offered,
-        num_to_find=searches.feasible_needed_for_scoring(offered, terms),
+        num_to_find=searches.count_needed_for_scoring(offered, terms),
         processed=len(feasible) + len(rejected),
         next=searches.start,
         feasible=tuple(names[row] for row in feasible),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.commands.simulate.report import SimulationReport
-from kschedctl.replay.repeated_runs import build_spread
+from kschedctl.replay.parallel import build_spread
 from kschedctl.reports.placements import Variation, WorkloadVariation
 
 

@@ -22,7 +22,7 @@ from kschedctl.commands.whatif import ScenarioRun
 from kschedctl.errors import InputError, KschedctlError, UsageError
 from kschedctl.replay.edits import cordon
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.scenarios.scenario import (
+from kschedctl.replay.scenarios import (
     FileReader,
     find_step_nodes,
     get_step,
@@ -31,7 +31,7 @@ from kschedctl.replay.scenarios.scenario import (
     read_files,
     read_no_files,
 )
-from kschedctl.replay.scenarios.steps_on_pods import iter_manifests
+from kschedctl.replay.scenarios.steps import iter_manifests
 from kschedctl.replay.settling import SettledCluster
 from kschedctl.reports import scenario as parts
 from kschedctl.reports.not_created import NotCreated

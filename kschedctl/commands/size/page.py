@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
@@ -20,7 +20,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     advice = "there may be a better one (--search-seconds)"
     incomplete_text = f"{searched_text}: {advice}" if report.candidates else advice
     return (
-        *build_interruption(report.interrupted, "the shapes so far"),
+        *build_interruption_line(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_text),)),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),

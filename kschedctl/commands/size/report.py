@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
 from kschedctl.reports.not_created import NotCreated, describe_not_created
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.report import Report
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
@@ -141,10 +141,10 @@ class NodeSizing(Report, frozen=True):
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
         return f"{homeless}; not created: {describe_not_created(self.not_created)}" if self.not_created else homeless
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""
         homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
-        uncreated_workloads = tuple(workload.shortened for workload in self.not_created)
+        uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
         return replace(
             summary, pods=(*uncreated_workloads, *homeless_pods), figures={"nodes": self.nodes, "pods": self.pods}
         )

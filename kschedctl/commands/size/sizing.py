@@ -20,7 +20,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.pod_table import NO_PODS, PodTable
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
 from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
@@ -46,7 +46,7 @@ from kschedctl.replay.pools import PoolState, compare_pool_states
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.text.counts import counted
@@ -98,7 +98,7 @@ def size_cluster(
 
     `not_created` are pods of manifests that the API server would deny.
     """
-    pods = [made_again(pod) for pod in cluster.pods if _is_placed_anew(pod)]
+    pods = [recreate_pod(pod) for pod in cluster.pods if _is_placed_anew(pod)]
     additional_pods = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
     empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
     sizing = _Sizing(

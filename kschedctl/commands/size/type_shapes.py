@@ -93,7 +93,7 @@ class _LaunchableType(NamedTuple):
 def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
     """Return the templates of the NodePools that launch nodes."""
     now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
-    return KarpenterSetting.of(cluster, catalog, read_karpenter_options({}), now or _ANY_TIME).pools.templates
+    return KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), now or _ANY_TIME).pools.templates
 
 
 def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:

@@ -8,9 +8,10 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.json_values import Json
+from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import (
+    ApiObject,
     Node,
     ObjectMeta,
     Pod,
@@ -19,8 +20,8 @@ from kschedctl.api.objects import (
     ReplicationController,
     StoredWorkload,
     WorkloadStatus,
+    object_key,
 )
-from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import PodTable
 from kschedctl.cluster import CREATION_KINDS, FIELDS, OBSERVED, Cluster
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff

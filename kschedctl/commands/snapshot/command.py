@@ -11,7 +11,8 @@ import typer
 
 from kschedctl.api.copying import replace
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Color, Source, Untabled, with_options
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Color, Untabled
 from kschedctl.cli.source import ALL_KINDS, load_cluster
 from kschedctl.cluster import NOT_LISTED
 from kschedctl.commands.snapshot import diff as difference

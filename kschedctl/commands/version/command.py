@@ -7,11 +7,12 @@ from dataclasses import replace
 
 from kschedctl.api.kube_version import KUBE_VERSION, NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Source, Untabled, with_options
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.source import connect_to_cluster
 from kschedctl.commands.version.report import ClusterVersion, Version
 from kschedctl.errors import ClusterError
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
 EXAMPLES = (
@@ -62,7 +63,7 @@ def _read_snapshot_version(path: str) -> ClusterVersion:
 
 def _read_live_version(source: Source) -> ClusterVersion:
     """Read the version of the live cluster and log the warnings of the API server. Raises ClusterError."""
-    from kschedctl.sources.live.scheduler import read_version  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.components import read_version  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))
     replayed, server, warnings = read_version(connected.server)

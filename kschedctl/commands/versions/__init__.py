@@ -1,13 +1,59 @@
 """The command `versions`: what differs between versions of kube-scheduler?
 
-`changes` collects the differences, which are declared next to the code that implements them.
+A rule or message that differs is declared as a ByVersion in the module that uses it, and is found there. Plugins and
+feature gates declare their versions themselves.
 """
 
 from __future__ import annotations
 
-from kschedctl.commands.versions import changes as study
-from kschedctl.commands.versions.report import VersionChanges
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
+from string import Formatter
+from typing import NamedTuple
+
+from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR, VERIFIED_MINOR, ByVersion, KubeVersion
+from kschedctl.commands.versions.report import Basis, VersionChange, VersionChanges
 from kschedctl.errors import UsageError
+from kschedctl.scheduler.framework import Code
+from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.framework.strict_decoding import list_fields
+from kschedctl.scheduler.framework.version_changes import find_version_changes
+from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS
+
+WITHOUT_HINTS = ByVersion(
+    "plugins that have no queueing hints yet",
+    (
+        (
+            "",
+            tuple(
+                sorted(
+                    name
+                    for name, declaration in IN_TREE.items()
+                    if declaration.plugin and declaration.plugin.hints_since == 31
+                )
+            ),
+        ),
+        ("1.31", ()),
+    ),
+)
+MINORS = range(OLDEST_MINOR, NEWEST_MINOR + 1)
+NO_PLUGIN = "no such plugin"
+SORTS = ("rule", "plugin", "gate")
+SEARCHED_PACKAGES = ("kschedctl.api.pod_requests", "kschedctl.scheduler")
+"""The modules and packages that declare rules and messages that differ."""
+
+
+class VersionedAspect(NamedTuple):
+    """An aspect of kube-scheduler that differs between versions."""
+
+    sort: str
+    """The kind of aspect, from SORTS."""
+    where: str
+    """The plugin or feature gate, or "kube-scheduler"."""
+    values: ByVersion[str]
+    """Version -> the aspect as text."""
 
 
 def version_changes(before: str = "", after: str = "") -> VersionChanges:
@@ -20,8 +66,135 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     ()
     """
     if not (before or after):
-        return study.list_all_changes()
+        return list_all_changes()
     if not (before and after):
         known = before or after
         raise UsageError(f"what is {known} to be compared with?", hint=f"kschedctl versions {known} 1.36")
-    return study.compare_versions(before, after)
+    return compare_versions(before, after)
+
+
+def list_all_changes() -> VersionChanges:
+    """List all changes since the oldest version that is replayed."""
+    rows = [
+        _build_version_change(aspect, since, before, after)
+        for aspect in iter_versioned_aspects()
+        for (_, before), (since, after) in pairwise(aspect.values.steps)
+        if before
+    ]
+    return VersionChanges(tuple(f"1.{minor}" for minor in MINORS), False, _sort_newest_first(rows))
+
+
+def compare_versions(first: str, second: str) -> VersionChanges:
+    """List the differences from the first version to the second. Raises ConfigurationError."""
+    versions = KubeVersion.parse_supported(first), KubeVersion.parse_supported(second)
+    rows: list[VersionChange] = []
+    for aspect in iter_versioned_aspects():
+        before, after = (aspect.values.at(version) for version in versions)
+        if before and after and before != after:
+            since, _ = aspect.values.find_step(max(versions))
+            rows.append(_build_version_change(aspect, since, before, after))
+    return VersionChanges(tuple(map(str, versions)), True, _sort_newest_first(rows))
+
+
+def _build_version_change(aspect: VersionedAspect, since: str, before: str, after: str) -> VersionChange:
+    """Build the report entry for a change, including how the change is known."""
+    releases = tuple(since.split())
+    basis: Basis = "answers"
+    if aspect.values.from_notes in releases:
+        basis = "release notes"
+    elif KubeVersion.parse(releases[-1]).minor > VERIFIED_MINOR:
+        basis = "source"
+    upstream = aspect.values.upstream
+    return VersionChange(aspect.sort, aspect.where, aspect.values.what, releases, before, after, upstream, basis)
+
+
+def _sort_newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:
+    """Sort changes by sort, then newest first."""
+    return tuple(sorted(rows, key=lambda row: (SORTS.index(row.sort), -KubeVersion.parse(row.since[-1]).minor)))
+
+
+def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
+    """Map each plugin to its rules and messages that differ. All others are under "kube-scheduler"."""
+    by_plugin = {
+        name: declaration.plugin.version_changes()
+        for name, declaration in {**IN_TREE, **SCHEDULER_PLUGINS}.items()
+        if declaration.plugin
+    }
+    in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
+    others = (rule for rule in (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS) if id(rule) not in in_plugins)
+    return {"kube-scheduler": tuple(others), **by_plugin}
+
+
+def iter_versioned_aspects() -> Iterator[VersionedAspect]:
+    """Yield everything that differs between versions: rules, then plugins, then feature gates."""
+    for where, rules in group_rules_by_plugin().items():
+        for rule in rules:
+            steps = tuple((since, describe_value(value)) for since, value in rule.steps)
+            yield VersionedAspect("rule", where, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
+    for plugin in IN_TREE.values():
+        defaults = (_describe_default(plugin, minor) for minor in MINORS)
+        points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
+        args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
+        aspects = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
+        for what, values in aspects.items():
+            yield VersionedAspect("plugin", plugin.name, ByVersion(what, _build_steps(values)))
+    for gate in GATE_STAGES:
+        stages = (_describe_stage(stage_at(gate, minor)) for minor in MINORS)
+        yield VersionedAspect("gate", gate, ByVersion("stage", _build_steps(stages)))
+
+
+def describe_value(value: object) -> str:
+    """Describe the value that a rule has in a version.
+
+    >>> describe_value("taint {{{key}: {value}}} of {}"), describe_value(False), describe_value(())
+    ('taint {key: value} of …', 'no', 'none')
+    """
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case Code():
+            return value.value
+        case frozenset():
+            return describe_value(tuple(sorted(value)))
+        case tuple():
+            return ", ".join(map(describe_value, value)) or "none"
+        case str():
+            return "".join(
+                f"{words}{'' if name is None else name or '…'}" for words, name, *_ in Formatter().parse(value)
+            )
+    return str(value)
+
+
+def _build_steps(values: Iterator[str]) -> tuple[tuple[str, str], ...]:
+    """Reduce a value per minor version to the first value (with version "") and each change."""
+    steps: list[tuple[str, str]] = []
+    for minor, value in zip(MINORS, values, strict=True):
+        if not steps or (value and value != steps[-1][1]):
+            steps.append((f"1.{minor}" if steps else "", value))
+    return tuple(steps)
+
+
+def _describe_default(plugin: Declaration, minor: int) -> str:
+    """Describe whether the plugin is enabled by default in a minor version."""
+    if plugin.for_minor(minor) is None:
+        return NO_PLUGIN
+    return "yes" if plugin.is_default(FeatureGates(f"1.{minor}")) else "no"
+
+
+def _describe_points(plugin: Declaration | None) -> str:
+    """List the plugin's extension points in upstream's order. Return an empty string if there is no plugin."""
+    return "" if plugin is None else ", ".join(point for point in EXTENSION_POINTS if point in plugin.points)
+
+
+def _describe_arguments(plugin: Declaration | None, minor: int) -> str:
+    """List the names of the plugin's arguments. Return an empty string if there is no plugin."""
+    if plugin is None:
+        return ""
+    return "none" if plugin.args_type is None else ", ".join(list_fields(plugin.args_type, minor))
+
+
+def _describe_stage(stage: Stage) -> str:
+    """Describe a feature gate's maturity and default, such as "beta, on"."""
+    if stage.maturity == "pre-alpha":
+        return "unknown"
+    return ", ".join([stage.maturity, "on" if stage.on else "off", *(["locked"] if stage.locked else [])])

@@ -7,7 +7,8 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.options import Untabled, with_options
+from kschedctl.cli.options import with_options
+from kschedctl.cli.output_options import Untabled
 from kschedctl.commands.versions import version_changes
 
 EXAMPLES = (

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from kschedctl.api import objects as api
-from kschedctl.api.api_object import object_key
 from kschedctl.api.defaults import default_node
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS, get_kind
+from kschedctl.api.objects import object_key
 from kschedctl.cluster import CLUSTER_SCOPED, FIELDS, convert, describe, fill_namespace, flatten_lists
 from kschedctl.commands.snapshot.archive_diff import iter_differences
 from kschedctl.errors import InputError

@@ -1,19 +1,39 @@
-"""The kinds of changes that would wake a pod, according to the plugins that rejected it."""
+"""Find the kinds of changes that wake a rejected pod, from its rejectors' descriptions or their registered events."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
 
+from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.objects import Pod
 from kschedctl.commands.explain.eliminations import report_eliminations
-from kschedctl.commands.explain.group_headline import describe_bound_gang_failure
+from kschedctl.commands.explain.headline import describe_bound_gang_failure
 from kschedctl.commands.explain.reach import find_obstacles
 from kschedctl.commands.wakes.event_replay import BACKOFF, NONE, UNSCHEDULABLE, RejectedPod, build_basis, try_pod
 from kschedctl.commands.wakes.report import RejectorReport, WakeUp, WakeUps
-from kschedctl.commands.wakes.ways import WakeQuery, iter_wake_triggers, list_action_labels
 from kschedctl.reports.not_created import NotCreated
-from kschedctl.scheduler.framework.waking import join_words
+from kschedctl.scheduler.framework import Plugin, offers
+from kschedctl.scheduler.framework.events import (
+    ASSIGNED_POD,
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    pre_checked_resources,
+)
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.waking import (
+    BY_THE_PLUGIN,
+    UPDATE,
+    AdmittingPlugin,
+    WakeTrigger,
+    WakingPlugin,
+    join_words,
+)
 from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import counted
 
 NOTHING = "nothing has to wake it"
@@ -110,3 +130,126 @@ def _iter_reasons(refused: RejectedPod, plugin: str) -> Iterator[str]:
         if elimination.plugin in (plugin, ""):
             fact = f", closest {elimination.nearest.node}: {elimination.nearest.fact}" if elimination.nearest else ""
             yield f"{elimination.reason} ({elimination.nodes:,} of {counted(nodes, 'node')}{fact})"
+
+
+class WakeQuery(NamedTuple):
+    """A rejected pod and one of its rejectors: the question is what wakes the pod."""
+
+    info: PodInfo
+    plugin: Plugin | None
+    """The plugin; None for extenders, which register no events."""
+    view: Fork
+    gates: FeatureGates
+    gated: bool = False
+    """Whether the plugin gates the pod, so that the pod is not tried at all."""
+
+
+FREEING = {NODE: ActionType.DELETE, POD: ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN}
+OF_RESIZES = " that is being resized"
+REACHING = {NODE: " that would then take it", POD: " at which its pod affinity or spreading may look"}
+"""Kind of object -> a clause about which of its changes reach the pod (scheduler/queueing/pre_checks.py)."""
+REACHING_CLAUSES = {NODE: ", and would then take the pod", POD: ", and the pod's own affinity may look at that one"}
+"""Kind of object -> a clause about which changes reach the pod, to follow a plugin's own description."""
+ITSELF = "the pod itself is updated, in more than its status"
+ANY_TAINTS = "any taint of a node changes (the scheduler adds this, lest a new node is missed)"
+
+
+def iter_wake_triggers(
+    query: WakeQuery, registrations: tuple[ClusterEventWithHint, ...], hinted: bool
+) -> Iterator[WakeTrigger]:
+    """Yield the kinds of changes that wake the pod, among those for which the plugin registered.
+
+    Without queueing hints (`hinted`), every registered change that reaches the pod wakes it, and so does any update of
+    the pod itself. The same holds for node events without a hint in older versions, which pre-check nodes.
+    """
+    info, plugin, view, gates, gated = query
+    if gated and offers(plugin, AdmittingPlugin):
+        yield from plugin.admitting_changes(info, view, gates)
+        return
+    checked = pre_checked_resources(gates)
+    unhinted = [event for event in registrations if not hinted or (NODE in checked and event.hint is None)]
+    yield from (change for event in unhinted for change in _iter_unhinted_triggers(event, checked))
+    if hinted:
+        yield from _iter_hinted_triggers(query, [event for event in registrations if event not in unhinted], checked)
+    else:
+        yield WakeTrigger(POD, UPDATE, ITSELF)
+
+
+def _iter_hinted_triggers(
+    query: WakeQuery, registrations: Sequence[ClusterEventWithHint], checked: Collection[str]
+) -> Iterator[WakeTrigger]:
+    """Yield the kinds of changes for which the plugin registered with a hint."""
+    info, plugin, view, gates, _ = query
+    if not offers(plugin, WakingPlugin):
+        yield from (
+            WakeTrigger(
+                registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+            )
+            for registration in registrations
+        )
+        return
+    registered_actions: dict[str, ActionType] = {}
+    for event in registrations:
+        registered_actions[event.kind] = registered_actions.get(event.kind, ActionType(0)) | event.action
+    for change in plugin.waking_changes(info, view, gates):
+        if change.action & registered_actions.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
+            reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
+            yield change._replace(words=f"{change.words}{reaching}")
+    if any(registration.hint is None and registration.event == _IMPLIED for registration in registrations):
+        yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
+
+
+_IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
+
+
+def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
+    """Return whether the change is not pre-checked, so that it reaches every pod."""
+    if change.kind == NODE:
+        return NODE not in checked
+    return change.kind != POD or ASSIGNED_POD not in checked or bool(change.action & FREEING[POD])
+
+
+def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collection[str]) -> Iterator[WakeTrigger]:
+    """Yield the kinds of changes for which the plugin registered without a hint.
+
+    Changes that free resources reach all pods. Other changes of pre-checked nodes and pods only reach the pods that
+    they may concern.
+    """
+    if (ASSIGNED_POD if registration.kind == POD else registration.kind) not in checked:
+        yield WakeTrigger(
+            registration.kind, registration.action, _describe_any_change(registration.kind, registration.action)
+        )
+        return
+    freeing = registration.action & FREEING.get(registration.kind, registration.action)
+    if registration.kind == POD and UPDATE in registration.action:  # then no kind of update has an event of its own
+        freeing &= ~UPDATE
+    not_freeing = registration.action & ~freeing
+    if freeing:
+        yield WakeTrigger(registration.kind, freeing, _describe_any_change(registration.kind, freeing))
+    if not_freeing:
+        resizes = (
+            registration.kind == POD and not not_freeing & ActionType.ADD
+        )  # who asks for updates alone asks for these
+        reaching = OF_RESIZES if resizes else REACHING[registration.kind]
+        yield WakeTrigger(
+            registration.kind, not_freeing, f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
+        )
+
+
+def _describe_any_change(kind: str, action: ActionType) -> str:
+    """Describe any of these actions on an object of a kind."""
+    return f"any {join_words([label.lower() for label in list_action_labels(action)], 'or')} of a {get_api_kind(kind)}"
+
+
+def list_action_labels(action: ActionType) -> tuple[str, ...]:
+    """List upstream's names of the actions.
+
+    >>> list_action_labels(ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+    ('Add', 'UpdateNodeLabel')
+    >>> list_action_labels(ActionType.DELETE | ActionType.UPDATE)
+    ('Delete', 'Update')
+    """
+    update = UPDATE in action
+    single = [action_type for action_type in ActionType if action_type.bit_count() == 1 and action_type & action]
+    basic = (action_type.label for action_type in single if not (update and action_type & UPDATE))
+    return (*basic, *(("Update",) if update else ()))

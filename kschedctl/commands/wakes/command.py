@@ -8,12 +8,13 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.copying import replace
-from kschedctl.cli import pods as found_pods
+from kschedctl.cli import references as found_pods
 from kschedctl.cli import subjects
 from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.options import Scope, Source, Untabled, with_options
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.options import Scope, Source, with_options
+from kschedctl.cli.output_options import Untabled
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
@@ -66,7 +67,7 @@ def wakes(
         if event or source.filename or source.demo or source.snapshot:
             raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
         return _answer_between_snapshots(between, source, scope, words, view)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words)).with_scheduler_name(
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name
     )
     asked = _find_targets(inquiry, source, scope, words)
@@ -99,7 +100,7 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[s
 def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     """Report what would wake the target pods, or all pending pods if `targets` is None."""
     if targets is None:
-        namespace = found_pods.namespace_of_scope(scope) or ""
+        namespace = found_pods.get_scope_namespace(scope) or ""
         return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
     return library.find_wake_ups_of_targets(targets)
 
@@ -109,7 +110,7 @@ def _report_changes(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope
     documents, where = read_documents(file), display_path(file)
     if targets is not None:
         return library.replay_changes_for_given_pods(targets, documents, where=where)
-    namespace = found_pods.namespace_of_scope(scope) or ""
+    namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
     return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
 
@@ -120,7 +121,7 @@ def _answer_between_snapshots(
     """Compare two snapshots, and answer which pods their changes woke or missed."""
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
     keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))
-    namespace = found_pods.namespace_of_scope(scope) or ""
+    namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
     missed = any(pod.missed for pod in report.pods)

@@ -1,17 +1,20 @@
-"""Replay of queueing hints: which events a pod's rejectors registered for, and how they answer a given event."""
+"""Replay events for a rejected pod: schedule it, alone or with its group, and collect the queueing hints."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from kschedctl.api.gangs import GangKey, find_gangs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import Cluster
+from kschedctl.commands.explain.gang import TriedGang, place_gang
 from kschedctl.commands.explain.one_pod import PodReference, find_pod
-from kschedctl.commands.explain.pod_group_report import PodGroupReport
+from kschedctl.commands.explain.pod_group import PLACED, report_group
+from kschedctl.commands.explain.pod_group_report import MemberReport, PodGroupReport
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change, parse_change
-from kschedctl.commands.wakes.gangs import GangResult, TriedGroups, find_member, is_placed, try_gang, try_pod_group
 from kschedctl.commands.wakes.report import EventReport, Wakes
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.workload_pods import is_pending
@@ -25,16 +28,19 @@ from kschedctl.replay.unknown import (
     unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
-from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, fit_error
+from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
+from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
+from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.event_handling.registrations import Registrations
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.queueing.queue_plugins import Attempt, find_gating_plugin, try_without_post_filter
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, is_concerned
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, collect_hints, concerns_pod
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey, group_key
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
@@ -86,7 +92,7 @@ class RejectedPod(NamedTuple):
         if cycle.schedulable and self.pod_group:
             member = find_member(self.pod_group, self.info.pod)
             return (member and member.message) or self.pod_group.message
-        return cycle.error or fit_error(cycle)
+        return cycle.error or build_fit_error(cycle)
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
@@ -227,7 +233,7 @@ def replay_hints(
         events.append(
             EventReport(occurrence.event.label, occurrence.event.resource, {p: str(h) for p, h in answers.items()})
         )
-        if after == UNSCHEDULABLE and is_concerned(registrations, rejectors, info, occurrence, gate):
+        if after == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gate):
             hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
             after = _choose_queue(refused, info, hinted, view)
     return tuple(events), after
@@ -250,3 +256,56 @@ def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy,
         return queue
     plugin, _ = find_gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
     return UNSCHEDULABLE if plugin else queue
+
+
+@dataclass
+class TriedGroups:
+    """A cache of the gangs and pod groups that were tried, so that each is tried only once."""
+
+    gangs: dict[GangKey, TriedGang] = field(default_factory=dict)
+    groups: dict[GroupKey, PodGroupReport] = field(default_factory=dict)
+
+
+class GangResult(NamedTuple):
+    """The result of trying a pod's gang."""
+
+    report: PodGroupReport
+    failure: MemberFailure | None = None
+    """Why the pod was not placed; None if it was."""
+
+
+def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
+    """Try the pod's gang, unless `cache` has its result. Return None for a pod without a gang."""
+    plugin = find_gang_plugin(framework)
+    key = plugin.gang(pod) if plugin else None
+    if key is None or find_gangs(pod)[0] != key:
+        return None
+    gang = cache.gangs.get(key) or place_gang(scheduler, framework, pod)
+    if gang is None:
+        return None
+    if scheduler.view.pods.find_position(pod.key) is not None:  # no manifest, which is of no gang but in its own answer
+        cache.gangs[key] = gang
+    return GangResult(gang.report, gang.failures.get(pod.key))
+
+
+def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
+    """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
+    key = group_key(pod)
+    is_stored = scheduler.view.pods.find_position(pod.key) is not None
+    if key is not None and is_stored and key in cache.groups:
+        return cache.groups[key]
+    report = report_group(scheduler, framework, pod)
+    if report is not None and key is not None and is_stored:
+        cache.groups[key] = report
+    return report
+
+
+def find_member(group: PodGroupReport, pod: Pod) -> MemberReport | None:
+    """Find the pod's entry in the report on its group."""
+    return next((member for member in group.members if member.pod == pod.key), None)
+
+
+def is_placed(group: PodGroupReport, pod: Pod) -> bool:
+    """Return whether the group is placed and the pod with it."""
+    member = find_member(group, pod)
+    return group.verdict == PLACED and member is not None and member.verdict == PLACED

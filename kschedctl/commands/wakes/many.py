@@ -10,8 +10,15 @@ from kschedctl.api.gangs import find_gangs
 from kschedctl.api.objects import Pod
 from kschedctl.commands.wakes.changes import apply_to_view, describe_change
 from kschedctl.commands.wakes.changes_that_wake import build_wake_ups_report
-from kschedctl.commands.wakes.event_replay import NONE, RejectedPod, build_basis, merge_bases, replay_change, try_pod
-from kschedctl.commands.wakes.gangs import TriedGroups
+from kschedctl.commands.wakes.event_replay import (
+    NONE,
+    RejectedPod,
+    TriedGroups,
+    build_basis,
+    merge_bases,
+    replay_change,
+    try_pod,
+)
 from kschedctl.commands.wakes.report import Wakes, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject

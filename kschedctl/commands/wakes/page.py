@@ -15,7 +15,6 @@ from kschedctl.commands.wakes.report import (
     WakeUps,
     WakeUpsOfMany,
 )
-from kschedctl.render.not_created import build_not_created_section, iter_not_created_lines
 from kschedctl.render.page import (
     Bullets,
     Cell,
@@ -29,8 +28,9 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_left_out_lines, build_not_known_lines
+from kschedctl.render.sections import build_caveats, build_left_out_lines, build_unread_lines
 from kschedctl.render.tables import Row, build_struct_table, build_table
+from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 
 FLUSH = "else it is tried again after five minutes (podMaxInUnschedulablePodsDuration)"
@@ -162,7 +162,7 @@ def build_between_page(report: WakesBetween, style: Style) -> Page:
         paragraph(Marked(summary, Tone.BAD if missed else Tone.GOOD)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *build_left_out_lines(report.not_replayed, ()),
-        *build_not_known_lines(report.unknown),
+        *build_unread_lines(report.unknown),
         *build_struct_table(
             report.pods, style, {"headline": lambda pod: Stack(tuple(_build_pod_lines(pod, style)))}, title="Pods"
         ),

@@ -13,12 +13,12 @@ from typing import Annotated
 import typer
 
 from kschedctl.api.json_values import JsonObject
-from kschedctl.api.workloads import makes_pods
+from kschedctl.api.workloads import is_workload_manifest
 from kschedctl.cli.answer import SCHEDULES, UNDECIDED, Answer
-from kschedctl.cli.forms import TABLE, OutputFormat, output_option
-from kschedctl.cli.options import Output, Source, with_options
-from kschedctl.cli.sigterm import leave_on_sigterm
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.source import ALL_KINDS, get_cluster_time, load_cluster
+from kschedctl.cli.streams import leave_on_sigterm
 from kschedctl.commands.explain.watching import follow_cluster
 from kschedctl.commands.help.command import read_topics
 from kschedctl.commands.watch.cluster_metrics import cluster_metrics
@@ -102,7 +102,7 @@ def _serve_metrics(
     address: str, source: Source, shapes: Sequence[JsonObject], units: Sequence[str], interval: str
 ) -> int:
     """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
-    from kschedctl.commands.watch.serving import MetricsServer  # noqa: PLC0415 - only for those who serve
+    from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
     from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
 
     if not source.live:
@@ -121,7 +121,7 @@ def _read_shapes(names: Sequence[str]) -> list[JsonObject]:
     """Read the manifests of pods and workloads from files. Raises InputError, and UsageError if there are none."""
     if not names:
         return []
-    manifests = [manifest.document for manifest in read(names).manifests if makes_pods(manifest.document)]
+    manifests = [manifest.document for manifest in read(names).manifests if is_workload_manifest(manifest.document)]
     if not manifests:
         raise UsageError("no manifest of a pod, or of what makes pods", where="--room-for")
     return manifests

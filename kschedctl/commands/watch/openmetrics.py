@@ -1,11 +1,18 @@
-"""Rendering in the OpenMetrics text format: https://prometheus.io/docs/specs/om/open_metrics_spec/."""
+"""Metrics in the OpenMetrics text format, printed or served over HTTP.
+
+Format: https://prometheus.io/docs/specs/om/open_metrics_spec/.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
 
-from prometheus_client import CollectorRegistry
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.registry import Collector
 
@@ -13,6 +20,7 @@ from kschedctl.commands.watch.report import FAMILIES, ClusterMetrics
 from kschedctl.errors import UsageError
 from kschedctl.reports.document import Document
 from kschedctl.text.printable import printable
+from kschedctl.text.version import VERSION
 
 
 class FamilyCollector(Collector):
@@ -45,3 +53,67 @@ def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
             for number in numbers:
                 family.add_metric([printable(text) for text in number.labels.values()], number.value)
             yield family
+
+
+class MetricsServer(Collector):
+    """A server of the latest metrics on ``HOST:PORT`` or ``:PORT``, in a background thread.
+
+    Before the first report, it serves only metrics about itself.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._host, self._port = _parse_address(address)
+        self._open = ExitStack()
+        self._families: tuple[Metric, ...] = ()
+        self._answers, self._seconds, self._at = 0, 0.0, 0.0
+
+    @property
+    def port(self) -> int:
+        """The port on which the server listens, even if port 0 was requested."""
+        return self._port
+
+    def __enter__(self) -> Self:
+        """Start the server. Raises UsageError if it cannot listen on the address."""
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        try:
+            server, thread = start_http_server(self._port, self._host, registry)
+        except OSError as error:
+            what = f"cannot listen on {self._host}:{self._port}: {error.strerror or error}"
+            raise UsageError(what, where="--metrics") from None
+        self._port = server.server_port
+        self._open.callback(thread.join)
+        self._open.callback(server.server_close)
+        self._open.callback(server.shutdown)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        """Stop the server."""
+        self._open.close()
+
+    def publish(self, report: ClusterMetrics, seconds: float) -> None:
+        """Serve a new report, which took `seconds` to compute."""
+        self._families = tuple(iter_families(report))
+        self._answers, self._seconds, self._at = self._answers + 1, seconds, time.time()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the latest report's metrics and those about the server itself."""
+        yield from self._families
+        build = GaugeMetricFamily("kschedctl_build_info", "The version of kschedctl.", labels=("version",))
+        build.add_metric((VERSION,), 1)
+        yield build
+        yield CounterMetricFamily("kschedctl_answers", "How often these numbers were taken.", value=self._answers)
+        if self._answers:
+            how_long, when = "How long taking them took.", "When they were taken."
+            yield GaugeMetricFamily("kschedctl_answer_duration_seconds", how_long, value=self._seconds)
+            yield GaugeMetricFamily("kschedctl_answer_timestamp_seconds", when, value=self._at)
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    """Parse ``HOST:PORT`` or ``:PORT``. Raises UsageError."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and port.isdecimal() and int(port) < 1 << 16):
+        raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")
+    return host.strip("[]") or "0.0.0.0", int(port)

@@ -1,7 +1,8 @@
-"""``whatif``: what would these changes to the cluster do to its pods?
+"""The command `whatif`: what would these changes to the cluster do to its pods?
 
-The analysis is in this module; the steps are in ``kschedctl/replay/scenarios``. ``fates`` compares the pods before and
-after, ``causes`` finds the version changes behind a difference, ``rescheduling`` compares scores.
+The analysis is in this module, and the steps of a scenario are in `kschedctl/replay/scenarios`. `comparison` compares
+the pods and zones before and after, `causes` finds the version changes behind a difference, and `rescheduling` compares
+scores.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -20,16 +21,16 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
 from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explain_pods
-from kschedctl.commands.whatif.fates import (
+from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
+from kschedctl.commands.whatif.comparison import (
     collect_fates,
+    compare_zones,
     find_changed_messages,
     group_message_changes,
     iter_pod_changes,
 )
 from kschedctl.commands.whatif.report import StepReport, WhatIf
 from kschedctl.commands.whatif.rescheduling import compare_replacements
-from kschedctl.commands.whatif.zones import compare_zones
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
@@ -37,11 +38,8 @@ from kschedctl.replay.controllers.manifests import locate_errors, names_in_error
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
-from kschedctl.replay.repeated_runs import run_seeds, spread_over_runs
-from kschedctl.replay.scenarios import steps_on_nodes, steps_on_pods
-from kschedctl.replay.scenarios import steps_on_nodes as steps_on_node_pools
-from kschedctl.replay.scenarios.scenario import (
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds, spread_over_runs
+from kschedctl.replay.scenarios import (
     FileReader,
     StepResult,
     find_step_nodes,
@@ -51,6 +49,7 @@ from kschedctl.replay.scenarios.scenario import (
     read_files,
     read_no_files,
 )
+from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
     SettledCluster,
     explain_settled,
@@ -71,20 +70,20 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
-    "cordon": steps_on_nodes.cordon,
-    "uncordon": steps_on_nodes.uncordon,
-    "taint": steps_on_nodes.taint,
-    "label": steps_on_nodes.label,
-    "addNodes": steps_on_nodes.add_nodes,
-    "removeNodes": steps_on_nodes.remove_nodes,
-    "fail": steps_on_nodes.fail,
-    "scale": steps_on_pods.scale,
-    "priorityClass": steps_on_pods.set_priority_class,
-    "configure": steps_on_pods.configure,
-    "nodePool": steps_on_node_pools.edit_node_pool,
-    "instanceTypes": steps_on_node_pools.launch,
+    "cordon": scenario_steps.cordon,
+    "uncordon": scenario_steps.uncordon,
+    "taint": scenario_steps.taint,
+    "label": scenario_steps.label,
+    "addNodes": scenario_steps.add_nodes,
+    "removeNodes": scenario_steps.remove_nodes,
+    "fail": scenario_steps.fail,
+    "scale": scenario_steps.scale,
+    "priorityClass": scenario_steps.set_priority_class,
+    "configure": scenario_steps.configure,
+    "nodePool": scenario_steps.edit_node_pool,
+    "instanceTypes": scenario_steps.launch,
 }
-"""The function that performs each step, except ``apply`` and ``drain``."""
+"""Step -> the function that performs it. `apply` and `drain` are performed by ScenarioRun."""
 CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
 """The changes for which a pod has to be created."""
 
@@ -92,9 +91,17 @@ CHANGES_WITH_REPLACEMENT = frozenset({"Moved", "NewlyPending"})
 """The changes of pods that existed before."""
 
 
+class StepEffect(NamedTuple):
+    """The immediate effect of a step, before it is known how the cluster settles."""
+
+    displaced: int
+    """The number of pods that lost their node."""
+    notes: Sequence[str]
+
+
 @dataclass
 class ScenarioRun:
-    """A scenario taken step by step."""
+    """A scenario that is being run step by step."""
 
     settled: SettledCluster
     """The cluster after the latest step."""
@@ -108,14 +115,14 @@ class ScenarioRun:
     steps: list[StepReport] = field(default_factory=list)
     unknown: tuple[UnknownKind, ...] = ()
     not_created: list[NotCreated] = field(default_factory=list)
-    """Workloads whose pods are denied by admission."""
+    """Workloads with pods that admission denies."""
     counted: dict[str, bool] = field(default_factory=dict)
-    """The namespaces whose pods pass admission, and whether all of admission is replayed."""
+    """Namespace of pods that pass admission -> whether all of admission is replayed for it."""
     admitted: set[str] = field(default_factory=set)
     """Recreated pods that went through admission."""
 
     def run_steps(self, scenario: parts.Scenario, progress: Progress) -> None:
-        """Take the steps until the end or an interruption. Raises KschedctlError that names the step."""
+        """Run the steps until the last one or an interruption. Raises KschedctlError that names the step."""
         done = progress.begin("Steps", len(scenario.steps))
         try:
             for step in scenario.steps:
@@ -126,64 +133,71 @@ class ScenarioRun:
             self.settled = replace(self.settled, interrupted=True)
 
     def run_step(self, step: parts.Step) -> None:
-        """Take one step and schedule the pending pods. Raises KschedctlError that names the step."""
+        """Run one step, and schedule the pending pods. Raises KschedctlError that names the step."""
         name, part = get_step(step)
         try:
-            displaced, notes = self._perform(name, part)
+            effect = self._perform_step(name, part)
         except KschedctlError as error:
             raise locate_step_error(error, len(self.steps) + 1, name, self.where) from None
-        rest = self.settled
-        self.unknown = merge_unknown_kinds((self.unknown, rest.unknown))
-        report = StepReport(name, displaced, rest.placed, len(rest.waiting), rest.evicted, tuple(notes))
+        settled = self.settled
+        self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
+        report = StepReport(
+            name, effect.displaced, settled.placed, len(settled.waiting), settled.evicted, tuple(effect.notes)
+        )
         self.steps.append(report)
 
-    def _perform(self, name: str, part: parts.Part) -> tuple[int, Sequence[str]]:
-        match part:
+    def _perform_step(self, name: str, step: parts.Part) -> StepEffect:
+        """Perform a step, and settle the cluster."""
+        match step:
             case parts.ApplyManifests():
-                return self._apply(part)
+                return self._apply_manifests(step)
             case parts.SomeNodes() if name == "drain":
-                return self._drain(part)
-        edit = self.build_edit(name, part)
+                return self._drain_nodes(step)
+        edit = self.build_edit(name, step)
         self.settled = settle(edit.resulting_cluster, self.seed, self.sampling, self.call_extender)
-        return edit.displaced_count, edit.notes
+        return StepEffect(edit.displaced_count, edit.notes)
 
-    def build_edit(self, name: str, part: parts.Part) -> StepResult:
-        """Return the step as an edit, without the pods that the API server would deny. Raises KschedctlError."""
-        edit = EDITS[name](part, self.settled.cluster, self.read)
-        if isinstance(part, parts.ScaleWorkload):
-            self._admit_scaled(part, edit)
+    def build_edit(self, name: str, step: parts.Part) -> StepResult:
+        """Build the edit for a step, without pods that admission denies. Raises KschedctlError."""
+        edit = EDITS[name](step, self.settled.cluster, self.read)
+        if isinstance(step, parts.ScaleWorkload):
+            self._drop_denied_scaled_pods(step, edit)
         else:
-            self._admit_replacements(edit)
+            self._drop_denied_replacements(edit)
         return edit
 
-    def _admit_replacements(self, edit: StepResult) -> None:
-        """Remove from the edit the replacements that the API server denies once the old pods are gone."""
-        going, coming = edit.find_leaving(self.settled.cluster), edit.find_arriving(self.settled.cluster)
+    def _drop_denied_replacements(self, edit: StepResult) -> None:
+        """Drop replacements that admission denies from the edit, and charge the others to their quotas.
+
+        The replaced pods leave first, so that they no longer count.
+        """
+        leaving_pods, arriving_pods = edit.find_leaving(self.settled.cluster), edit.find_arriving(self.settled.cluster)
         admissions = Admissions(self.settled.cluster, {})
-        refused = admissions.replace_pods(going, coming)
-        for pod, _ in refused:
+        denied_pods = admissions.replace_pods(leaving_pods, arriving_pods)
+        for pod, _ in denied_pods:
             edit.change_pod(pod, None)
-        self.not_created += admissions.report_by_workload(coming, refused)
-        self.admitted |= {pod.key for pod in coming}
+        self.not_created += admissions.report_by_workload(arriving_pods, denied_pods)
+        self.admitted |= {pod.key for pod in arriving_pods}
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
-    def _admit_scaled(self, part: parts.ScaleWorkload, edit: StepResult) -> None:
-        """Remove from the edit the pods that the API server denies. The others count against quotas."""
-        cluster, owner = self.settled.cluster, Owner(part.kind, part.namespace, part.name)
-        new = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
-        removed = [there for key, pod in edit.changed_pods.items() if pod is None and (there := cluster.pod(*key))]
-        kept = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed) :]
-        change = WorkloadChange(str(owner), kept=kept, removed=removed, new=list(new.values()))
+    def _drop_denied_scaled_pods(self, step: parts.ScaleWorkload, edit: StepResult) -> None:
+        """Drop new pods that admission denies from the edit, and charge the others to their quotas."""
+        cluster, owner = self.settled.cluster, Owner(step.kind, step.namespace, step.name)
+        new_pods = {key: pod for key, pod in edit.changed_pods.items() if pod is not None}
+        removed_pods = [old for key, pod in edit.changed_pods.items() if pod is None and (old := cluster.pod(*key))]
+        kept_pods = select_pods(cluster, lambda pod: find_owner(pod) == owner)[len(removed_pods) :]
+        change = WorkloadChange(str(owner), kept=kept_pods, removed=removed_pods, new=list(new_pods.values()))
         admissions = Admissions(cluster, {})
-        lacking = admissions.admit_more(owner, change)
-        for key in list(new)[len(change.new) :]:
+        creation_failure = admissions.admit_more(owner, change)
+        for key in list(new_pods)[len(change.new) :]:
             del edit.changed_pods[key]
-        self.not_created += [lacking] if lacking else []
-        self.counted.setdefault(part.namespace, False)
+        self.not_created += [creation_failure] if creation_failure else []
+        self.counted.setdefault(step.namespace, False)
         edit.cluster = admissions.with_current_quotas(edit.cluster)
 
-    def _apply(self, part: parts.ApplyManifests) -> tuple[int, Sequence[str]]:
-        placed = list(steps_on_pods.iter_manifests(part, self.read))
+    def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
+        """Apply manifests, and settle the cluster."""
+        placed = list(scenario_steps.iter_manifests(step, self.read))
         if not placed:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
@@ -191,7 +205,7 @@ class ScenarioRun:
             shared = prepare_simulation(
                 self.settled.cluster,
                 manifests,
-                rollout=part.rollout,
+                rollout=step.rollout,
                 pending=True,
                 sampling=self.sampling,
                 documents={},
@@ -200,46 +214,53 @@ class ScenarioRun:
         shared.call_extender = self.call_extender
         simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
         self.not_created += find_not_created(shared, rollouts, self.seed)
-        rest = explain_settled(simulation, explain_with_victims(simulation, outcomes))
-        admissions = rollouts[0].creation.admissions if rollouts and rollouts[0].creation else None
-        self.settled = replace(rest, cluster=admissions.with_current_quotas(rest.cluster)) if admissions else rest
-        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
-        removed = sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts)
-        return removed, [*shared.assumptions, *notes]
 
-    def _drain(self, part: parts.SomeNodes) -> tuple[int, Sequence[str]]:
-        names = find_step_nodes(self.settled.cluster, part)
-        scheduler = Scheduler(node_edits.cordon(self.settled.cluster, names), self.call_extender)
+        self.settled = explain_settled(simulation, explain_with_victims(simulation, outcomes))
+        if rollouts and rollouts[0].creation:
+            admissions = rollouts[0].creation.admissions
+            self.settled = replace(self.settled, cluster=admissions.with_current_quotas(self.settled.cluster))
+
+        notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
+        displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts)
+        return StepEffect(displaced, [*shared.assumptions, *notes])
+
+    def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
+        """Drain nodes, and settle the cluster."""
+        node_names = find_step_nodes(self.settled.cluster, step)
+        scheduler = Scheduler(node_edits.cordon(self.settled.cluster, node_names), self.call_extender)
         simulation = Simulation(scheduler, seed=self.seed, sampling=self.sampling)
         admissions = Admissions(self.settled.cluster, {})
-        draining = NodeDrain(simulation, names, None, admissions)
-        draining.run()
-        self.not_created += draining.report_not_created()
+        drain = NodeDrain(simulation, node_names, None, admissions)
+        drain.run()
+
+        self.not_created += drain.report_not_created()
         pods = simulation.view.pods.objects
-        self.admitted |= {pods[position].key for position in (*draining.outcomes, *draining.denied)}
-        later = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
-        rest = explain_settled(simulation, [*draining.outcomes.values(), *later])
-        rest = replace(rest, cluster=admissions.with_current_quotas(rest.cluster))
-        waiting = {**self.settled.waiting, **rest.waiting} if simulation.interrupted else rest.waiting
-        evicted = len(list_victims([*draining.preemptions, *later]))
-        unknown = find_simulation_unknowns(simulation, *draining.dependencies)
-        self.settled = replace(rest, waiting=waiting, evicted=evicted, unknown=unknown)
-        blocked = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in draining.report_blocked()]
-        return len(draining.outcomes) + len(draining.denied) + len(draining.lost), blocked
+        self.admitted |= {pods[position].key for position in (*drain.outcomes, *drain.denied)}
+        later_outcomes = [] if simulation.interrupted else schedule_with_victims(simulation, find_pending(simulation))
+        settled = explain_settled(simulation, [*drain.outcomes.values(), *later_outcomes])
+        settled = replace(settled, cluster=admissions.with_current_quotas(settled.cluster))
+        waiting = {**self.settled.waiting, **settled.waiting} if simulation.interrupted else settled.waiting
+        evicted = len(list_victims([*drain.preemptions, *later_outcomes]))
+        unknown = find_simulation_unknowns(simulation, *drain.dependencies)
+        self.settled = replace(settled, waiting=waiting, evicted=evicted, unknown=unknown)
+        notes = [f"{pod.pod} cannot be evicted: {pod.why}" for pod in drain.report_blocked()]
+        return StepEffect(len(drain.outcomes) + len(drain.denied) + len(drain.lost), notes)
 
 
 class SchedulerSetting(TypedDict, total=False):
+    """Fields of Cluster that decide how the scheduler behaves."""
+
     configuration: JsonObject
     kube_version: str
 
 
 Settings = Mapping[str, SchedulerSetting]
-"""The settings that replace the cluster's own, by display name."""
+"""Display name -> the scheduler setting that replaces the cluster's own."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A scenario for a cluster as it is, or under each of two settings."""
+    """A scenario for a cluster, as it is or under each of two scheduler settings."""
 
     cluster: Cluster
     scenario: parts.Scenario
@@ -250,39 +271,41 @@ class Question:
     sampling: SampledFrom | None = None
     call_extender: CallExtender | None = None
     in_full: Mapping[int, int] = field(default_factory=dict)
-    """For a seed, how many kinds of newly pending pods are explained node by node."""
+    """Seed -> the number of kinds of newly pending pods that are explained node by node."""
 
     @property
     def compares_versions(self) -> bool:
+        """Whether two versions of kube-scheduler are compared."""
         return any("kube_version" in settings for settings in self.settings.values())
 
     def build_clusters(self) -> list[Cluster]:
-        """Return the cluster under each of the settings."""
+        """Build the cluster under each of the settings."""
         return [replace(self.cluster, **settings) for settings in self.settings.values()]
 
-    def version_changes(self) -> tuple[VersionChange, ...]:
-        """Return the differences between the two versions."""
-        from kschedctl.commands.versions.changes import compare_versions  # noqa: PLC0415 - all plugins, for few questions
+    def list_version_changes(self) -> tuple[VersionChange, ...]:
+        """List the changes between the two versions."""
+        from kschedctl.commands.versions import compare_versions  # noqa: PLC0415 - all plugins, for few questions
 
         return compare_versions(*self.settings).changes
 
     def settle(self, cluster: Cluster, seed: int) -> SettledCluster:
-        """Return the cluster with its pending pods scheduled, before the scenario begins."""
+        """Settle the cluster before the scenario begins, by scheduling its pending pods."""
         return settle(cluster, seed, self.sampling, self.call_extender)
 
 
-def compare_configurations(documents: Mapping[str, JsonObject]) -> Settings:
-    """Return the settings of two configurations."""
+def build_configuration_settings(documents: Mapping[str, JsonObject]) -> Settings:
+    """Build the settings that compare scheduler configurations, given by display name."""
     return {name: {"configuration": document} for name, document in documents.items()}
 
 
-def compare_two_versions(names: tuple[str, str]) -> Settings:
-    """Return the settings of two versions. Raises ConfigurationError for an unsupported one, UsageError for equal
-    ones.
+def build_version_settings(versions: tuple[str, str]) -> Settings:
+    """Build the settings that compare two versions of kube-scheduler.
+
+    Raises ConfigurationError for an unsupported version, and UsageError if both are the same.
     """
-    if len(set(map(KubeVersion.parse_supported, names))) == 1:
-        raise UsageError("two different versions can be compared", where=" ".join(names))
-    return {name: {"kube_version": name} for name in names}
+    if len(set(map(KubeVersion.parse_supported, versions))) == 1:
+        raise UsageError("two different versions can be compared", where=" ".join(versions))
+    return {name: {"kube_version": name} for name in versions}
 
 
 def whatif(
@@ -300,12 +323,25 @@ def whatif(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> WhatIf:
-    """Return the difference that a scenario makes; of several runs, that of the first.
+    """Simulate a scenario and report how pod placements change. With several runs, the report describes the first.
 
-    With two settings in ``under``: the difference between them for the scenario and for pending pods; for versions also
-    changed messages and running pods that would go elsewhere. Pending pods that fit are scheduled before the scenario
-    begins. ``read`` reads files that the scenario names, ``where`` is the scenario's own name. ``call_extender`` is as
-    for ``simulate``. ``in_full`` is the number of kinds of newly pending pods that are explained node by node.
+    Pending pods that fit are scheduled before the scenario begins.
+
+    Arguments:
+        cluster: the cluster.
+        scenario: the steps, or None for no steps.
+        under: two scheduler settings to compare. The report then describes the differences between them, for the
+            scenario and for pending pods. For two versions of kube-scheduler, it also has changed messages, and running
+            pods that would go elsewhere if they were recreated.
+        read: reads the files that the scenario names.
+        where: the name of the scenario in error messages.
+        seed: decides between equally good nodes.
+        runs: the number of runs with different seeds.
+        sampling: how the scheduler samples nodes, as for `simulate`.
+        call_extender: calls the configuration's extenders, as for `explain`.
+        in_full: the number of kinds of newly pending pods that are explained node by node.
+        workers: the processes that share the work.
+        progress: receives the progress of the work.
 
     Raises UsageError and InputError that name the step.
 
@@ -318,16 +354,17 @@ def whatif(
         scenario = load_scenario(scenario, where)
     files, workers = read_files(scenario, read, where), limit_workers(workers, call_extender)
     question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender, {seed: in_full})
-    report = _run_seeds(question, seed, runs, workers, progress)
+    report = _answer_seeds(question, seed, runs, workers, progress)
     if not question.compares_versions or report.interrupted:
         return report
     before, after = (SharedCluster(cluster, call_extender=call_extender) for cluster in question.build_clusters())
-    replaced = compare_replacements(before, after, question.version_changes(), workers, progress)
+    replaced = compare_replacements(before, after, question.list_version_changes(), workers, progress)
     unknown = merge_unknown_kinds((report.unknown, replaced.unknown))
     return replace(report, replacement=replaced.report, interrupted=replaced.interrupted, **unknown_fields(unknown))
 
 
-def _run_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
+def _answer_seeds(question: Question, seed: int, runs: int, workers: Workers, progress: Progress) -> WhatIf:
+    """Answer the question for several seeds. The report describes the first one, with the spread over all of them."""
     if runs == 1:
         return answer_seed(question, seed, progress)
     results = run_seeds(answer_seed, question, range(seed, seed + runs), workers, progress)
@@ -346,51 +383,48 @@ def _run_seeds(question: Question, seed: int, runs: int, workers: Workers, progr
 
 
 def answer_seed(question: Question, seed: int, progress: Progress = NO_PROGRESS) -> WhatIf:
-    """Return the result for one seed."""
+    """Answer the question for one seed."""
     if not question.settings:
         before = question.settle(question.cluster, seed)
-        return _build_report(question, seed, before, _run(question, seed, before, progress))
+        return _build_report(question, seed, before, _run_scenario(question, seed, before, progress))
     settling = (question.settle(cluster, seed) for cluster in question.build_clusters())
-    first = _run(question, seed, next(settling), progress)
+    first = _run_scenario(question, seed, next(settling), progress)
     if first.settled.interrupted:
         return _build_report(question, seed, first.settled, first)
-    second = _run(question, seed, next(settling), progress)
+    second = _run_scenario(question, seed, next(settling), progress)
     report = _build_report(question, seed, first.settled, second)
-    return (
-        _add_causes(question, seed, report, (first.settled, second.settled), progress)
-        if question.compares_versions
-        else report
-    )
+    if not question.compares_versions:
+        return report
+    return _add_messages_and_causes(question, seed, report, first.settled, second.settled, progress=progress)
 
 
-def _add_causes(
-    question: Question, seed: int, report: WhatIf, rests: tuple[SettledCluster, SettledCluster], progress: Progress
+def _add_messages_and_causes(
+    question: Question, seed: int, report: WhatIf, before: SettledCluster, after: SettledCluster, *, progress: Progress
 ) -> WhatIf:
-    """Return the comparison with changed messages and, for the first seed, the version changes behind each
-    difference.
-    """
-    before, after = rests
+    """Add changed messages and, for the first seed, the version changes that cause each difference."""
     messages = find_changed_messages(before, after)
-    because: dict[str, tuple[str, ...]] = {}
+    causes_by_pod: dict[str, tuple[str, ...]] = {}
     if seed in question.in_full and not after.interrupted and question.call_extender is None:
         pods = sorted({*messages, *(change.pod for change in report.changes)})
         first, second = question.build_clusters()
-        versions = TwoVersions(first, second, question.version_changes())
+        versions = TwoVersions(first, second, question.list_version_changes())
 
-        def replay(names: Names) -> Fate:
-            rest = _run(question, seed, question.settle(versions.mix(names), seed), NO_PROGRESS).settled
-            if rest.interrupted:
+        def replay(names: Names) -> FateByPod:
+            start = question.settle(versions.build_mix(names), seed)
+            settled = _run_scenario(question, seed, start, NO_PROGRESS).settled
+            if settled.interrupted:
                 raise KeyboardInterrupt
-            return collect_fates(rest).get
+            return collect_fates(settled).get
 
-        causes = Causes(versions.describe_changes(), collect_fates(before), replay)
-        because = explain_pods(pods, causes, progress.begin("Causes", len(pods)))
-        report = replace(report, interrupted=len(because) < len(pods))
-    changes = tuple(replace(change, because=because.get(change.pod, ())) for change in report.changes)
-    return replace(report, changes=changes, messages=tuple(group_message_changes(messages, because)))
+        search = CauseSearch(versions.describe_changes(), collect_fates(before), replay)
+        causes_by_pod = find_causes_of_pods(pods, search, progress.begin("Causes", len(pods)))
+        report = replace(report, interrupted=len(causes_by_pod) < len(pods))
+    changes = tuple(replace(change, because=causes_by_pod.get(change.pod, ())) for change in report.changes)
+    return replace(report, changes=changes, messages=tuple(group_message_changes(messages, causes_by_pod)))
 
 
-def _run(question: Question, seed: int, start: SettledCluster, progress: Progress) -> ScenarioRun:
+def _run_scenario(question: Question, seed: int, start: SettledCluster, progress: Progress) -> ScenarioRun:
+    """Run the question's scenario, starting from a settled cluster."""
     run = ScenarioRun(
         start, question.files.__getitem__, question.where, seed, question.sampling, question.call_extender
     )
@@ -400,28 +434,33 @@ def _run(question: Question, seed: int, start: SettledCluster, progress: Progres
 
 
 def _find_owned_pod(cluster: Cluster, key: str) -> Pod | None:
-    """Return the pod if it has an owner that would recreate it."""
+    """Find the pod with this key. Return None if the pod has no owner that would recreate it."""
     namespace, _, name = key.partition("/")
     pod = cluster.pod(namespace, name)
     return pod if pod is not None and pod.metadata.owner_references else None
 
 
 def _build_report(question: Question, seed: int, before: SettledCluster, run: ScenarioRun) -> WhatIf:
-    after, changes = run.settled, tuple(iter_pod_changes(before, run.settled))
+    """Build the report on how the run changed the settled cluster `before`."""
+    after = run.settled
+    changes = tuple(iter_pod_changes(before, after))
     schedulers = [Scheduler(shared.cluster, question.call_extender) for shared in (before, after)]
-    waiting = (change.pod for change in changes if change.change == "NewlyPending")
+    newly_pending = (change.pod for change in changes if change.change == "NewlyPending")
+    in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
+
+    # Pods that pass admission, because the steps create or recreate them
     created = [change.pod for change in changes if change.change in CHANGES_WITH_CREATION and question.scenario.steps]
-    remade = [
+    created += [refused.workload.partition(" ")[2] for refused in run.not_created]
+    recreated_pods = [
         pod
         for change in changes
         if change.change in CHANGES_WITH_REPLACEMENT and (pod := _find_owned_pod(before.cluster, change.pod))
     ]
-    others = [pod for pod in remade if question.scenario.steps and pod.key not in run.admitted]
-    not_created = [*run.not_created, *Admissions(after.cluster, {}).report_denied_replacements(others)]
-    created += [refused.workload.partition(" ")[2] for refused in run.not_created]
-    judged = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in remade))}
-    counted = {**dict.fromkeys(judged, False), **run.counted}
-    in_full = 0 if after.interrupted else question.in_full.get(seed, 0)
+    unchecked_pods = [pod for pod in recreated_pods if question.scenario.steps and pod.key not in run.admitted]
+    not_created = [*run.not_created, *Admissions(after.cluster, {}).report_denied_replacements(unchecked_pods)]
+    namespaces = {key.partition("/")[0] for key in (*run.admitted, *(pod.key for pod in recreated_pods))}
+    counted = {**dict.fromkeys(namespaces, False), **run.counted}
+
     return WhatIf(
         name=question.scenario.name,
         seed=seed,
@@ -430,7 +469,7 @@ def _build_report(question: Question, seed: int, before: SettledCluster, run: Sc
         changes=changes,
         balance=tuple(compare_zones(before.cluster, after.cluster)),
         compared=tuple(question.settings),
-        explained=explain_some_in_full(schedulers[1], waiting, in_full),
+        explained=explain_some_in_full(schedulers[1], newly_pending, in_full),
         search_start=describe_search_start(question.sampling, len(question.cluster.nodes), seed),
         interrupted=after.interrupted,
         not_created=tuple(not_created),

@@ -1,4 +1,4 @@
-"""Attribution of a pod's changed fate to version changes, by replaying mixes of both versions."""
+"""Find the version changes that cause a pod's different fate, by replaying mixes of two versions."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ from kschedctl.commands.versions.report import VersionChange
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Names = frozenset[str]
-Fate = Callable[[str], Hashable]
-"""Returns what becomes of a pod."""
+FateByPod = Callable[[str], Hashable]
+"""Function from a pod's key to the pod's fate: its node, its message, or whatever is compared."""
 MAX_REPLAYS = 200
+"""The maximum number of mixes that are replayed."""
 NOT_ATTRIBUTED = ("not attributed",)
 
 
 @dataclass
-class Causes:
-    """The search for the version changes that explain the fates of pods."""
+class CauseSearch:
+    """The search for the version changes that cause the different fates of pods."""
 
     changes: Mapping[str, str]
-    """The description of each change by name."""
+    """Name of a change -> its description."""
     before: Mapping[str, Hashable]
-    """The fates under the first version."""
-    replay: Callable[[Names], Fate]
-    """Returns the fates under the second version with some changes as in the first."""
+    """Pod -> its fate under the first version."""
+    replay: Callable[[Names], FateByPod]
+    """Replays the second version with some changes reverted to the first, and returns the fates."""
     known_sets: list[Names] = field(default_factory=list)
-    """Sets of changes that explained other pods, tried first."""
-    guess: Callable[[str], Names] = lambda pod: frozenset()
-    """Returns the changes that probably explain a pod, tried before all changes."""
-    _replayed: dict[Names, Fate] = field(default_factory=dict)
+    """Sets of changes that explained other pods. They are tried first."""
+    guess_changes: Callable[[str], Names] = lambda pod: frozenset()
+    """Guesses which changes explain a pod. The guess is tried before all changes."""
+    _replayed: dict[Names, FateByPod] = field(default_factory=dict)
 
     def explain_pod(self, pod: str) -> tuple[str, ...]:
-        """Return the fewest changes without which the pod fares as before, or NOT_ATTRIBUTED."""
+        """Return the fewest changes that have to be reverted so that the pod fares as before, or NOT_ATTRIBUTED."""
         try:
             names = self._find_minimal_set(pod)
         except _TooManyReplaysError:
@@ -45,38 +46,41 @@ class Causes:
         return tuple(self.changes[name] for name in self.changes if name in names) or NOT_ATTRIBUTED
 
     def _find_minimal_set(self, pod: str) -> Names:
-        """Return the minimal set of changes, empty if all changes together do not explain the pod."""
-        enough = next((names for names in self._iter_candidates(pod) if self._explains(names, pod)), frozenset[str]())
-        if not enough:
-            return enough
-        candidates = [name for name in self.changes if name in enough]
-        names = frozenset(self._minimize(pod, frozenset(), candidates, tried=False))
+        """Find the minimal set of changes that explains the pod. It is empty if even all changes together do not."""
+        sufficient_set = next(
+            (names for names in self._iter_candidate_sets(pod) if self._explains(names, pod)), frozenset[str]()
+        )
+        if not sufficient_set:
+            return sufficient_set
+        candidates = [name for name in self.changes if name in sufficient_set]
+        names = frozenset(self._minimize(pod, frozenset(), candidates, check_fixed=False))
         self.known_sets += [names] if names not in self.known_sets else []
         return names
 
-    def _iter_candidates(self, pod: str) -> Iterator[Names]:
+    def _iter_candidate_sets(self, pod: str) -> Iterator[Names]:
+        """Yield sets of changes to try, the most likely first."""
         yield from self.known_sets
-        if likely := self.guess(pod):
+        if likely := self.guess_changes(pod):
             yield likely
         yield frozenset(self.changes)
 
-    def _minimize(self, pod: str, given: Names, names: Sequence[str], *, tried: bool) -> list[str]:
-        """Return the fewest of ``names`` that explain the pod's fate together with ``given`` (QuickXplain).
+    def _minimize(self, pod: str, fixed: Names, names: Sequence[str], *, check_fixed: bool) -> list[str]:
+        """Return the fewest of `names` that explain the pod's fate together with `fixed` (QuickXplain).
 
-        All of them together must explain it. ``tried`` says whether ``given`` alone may explain it.
+        All of `names` together with `fixed` must explain it. With `check_fixed`, `fixed` alone may do so.
         """
-        if tried and self._explains(given, pod):
+        if check_fixed and self._explains(fixed, pod):
             return []
         if len(names) == 1:
             return list(names)
         half = len(names) // 2
         first, second = names[:half], names[half:]
-        of_second = self._minimize(pod, given.union(first), second, tried=True)
-        of_first = self._minimize(pod, given.union(of_second), first, tried=bool(of_second))
-        return of_first + of_second
+        from_second = self._minimize(pod, fixed.union(first), second, check_fixed=True)
+        from_first = self._minimize(pod, fixed.union(from_second), first, check_fixed=bool(from_second))
+        return from_first + from_second
 
     def _explains(self, names: Names, pod: str) -> bool:
-        """Return whether the pod fares as before if these changes are as before."""
+        """Return whether the pod fares as before if these changes are reverted."""
         if names not in self._replayed:
             if len(self._replayed) == MAX_REPLAYS:
                 raise _TooManyReplaysError
@@ -85,53 +89,56 @@ class Causes:
 
 
 class _TooManyReplaysError(Exception):
-    pass
+    """MAX_REPLAYS mixes were replayed."""
 
 
 class TwoVersions(NamedTuple):
-    """A cluster under two versions of kube-scheduler, and the differences between them."""
+    """A cluster under two versions of kube-scheduler, and the changes between them."""
 
     first: Cluster
     second: Cluster
     rows: tuple[VersionChange, ...]
 
-    def mix(self, names: Names) -> Cluster:
-        """Return the second version with some changes as in the first."""
+    def build_mix(self, names: Names) -> Cluster:
+        """Build the cluster under the second version with some changes reverted to the first."""
         return replace(self.second, version_mix=VersionMix(self.first.kube_version, names))
 
     def find_plugin_changes(self, plugins: Container[str]) -> Names:
-        """Return the changed rules of these plugins."""
-        return frozenset(_mix_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
+        """Find the changed rules of these plugins."""
+        return frozenset(_build_mix_name(row) for row in self.rows if row.sort == "rule" and row.where in plugins)
 
     def describe_changes(self) -> dict[str, str]:
-        """Return all changes that may matter, by name in a mix, with their descriptions."""
+        """Describe all changes that may matter, by their names in a mix."""
         gates = [FeatureGates(version.kube_version, version.feature_gates) for version in (self.first, self.second)]
-        return {_mix_name(row): _describe_row(row) for row in self.rows if _is_relevant(row, *gates)}
+        return {_build_mix_name(row): _describe_change(row) for row in self.rows if _is_relevant(row, *gates)}
 
 
 def _is_relevant(row: VersionChange, *gates: FeatureGates) -> bool:
-    """Return whether the row is not a feature gate with the same state in both versions."""
+    """Return whether the change may matter. A feature gate matters only if the versions set it differently."""
     return row.sort != "gate" or len({gate.enabled(row.where) for gate in gates}) > 1
 
 
-def _mix_name(change: VersionChange) -> str:
+def _build_mix_name(change: VersionChange) -> str:
+    """Build the name by which a mix of versions refers to the change."""
     return change.what if change.sort == "rule" else f"{change.sort} {change.where}"
 
 
-def _describe_row(change: VersionChange) -> str:
-    """Describe a change: ``StorageCapacityScoring``, ``TaintToleration: its message (#135023)``."""
+def _describe_change(change: VersionChange) -> str:
+    """Describe a change, such as "StorageCapacityScoring" or "TaintToleration: its message (#135023)"."""
     if change.sort == "gate":
         return change.where
     upstream = f" ({change.upstream})" if change.upstream else ""
-    where = "" if change.where in change.what else f"{change.where}: "
-    return f"{where}{change.what}{upstream}"
+    subject = "" if change.where in change.what else f"{change.where}: "
+    return f"{subject}{change.what}{upstream}"
 
 
-def explain_pods(pods: Collection[str], causes: Causes, done: Callable[[int], None]) -> dict[str, tuple[str, ...]]:
-    """Return why each pod does not fare as before. Pods not reached before an interruption are missing."""
-    because: dict[str, tuple[str, ...]] = {}
+def find_causes_of_pods(
+    pods: Collection[str], search: CauseSearch, advance: Callable[[int], None]
+) -> dict[str, tuple[str, ...]]:
+    """Find the causes of each pod's different fate. After an interruption, the remaining pods are missing."""
+    causes_by_pod: dict[str, tuple[str, ...]] = {}
     with suppress(KeyboardInterrupt):
         for pod in pods:
-            because[pod] = causes.explain_pod(pod)
-            done(1)
-    return because
+            causes_by_pod[pod] = search.explain_pod(pod)
+            advance(1)
+    return causes_by_pod

@@ -1,4 +1,4 @@
-"""The command ``kschedctl whatif``."""
+"""The command `kschedctl whatif`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Annotated
 import typer
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.asking import ask_and_answer
-from kschedctl.cli.option_groups.drawn import Drawn
-from kschedctl.cli.option_groups.extending import Extending
+from kschedctl.cli.extender_options import Extending
 from kschedctl.cli.options import Source, with_options
-from kschedctl.cli.run_options import RunChoices, RunOptions
+from kschedctl.cli.output_options import Drawn
+from kschedctl.cli.run_options import RunChoices, RunOptions, ask_and_answer
 from kschedctl.cli.source import LoadedSource, load_clusters
 from kschedctl.commands import whatif as study
 from kschedctl.commands.whatif.one_more_node import leaves_no_pod_pending
@@ -20,7 +19,7 @@ from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.commands.whatif.scenario_file import ScenarioFile, read_scenario
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress, Workers
-from kschedctl.replay.scenarios.scenario import FileReader
+from kschedctl.replay.scenarios import FileReader
 from kschedctl.sources.read import load_configuration_file
 
 EXAMPLES = (
@@ -31,6 +30,8 @@ EXAMPLES = (
 
 
 class WhatIfSettings(RunChoices):
+    """Keyword arguments of the library function `whatif`."""
+
     read: FileReader
     where: str
     in_full: int
@@ -53,7 +54,7 @@ class ComparisonOptions:
 @with_options
 def whatif(
     *,
-    compared: ComparisonOptions,
+    comparison: ComparisonOptions,
     source: Source,
     run: RunOptions,
     result: Drawn,
@@ -72,13 +73,13 @@ def whatif(
     placed elsewhere if recreated.
     Exits with 1 if pods become pending that were not, or are not created.
     """
-    _validate_usage(scenario, compared)
+    _validate_usage(scenario, comparison)
     steps = read_scenario(scenario) if scenario else ScenarioFile()
-    named = {name: load_configuration_file(name) for name in compared.compare_config or ()}
+    configurations = {name: load_configuration_file(name) for name in comparison.compare_config or ()}
     under = (
-        study.compare_two_versions(compared.compare_version)
-        if compared.compare_version
-        else study.compare_configurations(named)
+        study.build_version_settings(comparison.compare_version)
+        if comparison.compare_version
+        else study.build_configuration_settings(configurations)
     )
     options: WhatIfSettings = {
         **run.options(),
@@ -87,16 +88,16 @@ def whatif(
         "in_full": result.max_matrices,
     }
 
-    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
+    def answer_source(asked: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
         return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        return ask_and_answer(run, result, load_clusters(source), ask, leaves_no_pod_pending)
+        return ask_and_answer(run, result, load_clusters(source), answer_source, leaves_no_pod_pending)
 
 
-def _validate_usage(scenario: str | None, compared: ComparisonOptions) -> None:
+def _validate_usage(scenario: str | None, comparison: ComparisonOptions) -> None:
     """Raise UsageError if there is nothing to do or the options do not go together."""
-    files, versions = compared.compare_config, compared.compare_version
+    files, versions = comparison.compare_config, comparison.compare_version
     if not (scenario or files or versions):
         raise UsageError("nothing to try", hint="give a SCENARIO, --compare-config or --compare-version")
     if files and versions:

@@ -1,25 +1,26 @@
-"""Scenarios with additional nodes, offered only if a replay shows that they help."""
+"""Find how many additional nodes a step needs so that no pod stays pending, verified by replay."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice, product
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.node_pools import find_pool
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.scenarios.scenario import read_no_files
-from kschedctl.replay.scenarios.steps_on_nodes import add_nodes
+from kschedctl.replay.scenarios import read_no_files
+from kschedctl.replay.scenarios.steps import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
 from kschedctl.scheduler.engine.sampling import SearchOptions
 from kschedctl.scheduler.scheduler import Scheduler
 
-MOST_MODELS, MOST_ASKED = 2, 20
+MAX_MODELS, MAX_CHECKED_GROUPS = 2, 20
 """So many kinds of nodes are tried, and so many pods that are not alike are asked whether they would go there."""
 NEW = "one-more"
 MAX_TRIES = 3
@@ -29,22 +30,30 @@ MAX_TRIES = 3
 def find_sufficient_nodes(
     cluster: Cluster,
     step: JsonObject,
-    taken: Sequence[str],
+    taken_nodes: Sequence[str],
     unplaced: Sequence[UnplacedPods],
     options: SearchOptions,
     *,
     gone: bool,
 ) -> JsonObject | None:
-    """Return the scenario with the fewest additional nodes tried with which the step leaves no pod without a node.
+    """Find how many new nodes the step needs to leave no pod pending. Return the scenario with these nodes.
 
-    ``taken`` are the nodes that the step removes. New nodes are like a node of the same pool, a different one if the
-    removed nodes are ``gone``. ``unplaced`` are the pods that the step leaves without a node. Return None if nothing
-    tried helps, the answer depends on unread kinds, or the user interrupts.
+    New nodes are modelled on nodes of the pools that lose nodes, and the fewest nodes are tried first. Return None if
+    nothing that was tried helps, the answer depends on unread kinds, or the user interrupts.
+
+    Arguments:
+        cluster: the cluster before the step.
+        step: the step, which takes nodes away.
+        taken_nodes: the names of the nodes that the step takes away.
+        unplaced: the pods that the step leaves without a node.
+        options: options for the replay.
+        gone: whether the step deletes the nodes, so that new nodes cannot be modelled on them.
     """
     try:
-        models = [like for like in _choose_models(cluster, taken, gone) if _accepts_all(cluster, like, unplaced)]
-        counts = dict.fromkeys((1, len(taken), len(taken) + 1))
-        for count, like in [(count, like) for count in counts for like in models][:MAX_TRIES]:
+        candidates = _choose_model_nodes(cluster, taken_nodes, gone)
+        model_nodes = [node for node in candidates if _accepts_all(cluster, node, unplaced)]
+        counts = dict.fromkeys((1, len(taken_nodes), len(taken_nodes) + 1))
+        for count, like in islice(product(counts, model_nodes), MAX_TRIES):
             scenario = {"steps": [{"addNodes": {"like": like, "count": count}}, step]}
             report = whatif(
                 cluster,
@@ -63,29 +72,30 @@ def find_sufficient_nodes(
 
 
 def leaves_no_pod_pending(report: WhatIf) -> bool:
-    """Return whether all pods are created and none is newly pending."""
-    most = report.over_runs.get("NewlyPending")
-    return not (report.not_created or (most and most.most)) and all(
-        change.change != "NewlyPending" for change in report.changes
-    )
+    """Return whether all pods are created and none of them becomes pending in any run."""
+    if report.not_created or any(change.change == "NewlyPending" for change in report.changes):
+        return False
+    newly_pending = report.over_runs.get("NewlyPending")
+    return not (newly_pending and newly_pending.most)
 
 
-def _choose_models(cluster: Cluster, taken: Sequence[str], gone: bool) -> list[str]:
-    """Return a node that takes pods from each pool that loses nodes, from at most two pools."""
-    names = frozenset(taken)
+def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool) -> list[str]:
+    """Choose a schedulable node from each pool that loses nodes, from at most MAX_MODELS pools."""
+    taken_names = frozenset(taken_nodes)
+    pools = {find_pool(node) for node in cluster.nodes if node.metadata.name in taken_names}
     models: dict[str, str] = {}
-    lost = {find_pool(node) for node in cluster.nodes if node.metadata.name in names}
     for node in cluster.nodes:
-        if find_pool(node) in lost and not node.spec.unschedulable and not (gone and node.metadata.name in names):
-            models.setdefault(find_pool(node), node.metadata.name)
-    return list(models.values())[:MOST_MODELS]
+        name, pool = node.metadata.name, find_pool(node)
+        if pool in pools and not node.spec.unschedulable and not (gone and name in taken_names):
+            models.setdefault(pool, name)
+    return list(models.values())[:MAX_MODELS]
 
 
-def _accepts_all(cluster: Cluster, like: str, unplaced: Sequence[UnplacedPods]) -> bool:
-    """Return whether an empty node like this one would take a pod of each group, judged without a replay."""
-    edit = add_nodes(AddNodes(like=like, name=NEW), cluster, read_no_files)
-    refused = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MOST_ASKED]]
-    pods = [made_again(pod) for pod in refused if pod is not None]
+def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
+    """Return whether an empty node like the model would take a pod of each group, without replaying the step."""
+    edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, read_no_files)
+    unplaced_pods = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MAX_CHECKED_GROUPS]]
+    pods = [recreate_pod(pod) for pod in unplaced_pods if pod is not None]
     scheduler = Scheduler(
         change_pods(edit.resulting_cluster, {(p.metadata.namespace, p.metadata.name): p for p in pods})
     )

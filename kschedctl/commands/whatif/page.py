@@ -1,9 +1,10 @@
-"""The page of a WhatIf: what each step did, which pods end up elsewhere, and how full zones are before and after."""
+"""The page of a what-if: the steps, the pods that end up elsewhere, and the zones before and after."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from kschedctl.commands.whatif.report import (
     CHANGES,
@@ -14,20 +15,23 @@ from kschedctl.commands.whatif.report import (
     Replacement,
     WhatIf,
 )
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import Cell, Marked, Page, Paragraph, Stack, Style, Table, count, names, paragraph, section
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.sections import (
     PODS,
     build_caveats,
-    build_interruption,
+    build_interruption_line,
     build_runs_section,
     build_unplaced_section,
     build_zone_plot,
 )
 from kschedctl.render.tables import Cells, build_struct_table
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import PodCount, UnplacedPods
+
+if TYPE_CHECKING:
+    from kschedctl.render.html.sections import HtmlSection
 
 CHANGES_SHOWN = 30
 TOGETHER = " together with "
@@ -35,22 +39,23 @@ TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.
 
 
 def build_page(report: WhatIf, style: Style) -> Page:
-    """All sections that have something to say."""
+    """Build the page of a what-if. Sections without content are left out."""
     return (
-        *build_interruption(report.interrupted),
-        *_build_summary(report),
+        *build_interruption_line(report.interrupted),
+        *_iter_summary_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *build_struct_table(report.steps, style, limit=None, numbered="step", title="Steps", full=False),
         *(build_not_created_section(report.not_created, style) if report.not_created else ()),
-        *_list_changes(report.changes, style),
-        *_messages(report.messages, style),
-        *_replacement(report.replacement, style),
-        *_balance(report.balance, report.compared),
+        *_build_changes_section(report.changes, style),
+        *_build_messages_table(report.messages, style),
+        *_build_replacement_section(report.replacement, style),
+        *_build_zones_section(report.balance, report.compared),
         *build_runs_section(report.runs, report.over_runs, CHANGES),
     )
 
 
-def _build_summary(report: WhatIf) -> Iterator[Paragraph]:
+def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
+    """Yield the lines of the summary: the verdict, the pending pods and the compared schedulers."""
     verdict, *sentences = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
@@ -61,98 +66,120 @@ def _build_summary(report: WhatIf) -> Iterator[Paragraph]:
         yield paragraph(f"before: under {before}; after: under {after}")
 
 
-def _list_changes(changes: Sequence[PodChange], style: Style) -> Page:
+def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:
+    """Build the section on pods that end up elsewhere, those that become pending first."""
     if not changes:
         return ()
     order = list(CHANGES)
-    first = sorted(changes, key=lambda change: order.index(change.change))
-    cells: Cells[PodChange] = {"change": _mark_change, "because": _because}
-    table = build_struct_table(first, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
-    return (*_waiting(changes, style), *table, *_moves_plot(changes))
+    sorted_changes = sorted(changes, key=lambda change: order.index(change.change))
+    cells: Cells[PodChange] = {"change": _mark_change, "because": _join_causes}
+    table = build_struct_table(sorted_changes, style, cells, title="Pods", limit=CHANGES_SHOWN, full=False)
+    return (*_build_newly_pending_section(changes, style), *table, *_build_moves_plot(changes))
 
 
 def _mark_change(change: PodChange) -> Marked:
+    """Return the change in words and colored."""
     return Marked(CHANGES[change.change], TONES.get(change.change, Tone.PLAIN))
 
 
-def _messages(messages: Sequence[MessageChange], style: Style) -> Page:
-    """What is said in other words of pods that wait all the same."""
+def _build_messages_table(messages: Sequence[MessageChange], style: Style) -> Page:
+    """Build the table of pods that wait both before and after, but with another message."""
     return build_struct_table(
-        messages, style, {"before": _before}, title="Messages of pods that wait", limit=CHANGES_SHOWN
+        messages, style, {"before": _build_old_message_cell}, title="Messages of pods that wait", limit=CHANGES_SHOWN
     )
 
 
-def _before(message: MessageChange) -> Stack:
-    """Why a pod waited before, and which pods did."""
+def _build_old_message_cell(message: MessageChange) -> Stack:
+    """Build the cell with the message before, its causes and the pods."""
     because = (f"because of {TOGETHER.join(message.because)}",) if message.because else ()
     return Stack((message.before, *because, Marked(names(message.pods), Tone.FAINT)))
 
 
-def _because(changed: PodChange | PodsElsewhere) -> str:
+def _join_causes(changed: PodChange | PodsElsewhere) -> str:
+    """Join the causes of a difference."""
     return TOGETHER.join(changed.because)
 
 
-def _replacement(replacement: Replacement | None, style: Style) -> Page:
-    """The running pods for which other nodes are the best, most first."""
+def _build_replacement_section(replacement: Replacement | None, style: Style) -> Page:
+    """Build the section on running pods that would go to other nodes, largest groups first."""
     if replacement is None:
         return ()
     number = sum(len(group.pods) for group in replacement.elsewhere)
     some = f", some of all {replacement.running:,}," if replacement.asked < replacement.running else ""
     pods = f"{number:,} of {count(replacement.asked, 'pod')}{some}"
     summary = paragraph(f"for {pods} other nodes would be best, if recreated")
-    doubtful = (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
+    failed_line = (
+        (paragraph(f"nothing is known of {replacement.failed:,}: a plugin fails"),) if replacement.failed else ()
+    )
     groups = sorted(replacement.elsewhere, key=lambda group: -len(group.pods))
-    tables = build_struct_table(groups, style, {"because": _because}, limit=CHANGES_SHOWN)
-    return section("Running pods", summary, *doubtful, *_rescored(replacement), *tables)
+    tables = build_struct_table(groups, style, {"because": _join_causes}, limit=CHANGES_SHOWN)
+    return section("Running pods", summary, *failed_line, *_iter_rescored_lines(replacement), *tables)
 
 
-def _rescored(replacement: Replacement) -> Iterator[Paragraph]:
-    """For how many pods the best nodes stay the best, by why."""
+def _iter_rescored_lines(replacement: Replacement) -> Iterator[Paragraph]:
+    """Yield a line per cause with the number of pods whose scores differ but whose best nodes stay the same."""
     numbers = Counter[tuple[str, ...]]()
     for group in replacement.rescored:
         numbers[group.because] += len(group.pods)
-    for because, number in numbers.most_common():
-        why = f", because of {TOGETHER.join(because)}" if because else ""
+    for causes, number in numbers.most_common():
+        why = f", because of {TOGETHER.join(causes)}" if causes else ""
         yield paragraph(f"for {count(number, 'pod')} nodes score otherwise, and the best stay the best{why}")
 
 
-def _waiting(changes: Sequence[PodChange], style: Style) -> Page:
-    """The pods that wait now and did not before, by workload and reason."""
+def _build_newly_pending_section(changes: Sequence[PodChange], style: Style) -> Page:
+    """Build the section on pods that become pending, by workload and message."""
     groups: dict[tuple[str, str], list[str]] = {}
     for change in changes:
         if change.change == "NewlyPending":
             groups.setdefault((change.workload, change.message), []).append(change.pod)
     return build_unplaced_section(
-        [UnplacedPods(w, CHANGES["NewlyPending"], why, tuple(pods)) for (w, why), pods in groups.items()], style
+        [
+            UnplacedPods(workload, CHANGES["NewlyPending"], message, tuple(pods))
+            for (workload, message), pods in groups.items()
+        ],
+        style,
     )
 
 
-def _balance(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
+def _build_zones_section(balance: Sequence[DomainBalance], compared: Sequence[str]) -> Page:
+    """Build the section with the table of zones, before and after."""
     if not balance:
         return ()
     resources = list(balance[0].requested)
     columns = [Column("zone", keep=True), Column("nodes", right=True), Column("pods", right=True)]
     columns += [Column(f"{resource} requested", right=True) for resource in resources]
-    rows = tuple(_domain(domain) for domain in balance)
+    rows = tuple(_build_zone_row(domain) for domain in balance)
     pods = [PodCount(domain.domain, *domain.pods) for domain in balance]
     title = "Zones, before and after" if not compared else "Zones"
     return section(title, Table(tuple(columns), rows), *build_zone_plot(pods))
 
 
-def _domain(domain: DomainBalance) -> tuple[Cell, ...]:
-    shares = (_pair(*(f"{share:.1f} %" for share in pair)) for pair in domain.requested.values())
-    counts = (_pair(*(f"{number:,}" for number in pair)) for pair in (domain.nodes, domain.pods))
+def _build_zone_row(domain: DomainBalance) -> tuple[Cell, ...]:
+    """Build the row of a zone."""
+    shares = (_format_pair(*(f"{share:.1f} %" for share in pair)) for pair in domain.requested.values())
+    counts = (_format_pair(*(f"{number:,}" for number in pair)) for pair in (domain.nodes, domain.pods))
     return (domain.domain, *counts, *shares)
 
 
-def _pair(before: str, after: str) -> str:
+def _format_pair(before: str, after: str) -> str:
+    """Format a value before and after. An unchanged value appears once."""
     return before if before == after else f"{before} → {after}"
 
 
-def _moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
-    """The nodes that most pods leave or come to."""
-    left = Counter(change.before for change in changes if change.before)
-    come = Counter(change.after for change in changes if change.after)
-    nodes = sorted({*left, *come}, key=lambda node: (-left[node] - come[node], node))
-    amounts = {node: {"leave": left[node], "come": come[node]} for node in nodes[:MAX_PLACES]}
+def _build_moves_plot(changes: Sequence[PodChange]) -> tuple[Plot, ...]:
+    """Plot how many pods leave each node and come to it, for the nodes with most of them."""
+    leaving = Counter(change.before for change in changes if change.before)
+    arriving = Counter(change.after for change in changes if change.after)
+    nodes = sorted({*leaving, *arriving}, key=lambda node: (-leaving[node] - arriving[node], node))
+    amounts = {node: {"leave": leaving[node], "come": arriving[node]} for node in nodes[:MAX_PLACES]}
     return build_bar_plot("Pods that leave nodes and come to them", ("node", PODS), amounts, len(nodes))
+
+
+def build_widgets(report: WhatIf) -> list[HtmlSection]:
+    """Build the HTML matrices of newly pending pods, for which `kschedctl explain` cannot be run."""
+    from kschedctl.commands.explain.html_widgets import build_matrices_of_some  # noqa: PLC0415 - only for HTML
+
+    pods = sum(change.change == "NewlyPending" for change in report.changes)
+    return build_matrices_of_some(
+        report.explained, pods, title="Nodes and plugins, for each newly pending pod", elsewhere=""
+    )

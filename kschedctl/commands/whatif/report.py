@@ -1,4 +1,4 @@
-"""What changes of a cluster do to its pods, as a document: apiVersion kschedctl.dev/v1, kind WhatIf."""
+"""The report of `whatif`: apiVersion kschedctl.dev/v1, kind WhatIf."""
 
 from __future__ import annotations
 
@@ -25,65 +25,74 @@ CHANGES = {
     "Created": "created",
     "Moved": "moved",
 }
-"""A change of a pod -> how it is told; those first that matter most."""
+"""Change of a pod -> its words, most important first."""
 
 
 class StepReport(Document, frozen=True):
-    """One step: how many pods lost their node by it, got one after it, and wait when the queue came to rest."""
+    """A step of the scenario, with its effects on pods."""
 
     step: Annotated[str, Column("what", keep=True)]
     displaced: Annotated[int, Column(above=0)]
+    """The number of pods that lost their node."""
     placed: Annotated[int, Column(above=0)]
+    """The number of pods that got a node."""
     pending: Annotated[int, Column(above=0, place=1)]
+    """The number of pods that wait after the step."""
     evicted: Annotated[int, Column(above=0)]
     notes: Annotated[tuple[str, ...], Column("note", lines=True, place=1)] = ()
 
 
 class PodChange(Document, frozen=True):
-    """A pod that ends up elsewhere. ``change``: Moved, NewlyPending, NewlyScheduled, Created, Gone.
-
-    ``before`` and ``after`` are nodes, empty for none; ``message`` is why it waits. ``because``: as for WhatIf.
-    """
+    """A pod that ends up elsewhere."""
 
     pod: Annotated[str, Column(keep=True)]
     workload: str
     change: Annotated[str, Column()]
+    """Moved, NewlyPending, NewlyScheduled, Created or Gone."""
     before: Annotated[str, Column(keep=True)] = ""
+    """The node before, or an empty string."""
     after: Annotated[str, Column(keep=True, beneath="→")] = ""
+    """The node after, or an empty string."""
     message: Annotated[str, Column(csv_only=True)] = ""
+    """The scheduler's message if the pod waits."""
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
+    """The version changes that cause the change."""
 
 
 class DomainBalance(Document, frozen=True):
-    """A zone before and after: nodes, pods, and the share in percent of what is offered that is requested."""
+    """A zone before and after."""
 
     domain: str
     nodes: tuple[int, int]
     pods: tuple[int, int]
     requested: dict[str, tuple[float, float]] = msgspec.field(default_factory=dict)
+    """Resource -> its requested share in percent, before and after."""
 
 
 class MessageChange(Document, frozen=True):
-    """What kube-scheduler says of pods that wait before and after, where it is not the same."""
+    """Pods that wait before and after, with another message from kube-scheduler."""
 
     before: Annotated[str, Column()]
     after: Annotated[str, Column(beneath="→")]
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
     because: tuple[str, ...] = ()
+    """The version changes that cause the difference."""
 
 
 class PodsElsewhere(Document, frozen=True):
-    """Running pods of a workload that would go elsewhere: the equally good nodes before and after, none: it waits."""
+    """Running pods of a workload that would go to other nodes if they were recreated."""
 
     workload: Annotated[str, Column()]
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
     before: Annotated[tuple[str, ...], Column("best before")]
+    """The equally good nodes before, empty if the pod would wait."""
     after: Annotated[tuple[str, ...], Column("best after", beneath="→")]
+    """The equally good nodes after, empty if the pod would wait."""
     because: Annotated[tuple[str, ...], Column("because of", every=True)] = ()
 
 
 class PodsRescored(Document, frozen=True):
-    """Running pods of a workload for which nodes score otherwise against each other, the same ones being the best."""
+    """Running pods of a workload with the same best nodes, but with scores that differ otherwise."""
 
     workload: Annotated[str, Column()]
     pods: Annotated[tuple[str, ...], Column(counted=True, place=-1)]
@@ -91,57 +100,54 @@ class PodsRescored(Document, frozen=True):
 
 
 class Replacement(Document, frozen=True):
-    """Running pods that somebody would make anew, each as if it alone were.
-
-    ``running``: how many there are; ``asked``: of how many the answer is known; of many some of each workload.
-    ``failed``: of how many a plugin fails under one of the two, so that nothing is known of them.
-    """
+    """The running pods that a controller would recreate, each judged as if it alone were recreated."""
 
     running: int
+    """The number of these pods."""
     asked: int
+    """The number of pods that were compared. If there are too many, some of each workload are."""
     elsewhere: tuple[PodsElsewhere, ...] = ()
     failed: int = 0
+    """The number of pods about which nothing is known, because a plugin fails."""
     rescored: tuple[PodsRescored, ...] = ()
 
 
 class WhatIf(Report, frozen=True):
-    """``compared`` are two configurations or versions where two were: ``before`` is the first, ``after`` the second.
-
-    ``messages`` and ``replacement``, where two versions are compared: what else of the answers is not the same.
-    ``because``, there: the changes (gates, rules, plugins) without which it would be the same, several: all together;
-    "not attributed" where no row of the table of versions explains it.
-
-    ``pending``: how many pods wait for a node before and after. ``over_runs``: the least and the most of every kind of
-    change over several ``runs``, all else is of the first. ``extended``: what to know of the answers of extenders.
-    ``explained``: newly pending pods in full, in the cluster as it is in the end, where that was asked for.
-    ``not_created``: workloads of which the API server refuses pods, of the manifests that are applied.
-    """
+    """The difference that a scenario makes, or the difference between two schedulers for a scenario."""
 
     name: str
     seed: int
     pending: tuple[int, int]
+    """The number of pending pods before and after."""
     steps: tuple[StepReport, ...] = ()
     changes: tuple[PodChange, ...] = ()
     balance: tuple[DomainBalance, ...] = ()
     compared: tuple[str, ...] = ()
+    """The names of two configurations or versions. The first is "before" and the second is "after"."""
     messages: tuple[MessageChange, ...] = ()
+    """Changed messages, if versions are compared."""
     replacement: Replacement | None = None
+    """The running pods, if versions are compared."""
     explained: tuple[ExplainedPods, ...] = ()
+    """Newly pending pods explained node by node, if requested."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
+    """Notes on the answers of called extenders."""
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
     search_start: SearchStart | None = None
     runs: int = 1
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
+    """Change -> the smallest and the largest number of pods over several runs."""
     not_created: tuple[NotCreated, ...] = ()
+    """Workloads with pods that the API server denies."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WhatIf"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods are affected in which way."""
+        """Return the numbers of affected pods by change."""
         numbers = Counter(change.change for change in self.changes)
         counts = ", ".join(f"{numbers[kind]:,} {word}" for kind, word in CHANGES.items() if numbers[kind])
         if self.not_created:
@@ -151,8 +157,8 @@ class WhatIf(Report, frozen=True):
             return (f"No pod ends up elsewhere{describe_doubt(self.unknown)}",)
         return ("Pods are affected:", counts + describe_doubt(self.unknown))
 
-    def summarized(self, summary: Summary) -> Summary:
-        """With the pods that wait now and did not before."""
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Return the summary with the newly pending pods."""
         newly = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         return replace(
@@ -163,15 +169,15 @@ class WhatIf(Report, frozen=True):
         )
 
     def csv_table(self) -> CsvTable:
-        """Return a row for each pod whose fate changes."""
+        """Return a row for each pod that ends up elsewhere."""
         return to_csv_table(PodChange, self.changes)
 
     def pod_names(self) -> tuple[str, ...]:
-        """Return the pods that lose their node."""
+        """Return the newly pending pods."""
         return tuple(change.pod for change in self.changes if change.change == "NewlyPending")
 
     def gate_problems(self) -> list[GateProblem]:
-        """Return a problem for each pod that the changes leave without a node, for a CI gate to report."""
+        """Return a problem for each newly pending pod, for a CI gate to report."""
         return [
             GateProblem("not-scheduled", f"Pod {change.pod}", change.message or "becomes Pending")
             for change in self.changes

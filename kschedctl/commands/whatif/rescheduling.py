@@ -1,4 +1,4 @@
-"""Running pods that would go elsewhere if each alone were recreated, under one scheduler and under another."""
+"""Find running pods that would go to another node if they were recreated under the other of two schedulers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.versions.report import VersionChange
-from kschedctl.commands.whatif.causes import Causes, Fate, Names, TwoVersions, explain_pods
+from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
 from kschedctl.commands.whatif.report import PodsElsewhere, PodsRescored, Replacement
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Progress, Workers, run_all
@@ -42,14 +42,14 @@ AFFECTED: Mapping[Effect, str] = {
 
 
 class ClusterPair(NamedTuple):
-    """A cluster under one scheduler and under another."""
+    """A cluster under two different schedulers."""
 
     before: SharedCluster
     after: SharedCluster
 
 
 class PodElsewhere(NamedTuple):
-    """A pod that would go to other nodes."""
+    """A running pod whose best nodes differ between the schedulers."""
 
     workload: str
     pod: str
@@ -58,7 +58,7 @@ class PodElsewhere(NamedTuple):
 
 
 class PodRescored(NamedTuple):
-    """A pod for which nodes score differently."""
+    """A running pod with the same best nodes under both schedulers, but with different scores."""
 
     workload: str
     pod: str
@@ -69,17 +69,17 @@ class PodRescored(NamedTuple):
 
 
 class BatchResult(NamedTuple):
-    """The results for some pods."""
+    """The differences found for a batch of pods."""
 
     elsewhere: tuple[PodElsewhere, ...]
     rescored: tuple[PodRescored, ...]
     failed: int
-    """The number of pods about which nothing is known."""
+    """The number of pods for which a plugin fails."""
     unknown: tuple[UnknownKind, ...]
 
 
 class ReplacementResult(NamedTuple):
-    """What is known of the running pods, and the unread kinds this depends on."""
+    """The report on the running pods, with the unread kinds that it depends on."""
 
     report: Replacement
     unknown: tuple[UnknownKind, ...]
@@ -89,100 +89,109 @@ class ReplacementResult(NamedTuple):
 def compare_replacements(
     before: SharedCluster,
     after: SharedCluster,
-    rows: tuple[VersionChange, ...],
+    version_changes: tuple[VersionChange, ...],
     workers: Workers,
     progress: Progress,
 ) -> ReplacementResult:
-    """Find running pods with different best nodes, and which of the version changes explain that.
+    """Find running pods whose best nodes differ between the clusters, and the version changes that cause this.
 
-    Both clusters have the same objects.
+    Both clusters have the same objects. `version_changes` are the changes between their versions.
     """
     pair = ClusterPair(before, after)
     view = pair.before.scheduler.view
-    running = _find_running(view)
-    asked = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
-    tasks = [asked[i : i + BATCH_SIZE] for i in range(0, len(asked), BATCH_SIZE)]
+    running = _find_recreatable_pods(view)
+    sampled = sorted(_sample_workloads(view, running), key=lambda position: (int(view.pods.info[position]), position))
+    tasks = [sampled[i : i + BATCH_SIZE] for i in range(0, len(sampled), BATCH_SIZE)]
     results = run_all(_compare_batch, pair, tasks, workers, progress.begin("Running pods", len(tasks)))
-    known = results.completed
-    explaining = ChangeAttribution(pair, rows, progress, off=results.interrupted)
-    elsewhere = explaining.group_elsewhere([pod for answers in known for pod in answers.elsewhere])
-    rescored = explaining.group_rescored([pod for answers in known for pod in answers.rescored])
+    batch_results = results.completed
+    attribution = ChangeAttribution(pair, version_changes, progress, skip_search=results.interrupted)
+    elsewhere = attribution.group_elsewhere([pod for answers in batch_results for pod in answers.elsewhere])
+    rescored = attribution.group_rescored([pod for answers in batch_results for pod in answers.rescored])
     report = Replacement(
         running=len(running),
         asked=sum(len(task) for task, answers in zip(tasks, results.by_task, strict=True) if answers is not None),
         elsewhere=elsewhere,
-        failed=sum(answers.failed for answers in known),
+        failed=sum(answers.failed for answers in batch_results),
         rescored=rescored,
     )
-    interrupted = results.interrupted or explaining.interrupted
-    return ReplacementResult(report, merge_unknown_kinds(answers.unknown for answers in known), interrupted)
+    interrupted = results.interrupted or attribution.interrupted
+    return ReplacementResult(report, merge_unknown_kinds(answers.unknown for answers in batch_results), interrupted)
 
 
 @dataclass
 class ChangeAttribution:
-    """Finds the version changes behind differences."""
+    """Groups pods by the version changes that cause their differences."""
 
     pair: ClusterPair
-    rows: tuple[VersionChange, ...]
+    version_changes: tuple[VersionChange, ...]
     progress: Progress
-    off: bool
-    """Skip the search for causes."""
+    skip_search: bool
+    """Whether to skip the search for causes."""
     interrupted: bool = False
-    _found: list[Names] = field(default_factory=list)
-    _mixes: dict[Names, _SchedulerProbe] = field(default_factory=dict)
+    _known_sets: list[Names] = field(default_factory=list)
+    _probes: dict[Names, _SchedulerProbe] = field(default_factory=dict)
 
     def group_elsewhere(self, pods: Sequence[PodElsewhere]) -> tuple[PodsElsewhere, ...]:
-        """Group the pods by workload, nodes and cause."""
-        because = self._find_causes(
-            {pod.pod: pod.before for pod in pods}, lambda asked, at: asked.find_best_nodes(at, set())
+        """Group the pods by workload, best nodes and causes."""
+        causes_by_pod = self._find_causes(
+            {pod.pod: pod.before for pod in pods}, lambda probe, position: probe.find_best_nodes(position, set())
         )
         groups: dict[tuple[str, Nodes, Nodes, tuple[str, ...]], list[str]] = {}
         for pod in pods:
-            why = because.get(pod.pod, ())
-            groups.setdefault((pod.workload, pod.before, pod.after, why), []).append(pod.pod)
-        return tuple(PodsElsewhere(who, tuple(sorted(names)), *nodes) for (who, *nodes), names in groups.items())
+            causes = causes_by_pod.get(pod.pod, ())
+            groups.setdefault((pod.workload, pod.before, pod.after, causes), []).append(pod.pod)
+        return tuple(
+            PodsElsewhere(workload, tuple(sorted(names)), *nodes) for (workload, *nodes), names in groups.items()
+        )
 
     def group_rescored(self, pods: Sequence[PodRescored]) -> tuple[PodsRescored, ...]:
-        """Group the pods by workload and cause. Equal pods share one cause."""
+        """Group the pods by workload and causes. The causes are searched once for equal pods."""
         firsts = {pod.kind: pod for pod in reversed(pods)}
-        because = self._find_causes({pod.pod: pod.before for pod in firsts.values()}, _SchedulerProbe.digest_scores)
+        causes_by_pod = self._find_causes(
+            {pod.pod: pod.before for pod in firsts.values()}, _SchedulerProbe.digest_scores
+        )
         groups: dict[tuple[str, tuple[str, ...]], list[str]] = {}
         for pod in pods:
-            groups.setdefault((pod.workload, because.get(firsts[pod.kind].pod, ())), []).append(pod.pod)
-        return tuple(PodsRescored(who, tuple(sorted(names)), why) for (who, why), names in groups.items())
+            groups.setdefault((pod.workload, causes_by_pod.get(firsts[pod.kind].pod, ())), []).append(pod.pod)
+        return tuple(
+            PodsRescored(workload, tuple(sorted(names)), causes) for (workload, causes), names in groups.items()
+        )
 
     def _find_causes(
-        self, before: Mapping[str, Hashable], ask: Callable[[_SchedulerProbe, Position], Hashable]
+        self, before: Mapping[str, Hashable], probe_pod: Callable[[_SchedulerProbe, Position], Hashable]
     ) -> dict[str, tuple[str, ...]]:
-        """Return the version changes without which the answer about each pod would be as before."""
-        if not before or self.off or self.pair.before.call_extender is not None:
+        """Find, for each pod, the version changes without which its answer would be the one in `before`.
+
+        `probe_pod` gets the answer for a pod from a probe.
+        """
+        if not before or self.skip_search or self.pair.before.call_extender is not None:
             return {}
-        versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.rows)
+        versions = TwoVersions(self.pair.before.cluster, self.pair.after.cluster, self.version_changes)
         index = self.pair.before.scheduler.view.pods.index
 
-        def replay(names: Names) -> Fate:
-            if names not in self._mixes:
-                self._mixes[names] = _SchedulerProbe(SharedCluster(versions.mix(names)))
-            asked = self._mixes[names]
-            return cache(lambda pod: ask(asked, Position(index[pod])))
+        def replay(names: Names) -> FateByPod:
+            if names not in self._probes:
+                self._probes[names] = _SchedulerProbe(SharedCluster(versions.build_mix(names)))
+            probe = self._probes[names]
+            return cache(lambda pod: probe_pod(probe, Position(index[pod])))
 
-        def likely(pod: str) -> Names:
-            asked = (pair.get_cached(_SchedulerProbe) for pair in self.pair)
-            then, now = (scheduler.collect_plugin_answers(Position(index[pod])) for scheduler in asked)
+        def guess_changes(pod: str) -> Names:
+            probes = (shared.get_cached(_SchedulerProbe) for shared in self.pair)
+            first, second = (probe.collect_plugin_answers(Position(index[pod])) for probe in probes)
             return versions.find_plugin_changes(
-                {name for name in then.keys() | now.keys() if then.get(name) != now.get(name)}
+                {plugin for plugin in first.keys() | second.keys() if first.get(plugin) != second.get(plugin)}
             )
 
-        causes = Causes(versions.describe_changes(), before, replay, self._found, likely)
-        because = explain_pods(before.keys(), causes, self.progress.begin("Causes", len(before)))
-        self.interrupted |= len(because) < len(before)
-        return because
+        search = CauseSearch(versions.describe_changes(), before, replay, self._known_sets, guess_changes)
+        causes_by_pod = find_causes_of_pods(before.keys(), search, self.progress.begin("Causes", len(before)))
+        self.interrupted |= len(causes_by_pod) < len(before)
+        return causes_by_pod
 
 
-def _find_running(view: Fork) -> list[Position]:
-    """Return the pods on nodes that a controller would recreate on another node."""
-    anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
-    return [Position(position) for position in np.flatnonzero((view.node >= 0) & anew).tolist()]
+def _find_recreatable_pods(view: Fork) -> list[Position]:
+    """Find the pods on nodes that a controller would recreate on any node."""
+    is_recreatable = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))[view.pods.info]
+    return [Position(position) for position in np.flatnonzero((view.node >= 0) & is_recreatable).tolist()]
 
 
 def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Position]:
@@ -199,27 +208,27 @@ def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Posit
 def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
     """Compare some pods under both schedulers. Equal pods should be adjacent."""
     first, second = pair.before.get_cached(_SchedulerProbe), pair.after.get_cached(_SchedulerProbe)
-    elsewhere, rescored, unknown, failed, same = [], [], set[Unknown](), 0, set[int]()
+    elsewhere, rescored, unknown, failed, equally_scored = [], [], set[Unknown](), 0, set[int]()
     scores: dict[int, ScoreDigest | None] = {}
     for position in positions:
-        then, now = first.find_best_nodes(position, unknown), second.find_best_nodes(position, unknown)
+        nodes_before, nodes_after = first.find_best_nodes(position, unknown), second.find_best_nodes(position, unknown)
         pod, kind = first.view.pods.objects[position], int(first.view.pods.info[position])
-        if then is None or now is None:
+        if nodes_before is None or nodes_after is None:
             failed += 1
             continue
-        if then != now:
-            elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, then, now))
+        if nodes_before != nodes_after:
+            elsewhere.append(PodElsewhere(str(find_owner(pod)), pod.key, nodes_before, nodes_after))
             continue
         if kind not in scores:
             scores[kind] = first.digest_scores(position)
-            same.update({kind} if scores[kind] == second.digest_scores(position) else ())
-        if kind not in same:
+            equally_scored.update({kind} if scores[kind] == second.digest_scores(position) else ())
+        if kind not in equally_scored:
             rescored.append(PodRescored(str(find_owner(pod)), pod.key, kind, scores[kind]))
     return BatchResult(tuple(elsewhere), tuple(rescored), failed, summarize_unknowns(unknown, AFFECTED))
 
 
 class _SchedulerProbe:
-    """A scheduler that is asked about pods, each of which leaves its node meanwhile."""
+    """A scheduler that finds nodes for running pods, each as if it had left its node."""
 
     def __init__(self, shared: SharedCluster) -> None:
         self.scheduler = scheduler = shared.scheduler
@@ -227,9 +236,10 @@ class _SchedulerProbe:
         self.placements = Placements(self.view, 0, None)
 
     def find_best_nodes(self, position: Position, unknown: set[Unknown]) -> Nodes | None:
-        """Return the best nodes for the pod, () if none fits or no profile serves it, None if a plugin fails.
+        """Find the best nodes for the pod, sorted by name.
 
-        Unread kinds that the answer depends on are added to ``unknown``.
+        The result is empty if no node fits or no profile serves the pod, and None if a plugin fails. Unread kinds that
+        it depends on are added to `unknown`.
         """
         framework = self._find_framework(position, unknown)
         if framework is None:
@@ -244,21 +254,23 @@ class _SchedulerProbe:
         return () if choice is None else tuple(sorted(self.view.nodes.names[row] for row in choice.tied.tolist()))
 
     def collect_plugin_answers(self, position: Position) -> Mapping[str, bytes]:
-        """Return what each plugin says of the nodes for the pod."""
+        """Return the answers of each plugin about the nodes for the pod, as bytes to compare."""
         framework = self._find_framework(position, set())
         if framework is None:
             return {}
         with self._without_pod(position):
-            cycle = run_cycle(framework, self.placements.find_incoming(int(self.view.pods.info[position])), self.view)
-        said = dict[str, bytes]()
+            cycle = run_cycle(
+                framework, self.placements.get_incoming_info(int(self.view.pods.info[position])), self.view
+            )
+        answers = dict[str, bytes]()
         for name, verdict in cycle.filter.verdicts.items():
-            said[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
+            answers[name] = b"".join(rejection.mask.tobytes() for rejection in verdict.rejections)
         for name, scores in cycle.scores.weighted.items():
-            said[name] = said.get(name, b"") + scores.tobytes()
-        return said
+            answers[name] = answers.get(name, b"") + scores.tobytes()
+        return answers
 
     def digest_scores(self, position: Position) -> ScoreDigest | None:
-        """Return a digest of the scores, or None if they are unknown."""
+        """Return a digest of the nodes' scores relative to the best, or None if no node can be scored."""
         framework = self._find_framework(position, set())
         if framework is None:
             return None
@@ -273,7 +285,8 @@ class _SchedulerProbe:
         return sha256(rows.tobytes() + (scores - scores.max()).tobytes()).digest()
 
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
-        info = self.placements.find_incoming(int(self.view.pods.info[position]))
+        """Find the framework that serves the pod, and add to `unknown` what this depends on."""
+        info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
         framework, unknowns = self.scheduler.framework_for(info, self.view)
         unknown.update(unknowns)
         return framework

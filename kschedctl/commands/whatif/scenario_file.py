@@ -1,4 +1,4 @@
-"""Scenarios named on the command line."""
+"""Read the scenario that the command line names, or contains as JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
-from kschedctl.replay.scenarios.scenario import load_scenario
+from kschedctl.replay.scenarios import load_scenario
 from kschedctl.reports.scenario import Scenario
 from kschedctl.sources.documents.documents import Content, parse_documents
 from kschedctl.sources.read import read_documents, read_objects
@@ -18,13 +18,13 @@ INLINE_NAME = "SCENARIO"
 
 
 class ScenarioFile(NamedTuple):
-    """A scenario and where it came from."""
+    """A scenario and its source."""
 
     scenario: Scenario | None = None
     folder: Path = Path()
-    """The folder of the files that it names."""
+    """The folder of the files that the scenario names."""
     where: str = ""
-    """Its name in messages."""
+    """The name of the scenario in messages."""
 
     def read(self, name: str) -> Iterable[JsonObject]:
         """Read the documents of a file that the scenario names. Raises KschedctlError."""
@@ -32,14 +32,14 @@ class ScenarioFile(NamedTuple):
 
 
 def read_scenario(name: str) -> ScenarioFile:
-    """Read a scenario from a file, from standard input (-), or from inline JSON. Raises InputError."""
-    written_out = name.lstrip().startswith("{")
-    where = INLINE_NAME if written_out else name
-    if written_out:
+    """Read a scenario from a file, from standard input (`-`), or from inline JSON. Raises InputError."""
+    is_inline = name.lstrip().startswith("{")
+    where = INLINE_NAME if is_inline else name
+    if is_inline:
         documents = [document.value for document in parse_documents(Content(where, name, is_json=True))]
     else:
         documents = read_documents(name)
     if len(documents) != 1:
         raise InputError(f"expected one Scenario, found {len(documents)} documents", where=where)
-    folder = Path() if written_out or name == "-" else Path(name).parent
+    folder = Path() if is_inline or name == "-" else Path(name).parent
     return ScenarioFile(load_scenario(documents[0], where=where), folder, where)

@@ -1,4 +1,9 @@
-"""Replay scheduling cycles of one pod with changes applied: the only place that decides whether changes help."""
+"""Replay scheduling cycles of one pod with changes applied: the only place that decides whether changes help.
+
+Most fields of a pod are immutable, so a changed pod is created anew by a person or its controller. Admission then
+restores what comes from the RuntimeClass and from LimitRanges, and denies a pod that contradicts them. Upstream:
+plugin/pkg/admission/{runtimeclass,limitranger} (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -10,16 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from kschedctl.api.api_object import object_key
 from kschedctl.api.arrays import Position, Row
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.defaults import admit_runtime_class
+from kschedctl.api.objects import Pod, RuntimeClass, Struct, object_key
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import FIELDS, Cluster
-from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader
-from kschedctl.fixes.trial.readmission import readmit
+from kschedctl.errors import InputError
+from kschedctl.fixes.trial.changes import EditedObject, Fix, apply_fixes, build_object_reader, is_valid_update
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.replay.controllers.creation import admit_pod
-from kschedctl.replay.edits import change_pods
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.controllers.pod_defaults import PodDefaults
+from kschedctl.replay.edits import ObjectKey, change_pods
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES
@@ -28,9 +34,6 @@ from kschedctl.scheduler.framework.dependencies import Effect, Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-
-PREEMPTS = "UsePriorityClass"
-"""The kind of change that lets the pod preempt others by a higher PriorityClass."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +64,11 @@ class RemedyTrial:
     def fits(self) -> bool:
         """Whether the pod fits on a node without preemption."""
         return self.cycle is not None and self.cycle.schedulable and not self.cycle.gated
+
+    @property
+    def raises_priority(self) -> bool:
+        """Whether the pod is tried with a higher PriorityClass, so that it can preempt other pods."""
+        return any(change.kind == FixKind.USE_PRIORITY_CLASS for change in self.changes)
 
     @property
     def created(self) -> bool:
@@ -109,7 +117,7 @@ class Trials:
             self._room[changes] = cycle is not None and bool(trial.nominated or add_preemption(trial, cycle).nominated)
         return self._room[changes]
 
-    def find_single_trials(self, kind: str) -> list[RemedyTrial]:
+    def find_single_trials(self, kind: FixKind) -> list[RemedyTrial]:
         """Return the trials so far of a single change of this kind."""
         alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
         return [trial for trial in alone if trial.changes[0].kind == kind]
@@ -140,7 +148,7 @@ class Trials:
             kind for kind in (*unknown, *cycle.consultation.unknown) if kind.dependency.effect is Effect.NARROWS
         )
         trial = RemedyTrial(self.scheduler, changes, edits, target_pod, pod, framework, cycle, unheard=tuple(narrowing))
-        if trial.fits or not any(change.kind == PREEMPTS for change in changes):
+        if trial.fits or not trial.raises_priority:
             return trial
         return add_preemption(trial, cycle)
 
@@ -278,3 +286,33 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
         view.forget(position)
     if row is not None:
         view.assume(position, row)
+
+
+def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
+    """Return the changed pod as the API server would store it, or None if admission denies it."""
+    if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
+        return after
+    runtime_class = find_runtime_class(after, cluster)
+    if runtime_class is not None and contradicts_runtime_class(after, runtime_class):
+        return None
+    pod = admit_runtime_class(after, cluster.runtime_classes)
+    if any(limits.metadata.namespace == pod.metadata.namespace for limits in cluster.limit_ranges):
+        try:
+            (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
+        except InputError:
+            return None
+    return pod
+
+
+def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
+    """Return the pod's RuntimeClass, or None if it has none or the class was not read."""
+    name = pod.spec.runtime_class_name
+    return next((known for known in cluster.runtime_classes if known.metadata.name == name), None) if name else None
+
+
+def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
+    """Return whether the nodeSelector conflicts with that of the RuntimeClass, which admission denies."""
+    if runtime_class.scheduling is None:
+        return False
+    selector = pod.spec.node_selector
+    return any(selector.get(key, value) != value for key, value in runtime_class.scheduling.node_selector.items())

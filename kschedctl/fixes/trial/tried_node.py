@@ -11,9 +11,9 @@ from kschedctl.api.objects import PodSpec
 from kschedctl.fixes.trial.changes import Fix
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.scheduler.engine.cycle import Cycle, Verdicts
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.framework import Rejection
-from kschedctl.scheduler.registry.facts import AnyFact, to_fact
+from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 from kschedctl.snapshot.node_order import HOSTNAME
 
 NODE_NAME_FIELD = "metadata.name"
@@ -64,7 +64,7 @@ class TriedNode:
             for rejection in verdict.rejections
             if rejection.mask[self.row]
         ]
-        if not selected_by_name(outcome, self.cycle.view)[self.row]:
+        if not select_allowed_nodes(outcome, self.cycle.view)[self.row]:
             refusing = {refusal.plugin for refusal in node_refusals}
             node_refusals += [NodeRefusal(plugin, "", None) for plugin in outcome.narrowed_by if plugin not in refusing]
         return node_refusals

@@ -16,6 +16,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
 from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
@@ -30,9 +31,9 @@ FIELD_BY_REASON = {REASON_AFFINITY: "pod_affinity", REASON_ANTI_AFFINITY: "pod_a
 MOST_DOMAINS = 3
 """How many label values are proposed for a node without the topology label."""
 SOFTENING_TEXTS = {
-    "pod_affinity": ("SoftenPodAffinity", "be near", "it may run far from the pods that it wants to be near"),
+    "pod_affinity": (FixKind.SOFTEN_POD_AFFINITY, "be near", "it may run far from the pods that it wants to be near"),
     "pod_anti_affinity": (
-        "SoftenAntiAffinity",
+        FixKind.SOFTEN_ANTI_AFFINITY,
         "keep away from",
         "it may run beside pods that it wants to keep away from",
     ),
@@ -41,9 +42,9 @@ SOFTENING_TEXTS = {
 
 
 def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the pod's required (anti-)affinity terms that may cause the rejection.
+    """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
-    Each term is corrected, or turned into a preference. If the node lacks the topology label, fixes that label it
+    Each term is corrected or turned into a preference. If the node lacks the topology label, fixes that label it
     follow.
     """
     field = FIELD_BY_REASON.get(refusal.reason)
@@ -79,13 +80,13 @@ def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAff
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
         edits = on_pod(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
-        yield Fix("CorrectTopologyKey", (field, index, new_key), text, "author", edits, CORRECT, price=price)
+        yield Fix(FixKind.CORRECT_TOPOLOGY_KEY, (field, index, new_key), text, "author", edits, CORRECT, price=price)
 
 
 def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield the fix that limits an anti-affinity term to pods of the pod's own revision.
+    """Yield the fix that limits an anti-affinity term to pods of the same revision.
 
-    A rolling update needs this, as old replicas keep new ones away. The fix adds the pod template hash to
+    During a rolling update, old replicas would keep new ones away otherwise. The fix adds the pod template hash to
     matchLabelKeys. The scheduler reads only the selector, which the API server extends when the pod is created; if
     admission is not replayed, the fix extends the selector itself.
     """
@@ -105,7 +106,7 @@ def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) 
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
     text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
     edits = on_pod(pod, _replace_term("pod_anti_affinity", index, limited_term))
-    yield Fix("MatchLabelKeys", ("pod_anti_affinity", index), text, "author", edits, ROLLOUT)
+    yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, "author", edits, ROLLOUT)
 
 
 def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
@@ -151,6 +152,7 @@ def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
 
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
-        (waiting.await_terminating, fix_affinity_terms, label_namespaces, neighbours.move_or_drop), indirect=True
+        (waiting.await_terminating_pods, fix_affinity_terms, label_namespaces, neighbours.remove_neighbours),
+        indirect=True,
     )
 }

@@ -34,8 +34,8 @@ from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
 from kschedctl.scheduler.simulation.simulation import Simulation
-from kschedctl.snapshot import nodes
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
@@ -76,7 +76,7 @@ class ClusterFacts:
         spec = workload.spec
         key = _encode((spec.node_selector, spec.affinity.node_affinity if spec.affinity else None))
         if key not in self._masks:
-            self._masks[key] = nodes.match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
+            self._masks[key] = match_required_affinity(self.view.nodes, compile_required_node_affinity(spec))
         return self._masks[key]
 
     def get_tolerated_nodes(self, workload: Workload) -> Bools:
@@ -85,7 +85,7 @@ class ClusterFacts:
         if key not in self._masks:
             columns, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = nodes.find_tolerated(columns, tolerations) & (cordon | ~columns.unschedulable)
+            self._masks[key] = find_tolerated(columns, tolerations) & (cordon | ~columns.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
@@ -363,5 +363,5 @@ def _describe_shortage(cycle: Cycle) -> str:
     for name, verdict in verdicts.items():
         if name != NodeResourcesFit.name:
             only_requests &= ~verdict.rejected
-    counts = cycle.filter.reason_counts(only_requests).most_common()
+    counts = cycle.filter.count_reasons(only_requests).most_common()
     return ", ".join(f"{nodes:,} {reason}" for reason, nodes in counts)

@@ -1,15 +1,22 @@
-"""Builds the report of problems: which are reported, how severe they are, and in which order."""
+"""The report of problems: which objects and problems are in it, how severe they are, and in which order."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from kschedctl.lint.findings.fingerprint import build_fingerprint
-from kschedctl.lint.findings.suppression import PathIgnores, drop_baseline_findings, find_ignore_reason
+from kschedctl.api.json_values import object_at
+from kschedctl.api.labels import Selector
+from kschedctl.lint.findings.suppression import (
+    PathIgnores,
+    build_fingerprint,
+    drop_baseline_findings,
+    find_ignore_reason,
+)
+from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import Rule, Severity
 from kschedctl.lint.objects.subject import Problem, Subject, format_path, join_names
 from kschedctl.reports.findings import Finding, Findings, FoundRule, Suppressed
@@ -225,3 +232,49 @@ def _add_count(finding: Finding, other_count: int) -> Finding:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
     return replace(finding, message=f"{finding.message} ({other_count:,} more {where})")
+
+
+@dataclass(frozen=True)
+class LintScope:
+    """Reports findings of objects in a namespace or with some labels. Rules still see all linted objects."""
+
+    namespace: str = ""
+    """Only objects in this namespace, or "" for all. Cluster-scoped objects are in none."""
+    selector: Selector | None = None
+    """Only objects that have such labels, themselves or on their pods."""
+
+    def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
+        """Return a function that returns whether findings of an object are reported."""
+        if self.selector is None:
+            return self._is_in_namespace
+        labels = _collect_labels(context)
+        return lambda subject: (
+            self._is_in_namespace(subject) and self._matches_any([_get_own_labels(subject), labels[subject]])
+        )
+
+    def _is_in_namespace(self, subject: Subject) -> bool:
+        """Return whether the object is in the namespace."""
+        return self.namespace in ("", subject.namespace)
+
+    def _matches_any(self, label_sets: list[Mapping[str, str]]) -> bool:
+        """Return whether the selector matches one of the label sets."""
+        return any(map(self.selector.matches, label_sets)) if self.selector else True
+
+
+ALL_OBJECTS = LintScope()
+
+
+def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
+    """Return the labels of workloads' pods, and those of the cluster's other objects."""
+    labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
+    for items in context.items.values():
+        for item in items:
+            if not item.subject.document:
+                labels[item.subject] = item.value.metadata.labels
+    return labels | {workload.subject: workload.labels for workload in context.workloads}
+
+
+def _get_own_labels(subject: Subject) -> Mapping[str, str]:
+    """Return the labels of a manifest whose values are strings, as the API demands."""
+    labels = object_at(subject.document, "metadata", "labels")
+    return {key: value for key, value in labels.items() if isinstance(value, str)}

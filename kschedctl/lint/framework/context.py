@@ -15,12 +15,11 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.autoscaling.karpenter.instance_types import InstanceTypeCatalog
 from kschedctl.cluster import FIELDS, Cluster, Gap
 from kschedctl.lint.analysis.facts import ClusterFacts
-from kschedctl.lint.analysis.pool_types import PoolTypeCatalog
-from kschedctl.lint.objects.custom_resources import may_create_pods, may_own_pods_in
+from kschedctl.lint.analysis.node_requirements import PoolTypeCatalog
 from kschedctl.lint.objects.kinds import WrittenNodePool, to_written_pool
 from kschedctl.lint.objects.manifests import (
     TYPED,
@@ -31,6 +30,8 @@ from kschedctl.lint.objects.manifests import (
     build_subject,
     find_release_namespaces,
     get_release,
+    may_create_pods,
+    may_own_pods_in,
 )
 from kschedctl.lint.objects.owners import TopmostOwners, find_cluster_workloads
 from kschedctl.lint.objects.subject import Location, Problem, Subject

@@ -8,7 +8,7 @@ from functools import cached_property
 from kschedctl.api import objects as api
 from kschedctl.api.objects import ObjectMeta
 from kschedctl.api.ownership import ADDED_LABELS, Owner, find_controller, find_owner
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.lint.objects.stored_pods import remove_node_pin, remove_template_claims, to_written_spec
 from kschedctl.lint.objects.subject import Subject

@@ -13,7 +13,7 @@ from kschedctl.api.objects import (
     ResourceClaimSpec,
     ResourceClaimTemplate,
 )
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 from kschedctl.cluster import CLUSTER_SCOPED
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.analysis.placement import REQUIRED, iter_pod_terms, iter_storage_class_names

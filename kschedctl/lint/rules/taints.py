@@ -13,7 +13,7 @@ from kschedctl.api.objects import Taint, Toleration
 from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, is_tolerated, tolerates
-from kschedctl.api.validation.tolerations import validate_toleration_seconds
+from kschedctl.api.validation.placement import validate_toleration_seconds
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext

@@ -11,7 +11,7 @@ from kschedctl.api.kinds import describe_lifecycle
 from kschedctl.errors import ConfigurationError
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, Severity, find_nothing
 from kschedctl.lint.objects.subject import Path, Problem, Subject
-from kschedctl.lint.scheduler_configuration.configuration_errors import (
+from kschedctl.lint.scheduler_configuration.effective import (
     find_errors,
     format_error,
     list_unknown_to_version,
@@ -24,7 +24,7 @@ from kschedctl.scheduler.configuration.profile import Profile, list_default_plug
 from kschedctl.scheduler.configuration.validation import VersionMismatch
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import IN_TREE, get_in_tree_plugins
-from kschedctl.scheduler.registry.scheduler_plugins import SCHEDULER_PLUGINS, find_registered_plugins
+from kschedctl.scheduler.registry.third_party import SCHEDULER_PLUGINS, find_registered_plugins
 from kschedctl.text.counts import agreeing, counted
 
 PAGE = "https://kubernetes.io/docs/reference/scheduling/config/"

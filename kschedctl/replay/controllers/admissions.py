@@ -17,20 +17,20 @@ import msgspec
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace, iter_outcomes, rotate
-from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
-from kschedctl.admission.unknown import (
+from kschedctl.admission.not_replayed import (
     NAMESPACE_LIFECYCLE,
     SERVICE_ACCOUNT_PLUGIN,
     find_undecidable_plugins,
     find_undecidable_plugins_for_pod,
     is_missing_namespace,
 )
+from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, PodGroup, ResourceClaim, ResourceQuota, Struct
 from kschedctl.api.ownership import Owner, find_owner
-from kschedctl.api.workloads import StatefulSet, identity
+from kschedctl.api.workloads import StatefulSet, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.create_requests import (
     CreateRequest,
@@ -52,8 +52,7 @@ from kschedctl.replay.controllers.creation_fixes import (
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import RemainingQuotas
 from kschedctl.replay.controllers.workload_change import WorkloadChange
-from kschedctl.reports.admission import Admission
-from kschedctl.reports.not_created import CreationFix, NotCreated
+from kschedctl.reports.not_created import Admission, CreationFix, NotCreated
 from kschedctl.scheduler.scheduler import Scheduler
 
 MAX_WORKLOADS_WITH_FIXES = 25
@@ -108,7 +107,7 @@ class Admissions:
         pairs = zip(workloads, changes, strict=True)
         denied = {}
         for index, (workload, change) in enumerate(pairs):
-            if report := self._admit_change(identity(workload), workload, change):
+            if report := self._admit_change(get_identity(workload), workload, change):
                 denied[index] = report
         for indexes in groups.values():
             denied_indexes = [index for index in indexes if index in denied]
@@ -116,7 +115,7 @@ class Admissions:
             if example is not None:
                 workload = workloads[denied_indexes[0]]
                 fixes = self._find_fixes(
-                    identity(workload), workload, [changes[index] for index in denied_indexes], example
+                    get_identity(workload), workload, [changes[index] for index in denied_indexes], example
                 )
                 denied |= {index: msgspec.structs.replace(denied[index], fixes=fixes) for index in denied_indexes}
         return list(denied.values())
@@ -124,7 +123,7 @@ class Admissions:
     def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
         """Admit ``count`` bare pods like the one of the change, and return whether all of them are admitted."""
         self.release(change.removed)
-        if self.admit_workload(identity(workload), change):
+        if self.admit_workload(get_identity(workload), change):
             return False
         return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
 
@@ -241,7 +240,7 @@ class Admissions:
 
         Of a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
-        return self.admit_pods_of(identity(workload), workload, pods, most)
+        return self.admit_pods_of(get_identity(workload), workload, pods, most)
 
     def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
         """Admit up to ``most`` more pods of an owner, of which maybe only its pods are known."""
@@ -327,7 +326,7 @@ class Admissions:
         That needs the manifests of all workloads of the namespace.
         """
         in_full: dict[str, bool] = {}
-        for owner in map(identity, workloads):
+        for owner in map(get_identity, workloads):
             in_full[owner.namespace] = in_full.get(owner.namespace, True) and owner in self._written
         return in_full
 
@@ -358,7 +357,7 @@ class Admissions:
             for claim_index, template in enumerate(workload.spec.volume_claim_templates):
                 name = f"{template.metadata.name}-{pod.metadata.name}"
                 if claim_messages := self._admit_claim(template, pod.metadata.namespace, name):
-                    self._created_claims[identity(workload)] = claim_index
+                    self._created_claims[get_identity(workload)] = claim_index
                     return Admitted(min(index, admitted.number), claim_messages)
         return admitted
 

@@ -12,7 +12,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import PersistentVolumeClaim, Pod, Struct
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import identity
+from kschedctl.api.workloads import get_identity
 from kschedctl.cluster import drop_nulls
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 
@@ -94,7 +94,7 @@ def group_bare_pods(
 
 def _template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
     """Return a key that is equal for bare pods that differ only in their names."""
-    document = written.get(identity(pod), {})
+    document = written.get(get_identity(pod), {})
     metadata = object_at(document, "metadata")
     parts = document.get("spec") or pod.spec, metadata.get("annotations"), pod.metadata.labels
     return pod.metadata.namespace, msgspec.json.encode(parts)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from kschedctl.api.admission import admit_runtime_class
 from kschedctl.api.copying import replace
+from kschedctl.api.defaults import admit_runtime_class
 from kschedctl.api.objects import (
     NodeSelector,
     NodeSelectorTerm,
@@ -32,7 +32,7 @@ from kschedctl.api.objects import (
 )
 from kschedctl.api.pod_table import NO_PODS
 from kschedctl.api.priority import admit_priority
-from kschedctl.api.workloads import make, number_of_pods, title
+from kschedctl.api.workloads import count_pods, create_pods, format_title
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.pod_defaults import PodDefaults, WorkloadNote
@@ -103,7 +103,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: boo
     existing_claims = {(c.metadata.namespace, c.metadata.name) for c in cluster.persistent_volume_claims}
     defaults = PodDefaults(cluster)
     for workload in workloads:
-        workload_objects = make(workload, cluster.nodes)
+        workload_objects = create_pods(workload, cluster.nodes)
         if workload_objects.owner:
             creation.add(*workload_objects.owner)
         pods = [_with_uid(pod) for pod in workload_objects.pods]
@@ -127,12 +127,12 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: boo
 
 def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
     """Raise InputError that names the largest workload if manifests create too many pods."""
-    counts = [number_of_pods(workload, nodes) for workload in workloads]
+    counts = [count_pods(workload, nodes) for workload in workloads]
     if sum(counts) > MAX_PODS:
         largest = max(range(len(counts)), key=counts.__getitem__)
         message = f"{counts[largest]:,} pods, {sum(counts):,} with all manifests, are too many to simulate"
         hint = f"up to {MAX_PODS:,} are, as many as a cluster can have"
-        raise InputError(message, where=title(workloads[largest]), hint=hint)
+        raise InputError(message, where=format_title(workloads[largest]), hint=hint)
 
 
 def _is_new(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:

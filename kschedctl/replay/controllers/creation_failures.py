@@ -13,21 +13,21 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
-from kschedctl.api.objects import Condition, Event
-from kschedctl.api.observed.events import count_occurrences, last_seen
-from kschedctl.api.observed.failed_creation import (
+from kschedctl.api.events import (
     FAILED_CREATE,
     FAILURE_SOURCES,
     NO_REPLICA_SET,
     POD_CREATORS,
+    count_occurrences,
     extract_api_message,
     extract_controller_prefix,
     find_creation_failure,
+    get_last_time,
     shorten_api_message,
 )
+from kschedctl.api.objects import Condition, Event
 from kschedctl.api.ownership import Owner
-from kschedctl.api.times import parse_nanoseconds
+from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.workload_pod_counts import CREATED_KINDS, WorkloadPodCounts, find_pod_creators
@@ -124,7 +124,7 @@ class CreationFailures:
         if condition is not None and self._is_current(owner, created_kind, condition):
             return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
         newest = self._pod_counts.newest_creation(owner)
-        recent = [event for event in events if not _is_before(last_seen(event), newest)]
+        recent = [event for event in events if not _is_before(get_last_time(event), newest)]
         past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
         return _FailedCreator(
             owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
@@ -151,10 +151,10 @@ class CreationFailures:
     ) -> Iterator[CreationFailure]:
         """Yield each failure reason once, newest first: those of events, then that of the condition."""
         events_by_reason: dict[str, list[Event]] = {}
-        for event in sorted(events, key=last_seen, reverse=True):
+        for event in sorted(events, key=get_last_time, reverse=True):
             events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for similar_events in events_by_reason.values():
-            last = last_seen(similar_events[0])
+            last = get_last_time(similar_events[0])
             words, by = extract_api_message(similar_events[0].message), f"event {similar_events[0].reason} of {owner}"
             yield CreationFailure(words, by, last, format_age(last, self._now), _count_tries(similar_events))
         if (

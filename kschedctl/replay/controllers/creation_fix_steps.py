@@ -23,7 +23,7 @@ from kschedctl.api.objects import Namespace, ObjectMeta, PriorityClass, RuntimeC
 from kschedctl.api.priority import SYSTEM_CLASSES, SYSTEM_PREFIX
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.limit_range_bounds import ResourceSetting, find_allowed_resources
-from kschedctl.replay.object_keys import ObjectKey
+from kschedctl.replay.edits import ObjectKey
 
 _SETTING = "|".join(
     (

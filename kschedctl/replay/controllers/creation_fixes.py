@@ -18,16 +18,15 @@ from kschedctl.admission.request import AdmissionRequest, Writable
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota, ResourceQuotaStatus, Struct
 from kschedctl.api.ownership import Owner, find_controller
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH
-from kschedctl.api.workloads import StatefulSet
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
 from kschedctl.replay.controllers.creation import create
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
-from kschedctl.replay.object_keys import ObjectKey
-from kschedctl.replay.patches import build_json_patch, build_strategic_patch, to_document, wrap_in_template
+from kschedctl.replay.edits import ObjectKey
+from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
 from kschedctl.reports.not_created import CreationFix
-from kschedctl.scheduler.engine.diagnosis import fit_error
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.scheduler import Scheduler
 
 SMALL_AMOUNTS = {"cpu": "1m", "memory": "1Mi"}
@@ -320,4 +319,4 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tup
     if framework is None:
         return (), f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
     cycle = scheduler.cycle(framework.without_extenders(), pod)
-    return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or fit_error(cycle))
+    return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or build_fit_error(cycle))

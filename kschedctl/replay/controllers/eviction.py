@@ -39,7 +39,7 @@ class Evictions:
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
         """Return the budgets that select a pod, as ``namespace/name``."""
-        return self.simulation.budgets.selecting(position)
+        return self.simulation.budgets.find_selecting(position)
 
     def find_denial(self, position: Position) -> str:
         """Return why the eviction API denies the eviction of a pod, or an empty string."""
@@ -71,7 +71,7 @@ class Evictions:
         """Return the pods that a budget selects and that are still where the cluster has them, so no replacements."""
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
-        selected = self.simulation.budgets.selected(budget)[view.pods.info] & unmoved
+        selected = self.simulation.budgets.find_selected(budget)[view.pods.info] & unmoved
         positions = (position for position in find_positions(selected) if position not in self.simulation.gone)
         return [view.pods.objects[position] for position in positions]
 
@@ -83,7 +83,7 @@ class Evictions:
     def count_eviction(self, position: Position) -> None:
         """Count a pod's eviction for its budgets, unless the pod was not healthy."""
         if not self._ignores_budgets(position) and _is_ready(self._pod_at(position)):
-            self.simulation.budgets.count_evicted([position])
+            self.simulation.budgets.record_evicted([position])
             self.change_allowed([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
@@ -92,12 +92,12 @@ class Evictions:
         if spent and not runs:
             self.count_recovery(position)
         elif runs and not spent:
-            self.simulation.budgets.count_evicted([position])
+            self.simulation.budgets.record_evicted([position])
             self.change_allowed([position], -1)
 
     def count_recovery(self, position: Position) -> None:
         """Count a pod's successor as healthy."""
-        self.simulation.budgets.count_running([position])
+        self.simulation.budgets.record_running([position])
         self.change_allowed([position], 1)
 
     def change_allowed(self, positions: Iterable[Position], by: int) -> None:
@@ -129,7 +129,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
     ):
         return pdb
     view = simulation.view
-    covered = simulation.budgets.selected(budget_key(pdb))[view.pods.info]
+    covered = simulation.budgets.find_selected(budget_key(pdb))[view.pods.info]
     positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
     pods = [view.pods.objects[position] for position in positions]
     healthy = sum(

@@ -17,7 +17,7 @@ from kschedctl.api.kinds import get_kind
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.validation.around_pods import KINDS as AROUND_PODS
-from kschedctl.api.workloads import KINDS, decode, identity, is_not_installed, makes_pods
+from kschedctl.api.workloads import KINDS, decode_workload, get_identity, is_non_install_hook, is_workload_manifest
 from kschedctl.cluster import FIELDS, Cluster, convert, describe, drop_nulls, flatten_lists
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.denials import raise_if_denied, raise_if_struct_denied
@@ -85,9 +85,9 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
     if not isinstance(manifest, Mapping):
         result.structs[_add_workload(manifest, result)] = manifest
-    elif makes_pods(manifest) and is_not_installed(manifest):
+    elif is_workload_manifest(manifest) and is_non_install_hook(manifest):
         result.hooks.append(describe(manifest))
-    elif makes_pods(manifest):
+    elif is_workload_manifest(manifest):
         struct = _decode_workload(manifest)
         _check_name(manifest, struct.metadata.name or struct.metadata.generate_name)  # type: ignore[attr-defined]
         result.documents[_add_workload(struct, result)] = manifest
@@ -103,7 +103,7 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
 def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
     """Add a workload and return its key."""
     workload = _with_generated_name(manifest, result.workloads)
-    owner = identity(workload)
+    owner = get_identity(workload)
     result.workloads[owner] = workload
     return owner
 
@@ -111,7 +111,7 @@ def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
 def _decode_workload(manifest: JsonObject) -> Struct:
     """Decode a workload's manifest. Raises InputError."""
     try:
-        return decode(drop_nulls(manifest))
+        return decode_workload(drop_nulls(manifest))
     except msgspec.ValidationError as error:
         raise InputError(str(error), where=describe(manifest)) from None
 
@@ -125,7 +125,7 @@ def _check_name(manifest: JsonObject, name: str) -> None:
 def _with_generated_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
     """Return the workload with a name that no other workload has, if the API server would generate its name."""
     meta = workload.metadata  # type: ignore[attr-defined]
-    kind, namespace, _ = identity(workload)
+    kind, namespace, _ = get_identity(workload)
     if meta.name:
         return workload
     names = (f"{meta.generate_name}{number}" for number in count())

@@ -10,11 +10,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, StoredJob, StoredWorkload, Struct
-from kschedctl.api.observed.failed_creation import JOB_ENDED
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import identity, make
+from kschedctl.api.workloads import create_pods, get_identity
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.creation_fix_steps import (
@@ -160,7 +160,7 @@ def replay_missing_pods(
     change = _build_missing_change(cluster, owner, template)
     if change is None or template is None:
         return None
-    documents = {identity(template): document} if document is not None else {}
+    documents = {get_identity(template): document} if document is not None else {}
     denied = Admissions(cluster, documents).admit(template, change)
     return replace(denied, workload=str(owner)) if denied is not None else None
 
@@ -168,7 +168,7 @@ def replay_missing_pods(
 def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
     """Return the missing pods of the workload as a change, or None if there are none."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
-    pods = make(template, cluster.nodes).pods if template is not None and counts.missing else ()
+    pods = create_pods(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or not counts.missing:
         return None
     return WorkloadChange(str(owner), kept=[pods[0]] * counts.existing, new=[pods[0]] * counts.missing)
@@ -183,7 +183,7 @@ def find_fixes_for_report(
     if change is None or template is None:
         return _find_account_fixes(cluster, message, owner.namespace)
     change.denied = len(change.new)
-    return Admissions(cluster, {}).find_fixes_by_message(identity(template), template, change, message)
+    return Admissions(cluster, {}).find_fixes_by_message(get_identity(template), template, change, message)
 
 
 def _find_account_fixes(cluster: Cluster, message: str, namespace: str) -> tuple[CreationFix, ...]:

@@ -21,11 +21,11 @@ from kschedctl.api.workloads import (
     DaemonSet,
     Deployment,
     Job,
-    Replicated,
+    ReplicaSetManifest,
     ReplicationControllerManifest,
     StatefulSet,
-    identity,
-    made_again,
+    get_identity,
+    recreate_pod,
 )
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
@@ -80,7 +80,7 @@ class ExistingPods:
         spec = workload.spec  # type: ignore[attr-defined]
         if getattr(spec, "replicas", 0) is not None:
             return workload
-        count = len(self.pods_of(*identity(workload)))
+        count = len(self.pods_of(*get_identity(workload)))
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
     def current_revisions(self, workload: Struct) -> frozenset[object] | None:
@@ -89,7 +89,7 @@ class ExistingPods:
         A StatefulSet or DaemonSet with one revision of pods has its stored template; of several it is unknown which.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
-        owner = identity(workload)
+        owner = get_identity(workload)
         if template is None:
             return None
         if isinstance(workload, Deployment):
@@ -124,12 +124,12 @@ def plan_change(
 
     Pods that differ in nothing that scheduling reads stay, unless a rollout is ``forced``.
     """
-    current = existing.pods_of(*identity(workload))
+    current = existing.pods_of(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
     if isinstance(workload, Job):
         _resize_job(change, workload, created, current)
         return change
-    if isinstance(workload, Deployment | Replicated | ReplicationControllerManifest):
+    if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
     if isinstance(workload, CronJob):
         change.new = list(created)
@@ -199,7 +199,7 @@ def _find_outdated_pods(
     template was read: admission may have changed them since.
     """
     match workload:
-        case Replicated() | ReplicationControllerManifest():
+        case ReplicaSetManifest() | ReplicationControllerManifest():
             return []
         case Deployment() if workload.spec.paused:
             return []
@@ -313,7 +313,7 @@ def is_pod_of(pod: Pod, kind: str, namespace: str, name: str) -> bool:
 
 def _copy_admitted(existing: Pod, new: Pod) -> Pod:
     """Return the new pod as admission changed an existing pod, without labels copied from that pod's node."""
-    copy = made_again(_without_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
+    copy = recreate_pod(_without_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
     meta = replace(copy.metadata, name=new.metadata.name, uid=new.metadata.uid)
     return replace(copy, metadata=meta)
 

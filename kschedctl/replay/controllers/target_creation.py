@@ -12,11 +12,20 @@ from typing import NamedTuple, TypedDict, TypeVar
 
 from msgspec.structs import replace
 
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Pod, Struct
-from kschedctl.api.observed.failed_creation import shorten_api_message
 from kschedctl.api.ownership import Owner
-from kschedctl.api.workloads import CronJob, DaemonSet, Deployment, Job, StatefulSet, identity, make, title
+from kschedctl.api.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    StatefulSet,
+    create_pods,
+    format_title,
+    get_identity,
+)
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
@@ -42,11 +51,11 @@ def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
     A workload of which the cluster has pods already is None, too.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
-    if isinstance(workload, Pod | DaemonSet) or ordered or existing.pods_of(*identity(workload)):
+    if isinstance(workload, Pod | DaemonSet) or ordered or existing.pods_of(*get_identity(workload)):
         return None
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
-    pods = make(workload, ()).pods
+    pods = create_pods(workload, ()).pods
     return workload if len(pods) > 1 and find_groups(pods[0]) else None
 
 
@@ -78,10 +87,10 @@ def create_targets(
     if denied:
         scheduler = Scheduler(cluster, scheduler.call_extender)
     existing = ExistingPods(scheduler.cluster)
-    unique_workloads = list({identity(workload): workload for workload in workloads}.values())
-    whole_groups = {identity(workload): find_whole_group(existing, workload) for workload in unique_workloads}
+    unique_workloads = list({get_identity(workload): workload for workload in workloads}.values())
+    whole_groups = {get_identity(workload): find_whole_group(existing, workload) for workload in unique_workloads}
     reduced = [
-        _ReducedWorkload(together) if (together := whole_groups[identity(w)]) else _reduce_to_one_pod(existing, w)
+        _ReducedWorkload(together) if (together := whole_groups[get_identity(w)]) else _reduce_to_one_pod(existing, w)
         for w in unique_workloads
     ]
     creation = create(scheduler.cluster, [smaller.workload for smaller in reduced], include_denied=True)
@@ -96,7 +105,7 @@ def create_targets(
             schedulers[keys] = Scheduler(
                 _without_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
             )
-        new_target = _choose_pod(schedulers[keys], workload, creation.pods[title(reduced_workload)])._replace(
+        new_target = _choose_pod(schedulers[keys], workload, creation.pods[format_title(reduced_workload)])._replace(
             workload=workload
         )
         targets.append(
@@ -108,7 +117,7 @@ def create_targets(
 
 def _with_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
     """Return the target with the notes about its workload and about denied objects of its namespace."""
-    workload = title(target.workload) if target.workload is not None else ""
+    workload = format_title(target.workload) if target.workload is not None else ""
     texts = [target.note]
     texts += [note.text for note in notes if note.workload == workload]
     for owner, report in denied.items():
@@ -127,7 +136,9 @@ class _AdmissionFields(TypedDict):
 def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
     """Replay the admission of all pods that the workload lacks."""
     sized = existing.with_current_replicas(workload)
-    change = plan_change(existing, sized, title(workload), list(make(sized, existing.cluster.nodes).pods), forced=False)
+    change = plan_change(
+        existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False
+    )
     return {
         "not_created": admissions.admit(sized, change),
         "admitted": all(admissions.replayed_namespaces([sized]).values()),
@@ -153,7 +164,7 @@ def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
 
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
     """Reduce a workload to one pod, and find the pods of the cluster that this pod replaces."""
-    kind, namespace, name = identity(workload)
+    kind, namespace, name = get_identity(workload)
     match workload:
         case Pod():
             existing_pod = existing.cluster.pod(namespace, name)
@@ -168,7 +179,7 @@ def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWork
             return _ReducedWorkload(replace(workload, spec=spec))
     single = replace(workload, spec=_spec_for_one_pod(workload.spec))  # type: ignore[attr-defined]
     if isinstance(workload, Deployment) and (existing_pods := existing.pods_of(kind, namespace, name)):
-        (pod,) = make(single, ()).pods
+        (pod,) = create_pods(single, ()).pods
         return _ReducedWorkload(
             _with_revision_of(pod, existing_pods[0]) if is_same_to_scheduler(pod, existing_pods[0]) else single
         )
@@ -212,9 +223,11 @@ def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> 
     if isinstance(workload, Pod):
         return TargetPod(scheduler, pods[0])
     if isinstance(workload, DaemonSet):
-        return _choose_daemon_pod(scheduler, title(workload), pods)
+        return _choose_daemon_pod(scheduler, format_title(workload), pods)
     return TargetPod(
-        scheduler, pods[0], f"a pod of {title(workload)}, as its controller would create it{_describe_idle(workload)}"
+        scheduler,
+        pods[0],
+        f"a pod of {format_title(workload)}, as its controller would create it{_describe_idle(workload)}",
     )
 
 

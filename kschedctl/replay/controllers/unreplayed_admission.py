@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kschedctl.admission.hooks import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
+from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
 from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.cluster import ADMISSION_HOOK_KINDS, FIELDS, LIMITS, NOT_GIVEN, Cluster
+from kschedctl.cluster import ADMISSION_HOOK_KINDS, FIELDS, LIMITS, Cluster, Gap
 from kschedctl.replay.unknown import CREATION, VERDICT
 from kschedctl.reports.unknown import UnknownKind, describe_unread
 from kschedctl.text.counts import counted
@@ -30,10 +30,8 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     A pod that the API server has created passed them, so its successor is not doubted. With ``denied``, the pods are
     denied anyway, and only hooks that change them could make a difference.
     """
-    unread = {name: gap.why for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind)) and not denied}
-    unread = {
-        name: why for name, why in unread.items() if not why.startswith(NOT_GIVEN)
-    }  # files need not have these kinds
+    gaps = {} if denied else {name: gap for kind, name in HOOK_KINDS.items() if (gap := cluster.gap(kind))}
+    unread = {name: gap.why for name, gap in gaps.items() if not gap.is_not_given}  # files need not have these kinds
     if not unread and not any(getattr(cluster, FIELDS[kind]) for kind in HOOK_KINDS):
         return ()
     new_pods = (pod for pod in pods if not pod.metadata.creation_timestamp)
@@ -89,7 +87,7 @@ def describe_unreplayed_limits(
         for name in sorted_namespaces
         if (limits := list(_describe_limits(cluster, name, replayed.get(name))))
     }
-    unread = list(_iter_unread(cluster, sorted_namespaces))
+    unread = [UnknownKind(kind, gap.why, CREATION) for kind, gap in _find_gaps(cluster, sorted_namespaces).items()]
     clauses = [*_describe_namespaces(limits_by_namespace), *([describe_unread(unread)] if unread else [])]
     return (f"{NOT_REPLAYED_TEXT}: {'; '.join(clauses)}",) if clauses else ()
 
@@ -100,20 +98,21 @@ def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[Unk
     Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_unasked_hooks`
     covers.
     """
-    unread = _iter_unread(cluster, sorted(set(namespaces)), VERDICT)
-    own_kinds = (unknown_kind for unknown_kind in unread if unknown_kind.kind not in HOOK_KINDS.values())
-    return tuple(unknown_kind for unknown_kind in own_kinds if not unknown_kind.why.startswith(NOT_GIVEN))
+    gaps = _find_gaps(cluster, sorted(set(namespaces)))
+    return tuple(
+        UnknownKind(kind, gap.why, VERDICT)
+        for kind, gap in gaps.items()
+        if kind not in HOOK_KINDS.values() and not gap.is_not_given
+    )
 
 
-def _iter_unread(cluster: Cluster, namespaces: Iterable[str], affects: str = CREATION) -> Iterator[UnknownKind]:
-    """Yield the unread kinds that may deny pods of the namespaces."""
-    namespaces = list(namespaces)
-    gaps = {
+def _find_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
+    """Return the gaps of the kinds that may deny pods of the namespaces, each by the name that reports use."""
+    return {
         HOOK_KINDS.get(kind, kind): gap
         for kind in (*LIMITS, "Namespace")
         if (gap := next(filter(None, (cluster.gap(kind, namespace) for namespace in namespaces)), None))
     }
-    yield from (UnknownKind(kind, gap.why, affects) for kind, gap in gaps.items())
 
 
 def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from kschedctl.api.events import JOB_ENDED, POD_CREATORS
 from kschedctl.api.objects import Pod, StoredJob
-from kschedctl.api.observed.failed_creation import JOB_ENDED, POD_CREATORS
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.replay.edits import select_pods

@@ -13,9 +13,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kschedctl.api.api_object import ApiObject, object_key
 from kschedctl.api.labels import parse_selector
 from kschedctl.api.objects import (
+    ApiObject,
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
@@ -25,17 +25,18 @@ from kschedctl.api.objects import (
     PodTemplateSpec,
     StatefulSetOrdinals,
     Struct,
+    object_key,
 )
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.api.workloads import (
-    NEW,
+    NEW_TEMPLATE_HASH,
     DaemonSet,
     DaemonSetSpec,
     Deployment,
     DeploymentSpec,
     Job,
     JobSpec,
-    Replicated,
+    ReplicaSetManifest,
     ReplicationControllerManifest,
     StatefulSet,
     StatefulSetSpec,
@@ -197,14 +198,14 @@ def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
     kind, namespace, name = owner
     sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_creation_time)
     if kind == "Deployment" and sets:
-        return Replicated(sets[-1].metadata, sets[-1].spec)
+        return ReplicaSetManifest(sets[-1].metadata, sets[-1].spec)
     candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
     obj = next((obj for obj in candidates if object_key(obj) == (namespace, name)), None)
     return None if obj is None else _MANIFEST_BUILDERS[kind](obj)
 
 
 _MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
-    "ReplicaSet": lambda obj: Replicated(obj.metadata, obj.spec),
+    "ReplicaSet": lambda obj: ReplicaSetManifest(obj.metadata, obj.spec),
     "ReplicationController": lambda obj: ReplicationControllerManifest(obj.metadata, obj.spec),
     "StatefulSet": lambda obj: StatefulSet(obj.metadata, StatefulSetSpec(template=obj.spec.template)),
     "Deployment": lambda obj: Deployment(
@@ -226,7 +227,7 @@ def _copy_as_bare_pod(pod: Pod) -> Pod:
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
     new_metadata = PodMeta(
-        f"{owner}-{NEW}",
+        f"{owner}-{NEW_TEMPLATE_HASH}",
         meta.namespace,
         labels=meta.labels,
         owner_references=meta.owner_references,

@@ -1,1 +1,164 @@
-"""The steps of what-if scenarios. Read `scenario` first; the other modules have one function for each step."""
+"""Scenario documents of what-if questions, validated by their JSON Schema, with errors that name the step.
+
+The module `steps` has one function for each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kschedctl.api.decoding import convert_builtins
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import Pod
+from kschedctl.api.workloads import recreate_pod
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, KschedctlError, UsageError
+from kschedctl.replay import edits as node_edits
+from kschedctl.replay.edits import change_pods, is_recreated_elsewhere
+from kschedctl.reports import scenario as parts
+from kschedctl.reports.scenario import (
+    ApplyManifests,
+    Configure,
+    InstanceTypes,
+    Part,
+    Scenario,
+    Step,
+    build_scenario_schema,
+)
+
+FileReader = Callable[[str], Iterable[JsonObject]]
+"""A function that reads the documents of a file that a scenario names."""
+
+
+@dataclass
+class StepResult:
+    """The cluster after a scenario step."""
+
+    cluster: Cluster
+    """The cluster with all changes except those of pods."""
+    changed_pods: dict[tuple[str, str], Pod | None] = field(default_factory=dict)
+    """Pods that changed by (namespace, name); None for those that are gone."""
+    notes: list[str] = field(default_factory=list)
+    """What users should know about the step."""
+    displaced_count: int = 0
+    """How many pods lost their node by the step."""
+
+    @property
+    def resulting_cluster(self) -> Cluster:
+        """The cluster with all changes."""
+        return change_pods(self.cluster, self.changed_pods)
+
+    def find_leaving(self, before: Cluster) -> list[Pod]:
+        """Return the pods that leave the cluster: those that are gone, and those that are recreated."""
+        pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
+        return [old for old, new in pairs if old is not None and (new is None or _is_replacement(old, new))]
+
+    def find_arriving(self, before: Cluster) -> list[Pod]:
+        """Return the pods that controllers have to create: new ones, and those that are recreated."""
+        pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
+        return [new for old, new in pairs if new is not None and (old is None or _is_replacement(old, new))]
+
+    def change_pod(self, pod: Pod, new_pod: Pod | None) -> None:
+        """Record that a pod is replaced, or gone if ``new_pod`` is None."""
+        self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
+
+    def displace(self, pods: Iterable[Pod]) -> None:
+        """Take pods off their nodes; those that no controller recreates are gone."""
+        for pod in pods:
+            self.displaced_count += 1
+            self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
+
+
+def _is_replacement(old: Pod, new: Pod) -> bool:
+    """Return whether the new pod replaces the old one, which had a node."""
+    return bool(old.spec.node_name) and not new.spec.node_name
+
+
+def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
+    """Return the nodes that a step is about. Raises UsageError."""
+    return node_edits.find_nodes(cluster, part.nodes, part.selector)
+
+
+STEPS = Step.__struct_encode_fields__
+MAX_STEPS = 500
+SCHEMA_MESSAGES = {
+    "minProperties": "says nothing to do",
+    "maxProperties": "is more than one step: each step is an item of its own",
+}
+"""JSON Schema keyword -> what its violation means."""
+
+
+def load_scenario(document: JsonObject, where: str = "") -> Scenario:
+    """Decode a scenario document. Raises InputError that names step and field."""
+    steps = document.get("steps") if isinstance(document, Mapping) else None
+    if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
+        message = f"steps: {len(steps):,} steps, of which each is replayed; at most {MAX_STEPS:,} are taken"
+        raise InputError(message, where=where, hint="a step can name many nodes and pods")
+    from jsonschema import Draft202012Validator  # noqa: PLC0415 - takes longer to load than most answers
+    from jsonschema.exceptions import best_match  # noqa: PLC0415
+
+    error = best_match(Draft202012Validator(build_scenario_schema()).iter_errors(document))
+    if error is not None:
+        path = list(error.absolute_path)
+        raise InputError(_locate_message(_describe_schema_error(error, len(path) == 2), path, document), where=where)
+    scenario: Scenario = convert_builtins(document, Scenario)
+    return scenario
+
+
+def _describe_schema_error(error: Any, is_step: bool) -> str:
+    """Return a JSON Schema error in words."""
+    if error.validator == "anyOf":
+        kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
+        return f"{error.instance!r} is not of type {kinds}"
+    if error.validator == "additionalProperties" and is_step:
+        return f"no such step; there are {', '.join(STEPS)}"
+    return str(SCHEMA_MESSAGES.get(str(error.validator), error.message))
+
+
+def _locate_message(message: str, path: list[str | int], document: JsonObject) -> str:
+    """Return the message with its step and field, such as ``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
+    if len(path) < 2:
+        return f"{'.'.join(map(str, path))}: {message}" if path else message
+    number = int(path[1])
+    verb = next(iter(object_at(document, "steps", number)), "")
+    named = f"step {number + 1} ({verb})" if verb else f"step {number + 1}"
+    field_path = path[3:] if len(path) > 2 else []
+    field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in field_path).lstrip(".")
+    return f"{named}, {field}: {message}" if field else f"{named}: {message}"
+
+
+def get_step(step: Step) -> tuple[str, Part]:
+    """Return a step's name in the document and its parameters. Raises InputError for an empty step."""
+    for name, attribute in zip(STEPS, step.__struct_fields__, strict=True):
+        part: Part | None = getattr(step, attribute)
+        if part is not None:
+            return name, part
+    raise InputError("a step says nothing to do")
+
+
+def read_no_files(name: str) -> Sequence[JsonObject]:
+    """Raise UsageError, for scenarios that come without files."""
+    raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
+
+
+def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[str, Sequence[JsonObject]]:
+    """Read the documents of all files that the steps name. Raises UsageError that names the step."""
+    files: dict[str, Sequence[JsonObject]] = {}
+    for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
+        file_names = [part.file] if isinstance(part, Configure) and part.file else []
+        try:
+            for file in part.files if isinstance(part, ApplyManifests | InstanceTypes) else file_names:
+                files[file] = list(read(file))
+        except KschedctlError as error:
+            raise locate_step_error(error, number, name, where) from None
+    return files
+
+
+def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
+    """Return the error with number and name of the step, and the scenario's file."""
+    step = f"step {number} ({name})"
+    usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
+    usage_error.also = tuple(locate_step_error(kschedctl_error, number, name, where) for kschedctl_error in error.also)
+    return usage_error

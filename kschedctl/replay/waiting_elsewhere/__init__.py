@@ -10,12 +10,15 @@ from collections.abc import Callable, Iterator
 
 from kschedctl.api.kinds import is_operated
 from kschedctl.api.ownership import Owner
-from kschedctl.cluster import NOT_ASKED_FOR, QUEUE_KINDS, Cluster
+from kschedctl.cluster import QUEUE_KINDS, Cluster
 from kschedctl.replay.unknown import CREATION
 from kschedctl.replay.waiting_elsewhere.bypassing_pods import find_bypassing_pods
-from kschedctl.replay.waiting_elsewhere.gangs import find_coscheduling_groups, find_native_groups
 from kschedctl.replay.waiting_elsewhere.kueue import find_suspended_jobs, find_waiting_workloads
-from kschedctl.replay.waiting_elsewhere.operators import find_resources_without_pods
+from kschedctl.replay.waiting_elsewhere.uncreated_pods import (
+    find_coscheduling_groups,
+    find_native_groups,
+    find_resources_without_pods,
+)
 from kschedctl.replay.waiting_elsewhere.volcano import find_jobs_without_group, find_waiting_pod_groups
 from kschedctl.reports.unknown import VERDICT, UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
@@ -63,5 +66,5 @@ def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
     Files and snapshots need not have these kinds, and a cluster without a custom resource definition has none of its
     kind. Custom resources of operators do not affect the verdict.
     """
-    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.why.startswith(NOT_ASKED_FOR))
+    gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.is_unrequested)
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

@@ -10,19 +10,23 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kschedctl.api.events import JOB_ENDED
 from kschedctl.api.objects import StoredJob
-from kschedctl.api.observed.failed_creation import JOB_ENDED
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import NOTHING, PODS, parse_amount, render_amount, sum_template_requests
 from kschedctl.replay.waiting_elsewhere.entries import (
+    NOTHING,
+    PODS,
     build_entry,
     find_condition,
     find_controller_key,
     is_condition_true,
+    parse_amount,
+    render_amount,
+    sum_template_requests,
 )
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 

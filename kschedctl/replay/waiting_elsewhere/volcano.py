@@ -18,15 +18,16 @@ from kschedctl.api.pod_requests import Quantities, compute_pod_requests
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import VolcanoJob, VolcanoQueue
 from kschedctl.cluster import Cluster
-from kschedctl.replay.waiting_elsewhere.amounts import (
+from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     add_amounts,
+    build_entry,
+    find_controller_key,
     find_largest_allocatable,
     parse_amounts,
     render_amount,
     render_amounts,
 )
-from kschedctl.replay.waiting_elsewhere.entries import build_entry, find_controller_key
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 VOLCANO = "Volcano"

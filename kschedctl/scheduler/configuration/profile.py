@@ -15,7 +15,7 @@ from kschedctl.api.decoding import introduced_in
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS
+from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int32

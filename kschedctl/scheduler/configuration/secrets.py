@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 REDACTED = "REDACTED"
 """Stands for a secret; valid base64, so that kube-scheduler would still take the configuration."""

@@ -25,9 +25,8 @@ from kschedctl.scheduler.configuration.document import (
 )
 from kschedctl.scheduler.configuration.profile import FORMER_PLUGINS
 from kschedctl.scheduler.engine.extenders.extender import Extender
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import duplicate, invalid, required, validate_qualified_name
 from kschedctl.scheduler.framework.strict_decoding import split_path
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.registry.in_tree import IN_TREE, REMOVED

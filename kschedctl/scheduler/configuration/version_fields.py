@@ -18,7 +18,7 @@ from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, ReadFor, find_first_minor
 from kschedctl.api.kube_version import NEWEST_MINOR, OLDEST_MINOR
 from kschedctl.api.objects import PodSpec
-from kschedctl.api.validation.options import ValidationOptions
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, stage_at

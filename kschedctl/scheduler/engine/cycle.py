@@ -21,7 +21,7 @@ from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
 from kschedctl.scheduler.engine.kept_victims import VictimCache
-from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, selected_by_name
+from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, SearchTerms
 from kschedctl.scheduler.engine.scoring import ScoreOutcome, run_score
@@ -79,14 +79,14 @@ class FilterOutcome:
         """(N,): the nodes that pass all filters."""
         return self.first < 0
 
-    def first_fail(self, row: int) -> tuple[str, Status]:
+    def find_first_rejection(self, row: int) -> tuple[str, Status]:
         """Return the plugin that upstream reports for a rejected node, and its status."""
         plugin = self.order[self.first[row]]
         return plugin, (self.with_nominated if self.by_nominated[row] else self.verdicts)[plugin].status(row)
 
     @cached_property
     def unresolvable(self) -> Bools:
-        """(N,): nodes reported as UnschedulableAndUnresolvable, so that removing pods would not help."""
+        """(N,): nodes reported as UnschedulableAndUnresolvable, on which removing pods would not help."""
         mask = np.zeros(len(self.first), np.bool_)
         for _, verdict, reported in self.iter_reported():
             mask |= reported & verdict.unresolvable
@@ -100,8 +100,8 @@ class FilterOutcome:
             mask |= verdict.failed & reported
         return mask
 
-    def reason_counts(self, nodes: Bools) -> Counter[str]:
-        """Count, for each reason, the nodes among these (N,) for which upstream reports it."""
+    def count_reasons(self, nodes: Bools) -> Counter[str]:
+        """Count the nodes by the reason that upstream reports for them, considering only these nodes (N,)."""
         counts: Counter[str] = Counter()
         for _, verdict, reported in self.iter_reported():
             for rejection in verdict.rejections:
@@ -109,12 +109,12 @@ class FilterOutcome:
         return +counts
 
     def iter_reported(self) -> Iterator[tuple[str, PluginVerdict, Bools]]:
-        """Yield each plugin, its verdict, and (N,) the nodes for which upstream reports that verdict."""
-        for position, plugin in enumerate(self.order):
-            mine = self.first == position
-            yield plugin, self.verdicts[plugin], mine & ~self.by_nominated
+        """Yield each plugin with its verdict and a mask (N,) of the nodes for which upstream reports that verdict."""
+        for number, plugin in enumerate(self.order):
+            reported = self.first == number
+            yield plugin, self.verdicts[plugin], reported & ~self.by_nominated
             if plugin in self.with_nominated:
-                yield plugin, self.with_nominated[plugin], mine & self.by_nominated
+                yield plugin, self.with_nominated[plugin], reported & self.by_nominated
 
 
 @dataclass(frozen=True)
@@ -165,53 +165,55 @@ class Cycle:
 
     @cached_property
     def extender_statuses(self) -> dict[Row, Status]:
-        """Row -> the status that the diagnosis has from extenders."""
+        """Row -> the status that extenders gave the node in the diagnosis."""
         index = self.view.nodes.index
         return {index[name]: status for name, status in self.consultation.statuses.items() if name in index}
 
     @property
     def silently_dropped(self) -> Bools:
-        """(N,): nodes that extenders left out without giving a message."""
+        """(N,): nodes that an extender dropped without a message."""
         mask = self.considered & self.filter.passing
         mask[[*self.feasible.tolist(), *self.extender_statuses]] = False
         return mask
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
-        """The plugins that the diagnosis names as having rejected the pod; all extenders count as one plugin."""
+        """The plugins that rejected the pod according to the diagnosis. All extenders count as one plugin."""
         status, decided_by = self.pre_filter.status, self.pre_filter.plugin
         narrowing = self.pre_filter.narrowed_by if NARROWING_REFUSES.at(self.framework.release) else ()
         if status.rejected and decided_by:
-            return frozenset((decided_by, *(narrowing if status.code is Code.UNSCHEDULABLE else ())))
-        rejecting = (
+            return frozenset((decided_by, *narrowing) if status.code is Code.UNSCHEDULABLE else (decided_by,))
+        rejecting = {
             plugin for plugin, _, reported in self.filter.iter_reported() if (reported & self.considered).any()
-        )
-        return frozenset(rejecting).union(narrowing, (EXTENDERS,) * self.consultation.narrowed)
+        }
+        if self.consultation.narrowed:
+            rejecting.add(EXTENDERS)
+        return frozenset(rejecting.union(narrowing))
 
-    def node_status(self, row: int) -> Status:
-        """Return the diagnosis' status of a node: Success, its rejection, or the status of nodes not examined."""
+    def get_node_status(self, row: int) -> Status:
+        """Return the status of a node in the diagnosis: Success, its rejection, or the status of unexamined nodes."""
         if row in self.extender_statuses:
             return self.extender_statuses[Row(row)]
         if not self.considered[row]:
-            return self.absent_status()
-        return SUCCESS if self.filter.passing[row] else self.filter.first_fail(row)[1]
+            return self.build_unexamined_status()
+        return SUCCESS if self.filter.passing[row] else self.filter.find_first_rejection(row)[1]
 
-    def absent_status(self) -> Status:
-        """Return the status of the nodes that upstream did not examine."""
+    def build_unexamined_status(self) -> Status:
+        """Build the status that the diagnosis gives to all nodes that upstream did not examine."""
         if self.pre_filter.status.rejected:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            plugins.add(self.filter.first_fail(self.nominated_row)[0])  # upstream keeps both in one set
+            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])  # upstream keeps both in one set
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
 
 def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sampling | None = None) -> Cycle:
-    """Run the scheduling cycle of a pod.
+    """Run the scheduling cycle of a pod and return its result.
 
-    With `sampling`, only a part of the nodes is searched, and the next cycle continues after it. Errors of plugins and
-    extenders end up in `Cycle.error`, as upstream words them.
+    With `sampling`, only part of the nodes is searched, and the next cycle continues where this one stops. Errors of
+    plugins and extenders do not raise: `Cycle.error` has upstream's message.
     """
     queue = _run_pre_enqueue(framework.plugins_at("preEnqueue"), info, view)
     error = None
@@ -229,15 +231,15 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
     if error is None:
         try:
             outcome = Filtering.from_framework(framework, pre_filter, info, view).judge()
-            considered = _select_considered(pre_filter, nominated_row, view)
+            considered = _mask_examined_nodes(pre_filter, nominated_row, view)
             nominated_node = _find_feasible_nominated_node(outcome, considered, nominated_row, consultation, view)
             if sampling and nominated_node is None and not pre_filter.status.rejected:
-                offered = np.flatnonzero(selected_by_name(pre_filter, view) & view.in_placement)
+                offered = np.flatnonzero(select_allowed_nodes(pre_filter, view) & view.in_placement)
                 terms = SearchTerms.from_profile(framework.profile, framework.release, len(consultation.statuses))
                 terms = terms._replace(nodes=view.nodes_in_placement)
                 search = sampling.search(~outcome.passing, offered, terms, outcome.failed, nominated_row)
                 considered = search.examined
-            feasible = nominated_node or _find_feasible(outcome, considered, consultation, view)
+            feasible = nominated_node or _find_feasible_nodes(outcome, considered, consultation, view)
             scores = run_score(framework, pre_filter.results, info, view, feasible)
             scores = replace(scores, extended=tuple(consultation.prioritize(view, feasible)))
         except PluginError as failure:
@@ -260,7 +262,7 @@ def run_cycle(framework: FrameworkLike, info: PodInfo, view: Fork, sampling: Sam
 
 
 def _run_pre_enqueue(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> dict[str, Status]:
-    """Ask all PreEnqueue plugins."""
+    """Return the status that each PreEnqueue plugin gives the pod, by plugin name."""
     return {p.name: p.pre_enqueue(info, view) for p in plugins if offers(p, PreEnqueuePlugin)}
 
 
@@ -277,7 +279,7 @@ class Filtering:
     def from_framework(
         cls, framework: FrameworkLike, pre_filter: PreFilterOutcome, info: PodInfo, view: Fork
     ) -> Filtering:
-        """Select the framework's Filter plugins, without those whose PreFilter skipped or rejected the pod."""
+        """Select the Filter plugins, leaving out those whose PreFilter skipped or rejected the pod."""
         inactive = {name for name, result in pre_filter.results.items() if result.status.code is not Code.SUCCESS}
         plugins = [p for p in framework.plugins_at("filter") if offers(p, FilterPlugin) and p.name not in inactive]
         return cls(plugins, pre_filter, info, view)
@@ -285,37 +287,38 @@ class Filtering:
     def judge(
         self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, among: Bools | None = None
     ) -> FilterOutcome:
-        """Run all plugins on all nodes, and once more with the nominated pods that this pod must yield to.
+        """Run all plugins on all nodes, and again with the nominated pods to which this pod must yield.
 
-        Upstream's RunFilterPluginsWithNominatedPods: a node must pass with and without the nominated pods. `delta` is
-        the hypothesis, and `known` has the verdicts without one, which are reused for plugins that do not depend on
-        pods. Nodes outside of `among` (N,) may get any verdict. Raises PluginError.
+        A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothesis about
+        pods on nodes. `known_verdicts` are verdicts without a hypothesis, reused for plugins that do not read pods. If
+        `among` (N,) is given, nodes outside it may get any verdict. Raises PluginError.
         """
         nodes = len(self.view.nodes)
         verdicts = self._evaluate(delta, known_verdicts)
-        first = find_first_rejecting(verdicts, nodes)
+        first = find_first_rejecting_plugins(verdicts, nodes)
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.nominated_against(self.info)
         if nominated and (among is None or among[nominated.node].any()):
             with_nominated = self._evaluate(delta.then(nominated), known_verdicts or verdicts)
-            first_with_nominated = find_first_rejecting(with_nominated, nodes)
+            first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
             first = np.where(by_nominated, first_with_nominated, first)
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
-    def _evaluate(self, delta: Delta, known: Verdicts | None) -> Verdicts:
-        """Run the plugins whose verdict may differ from the known one."""
-        known = known or {}
-        return {
-            plugin.name: known[plugin.name]
-            if plugin.name in known and (not delta or self.reads(plugin) is Reads.NODES)
-            else self._verdict(plugin, delta)
-            for plugin in self.plugins
-        }
+    def _evaluate(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
+        """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
+        verdicts: dict[str, PluginVerdict] = {}
+        for plugin in self.plugins:
+            known = known_verdicts.get(plugin.name) if known_verdicts else None
+            if known is not None and (not delta or self.find_dependency(plugin) is Reads.NODES):
+                verdicts[plugin.name] = known
+            else:
+                verdicts[plugin.name] = self._judge_with_plugin(plugin, delta)
+        return verdicts
 
-    def rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
-        """Return which of the given rows the plugins that read only a node's own row reject, (M,).
+    def find_rejected_rows(self, rows: OwnRows, delta: Delta) -> Bools:
+        """Return which of the rows are rejected by plugins that read only a node's own row, (M,).
 
         Nominated pods are not counted. Raises PluginError.
         """
@@ -326,33 +329,36 @@ class Filtering:
         return rejected
 
     def room_helps(self) -> bool:
-        """Return whether removing pods from a node never makes a plugin that reads its own row reject it."""
+        """Return whether evicting pods never makes a plugin that reads only a node's own row reject the node."""
         return all(isinstance(p, OwnRowPlugin) and p.room_helps(self.view) for p in self._own_row_plugins)
 
     @cached_property
     def _own_row_plugins(self) -> list[FilterPlugin]:
-        """The plugins that read only a node's own row."""
-        return [plugin for plugin in self.plugins if self.reads(plugin) is Reads.OWN_ROW]
+        """The plugins that read nothing but a node's own row."""
+        return [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.OWN_ROW]
 
-    def rejected_regardless_of_pods(self, known: Verdicts) -> Bools:
-        """Return the nodes, (N,), that plugins reject whatever pods there are; `known` verdicts are reused.
+    def find_rejected_regardless_of_pods(self, known_verdicts: Verdicts) -> Bools:
+        """Return a mask (N,) of the nodes that plugins reject no matter which pods run there.
 
-        Raises PluginError.
+        Verdicts in `known_verdicts` are reused. Raises PluginError.
         """
-        plugins = [plugin for plugin in self.plugins if self.reads(plugin) is Reads.NODES]
-        rejected = [(known.get(plugin.name) or self._verdict(plugin, NO_CHANGE)).rejected for plugin in plugins]
+        plugins = [plugin for plugin in self.plugins if self.find_dependency(plugin) is Reads.NODES]
+        rejected = [
+            (known_verdicts.get(plugin.name) or self._judge_with_plugin(plugin, NO_CHANGE)).rejected
+            for plugin in plugins
+        ]
         return np.any(rejected, axis=0) if rejected else np.zeros(len(self.view.nodes), np.bool_)
 
-    def reads(self, plugin: FilterPlugin) -> Reads:
-        """Return what the plugin's verdict on this pod depends on."""
+    def find_dependency(self, plugin: FilterPlugin) -> Reads:
+        """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
         return reads_of(plugin, self.pre_filter.results.get(plugin.name))
 
-    def _verdict(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
-        """Run a plugin on all nodes."""
+    def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
+        """Run one plugin on all nodes under a hypothesis and return its verdict."""
         return PluginVerdict.from_rejections(self._iter_rejections(plugin, delta), len(self.view.nodes))
 
     def _iter_rejections(self, plugin: FilterPlugin, delta: Delta, rows: OwnRows | None = None) -> Iterator[Rejection]:
-        """Yield a plugin's rejections of all nodes, or of the given rows. Raises PluginError."""
+        """Yield a plugin's rejections of all nodes, or only of the given rows. Raises PluginError."""
         view: Any = self.view if rows is None else rows  # a plugin that reads OWN_ROW takes either
         try:
             yield from plugin.filter(self.info, view, self._find_state(plugin), delta)
@@ -360,39 +366,42 @@ class Filtering:
             raise PluginError(f'running "{plugin.name}" filter plugin: {failure}') from None
 
     def _find_state(self, plugin: FilterPlugin) -> Any:
-        """Return the state of the plugin's PreFilter."""
+        """Return the state that the plugin's PreFilter passes to its Filter, or None."""
         result = self.pre_filter.results.get(plugin.name)
         return result.state if result else None
 
 
-def find_first_rejecting(verdicts: Verdicts, nodes: int) -> Rows:
-    """Return for each node the index of the first plugin that rejects it, -1 for none, (N,)."""
+def find_first_rejecting_plugins(verdicts: Verdicts, nodes: int) -> Rows:
+    """Return the index of the first plugin that rejects each node, (N,), with -1 for nodes that pass."""
     first = np.full(nodes, -1)
-    for position, verdict in enumerate(verdicts.values()):
-        first[(first < 0) & verdict.rejected] = position
+    for index, verdict in enumerate(verdicts.values()):
+        first[(first < 0) & verdict.rejected] = index
     return first
 
 
 def _find_nominated_row(info: PodInfo, view: Fork) -> int | None:
-    """Return the row of the pod's nominated node, if the node exists and is in the placement."""
+    """Return the row of the pod's nominated node, or None if the node is unknown or outside the placement."""
     row = view.nodes.index.get(info.pod.status.nominated_node_name)
     return None if row is None or not view.in_placement[row] else row
 
 
-def _select_considered(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
-    """Return the nodes that upstream examines, (N,)."""
+def _mask_examined_nodes(pre_filter: PreFilterOutcome, nominated_row: int | None, view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes that upstream examines without sampling."""
     if pre_filter.status.rejected:
         return np.zeros(len(view.nodes), np.bool_)
-    considered = selected_by_name(pre_filter, view) & view.in_placement
+    examined = select_allowed_nodes(pre_filter, view) & view.in_placement
     if nominated_row is not None:
-        considered[nominated_row] = True
-    return considered
+        examined[nominated_row] = True
+    return examined
 
 
 def _find_feasible_nominated_node(
     outcome: FilterOutcome, considered: Bools, nominated_row: int | None, consultation: Consultation, view: Fork
 ) -> OfferedNodes | None:
-    """Return the nominated node if it passes plugins and extenders; errors on this node alone are ignored."""
+    """Return the pod's nominated node if it passes plugins and extenders, otherwise None.
+
+    A failing extender counts as a rejection, since upstream then goes on to search all nodes.
+    """
     if nominated_row is None or not (considered & outcome.passing)[nominated_row]:
         return None
     with suppress(PluginError):
@@ -401,15 +410,17 @@ def _find_feasible_nominated_node(
     return None
 
 
-def _find_feasible(outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork) -> OfferedNodes:
-    """Return the nodes that pass plugins and extenders. Raises PluginError."""
+def _find_feasible_nodes(
+    outcome: FilterOutcome, considered: Bools, consultation: Consultation, view: Fork
+) -> OfferedNodes:
+    """Return the examined nodes that pass plugins and extenders. Raises PluginError."""
     _raise_filter_errors(outcome, considered)
     passing = outcome.passing & considered
     return consultation.filter_all(view, view.nodes.rows if passing.all() else np.flatnonzero(passing))
 
 
 def _raise_filter_errors(outcome: FilterOutcome, considered: Bools) -> None:
-    """Raise PluginError if a plugin fails on a node that no earlier plugin rejects."""
+    """Raise PluginError if a plugin fails on an examined node that no earlier plugin rejects."""
     for name, verdict, reported in outcome.iter_reported():
         for rejection in verdict.rejections:
             failed = rejection.mask & considered & reported

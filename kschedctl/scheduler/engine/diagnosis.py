@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, PostFilter
 
 
 class Rejectors(NamedTuple):
-    """The plugins that rejected a pod."""
+    """The names of the plugins that rejected a pod, which the queue asks whether an event can help the pod."""
 
     unschedulable: frozenset[str] = frozenset()
     pending: frozenset[str] = frozenset()
@@ -36,14 +36,16 @@ NO_REJECTORS = Rejectors()
 
 
 def find_rejectors(cycle: Cycle) -> Rejectors:
-    """Return the plugins that reject in a finished cycle; none after an error or if the pod is schedulable."""
+    """Return the plugins that rejected the pod in a cycle, or NO_REJECTORS if it is schedulable or failed with an
+    error.
+    """
     if cycle.error is not None or cycle.schedulable:
         return NO_REJECTORS
     return Rejectors(cycle.unschedulable_plugins)
 
 
 class PostFilterOutcome(msgspec.Struct, frozen=True):
-    """The combined answer of the PostFilter plugins; Success means that the pod may fit later."""
+    """The combined answer of the PostFilter plugins. Success means that the pod may fit later."""
 
     status: Status = SUCCESS
     results: Mapping[str, PostFilterResult] = msgspec.field(default_factory=dict)
@@ -53,17 +55,20 @@ class PostFilterOutcome(msgspec.Struct, frozen=True):
 
     @property
     def nominated_node(self) -> str:
-        """The node on which the pod may fit later; empty if there is none."""
+        """The name of the node on which the pod may fit later, or an empty string."""
         return next((result.nominated_node for result in self.results.values() if result.nominated_node), "")
 
     @property
     def message(self) -> str:
-        """What the scheduler appends to its FailedScheduling message."""
+        """The text that the scheduler appends to the FailedScheduling message."""
         return ", ".join(self.status.reasons)
 
 
 def run_post_filter(cycle: Cycle) -> PostFilterOutcome:
-    """Ask the plugins in order until one succeeds, fails, or rejects for good; with no nodes, none is asked."""
+    """Run the PostFilter plugins in order until one succeeds, fails, or rejects the pod for good.
+
+    In a cluster without nodes no plugin runs.
+    """
     results: dict[str, PostFilterResult] = {}
     plugins = cycle.framework.plugins_at("postFilter") if len(cycle.view.nodes) else []
     for plugin in plugins:
@@ -88,8 +93,8 @@ ABSENT_COUNT = ByVersion(
 )
 
 
-def fit_error(cycle: Cycle, post_filter: str = "") -> str:
-    """Return why the pod fits no node, in upstream's words; `post_filter` is the message of the PostFilter plugins."""
+def build_fit_error(cycle: Cycle, post_filter: str = "") -> str:
+    """Return upstream's message for a pod that fits on no node, followed by the message of PostFilter."""
     nodes = cycle.view.nodes_in_placement
     if nodes == 0:
         return NO_NODES
@@ -101,7 +106,7 @@ def fit_error(cycle: Cycle, post_filter: str = "") -> str:
 
 
 def format_pre_filter_rejection(nodes: int, status: Status) -> str:
-    """Return the message for a pod that a PreFilter plugin rejects, so that no node is examined.
+    """Return the message for a pod that a PreFilter plugin rejects before any node is examined.
 
     >>> from kschedctl.scheduler.framework import Code
     >>> format_pre_filter_rejection(12, Status(Code.UNRESOLVABLE, ("pod has unbound claims",)))
@@ -111,7 +116,7 @@ def format_pre_filter_rejection(nodes: int, status: Status) -> str:
 
 
 def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
-    """Return the message with the number of nodes per reason, sorted as strings.
+    """Return the message that lists the number of nodes per reason, sorted as strings.
 
     >>> format_histogram(12, {"Insufficient cpu": 9, "node(s) were unschedulable": 12})
     '0/12 nodes are available: 12 node(s) were unschedulable, 9 Insufficient cpu.'
@@ -121,26 +126,30 @@ def format_histogram(nodes: int, counts: Mapping[str, int]) -> str:
 
 
 def count_reasons(cycle: Cycle) -> Counter[str]:
-    """Count, for each reason, the nodes for which upstream reports it; nodes not examined share one reason."""
-    by_extenders = np.zeros(len(cycle.considered), np.bool_)
-    by_extenders[list(cycle.extender_statuses)] = True
-    counts = cycle.filter.reason_counts(cycle.considered & ~by_extenders)
+    """Count the nodes by the reason in the diagnosis. All nodes that were not examined share one reason."""
+    has_extender_status = np.zeros(len(cycle.considered), np.bool_)
+    has_extender_status[list(cycle.extender_statuses)] = True
+    counts = cycle.filter.count_reasons(cycle.considered & ~has_extender_status)
     for status in cycle.consultation.statuses.values():
         counts.update(status.reasons)
-    absent = _count_absent(cycle, by_extenders)
-    if absent > 0 and ABSENT_COUNT.at(cycle.framework.release):
-        counts.update(dict.fromkeys(cycle.absent_status().reasons, absent))
+    unexamined = _count_unexamined(cycle, has_extender_status)
+    if unexamined > 0 and ABSENT_COUNT.at(cycle.framework.release):
+        counts.update(dict.fromkeys(cycle.build_unexamined_status().reasons, unexamined))
     return counts
 
 
-def _count_absent(cycle: Cycle, by_extenders: Bools) -> int:
-    """Count the nodes that have the status of nodes that PreFilter plugins left out.
+def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
+    """Count the nodes that have the status of nodes to which PreFilter did not restrict the pod.
 
     Since v1.32 these are all nodes minus those with a status of their own. Extenders may give a status to nodes that do
     not exist.
     """
-    left_out = int((cycle.view.in_placement & ~cycle.considered).sum())
-    if not left_out or not cycle.consultation.calls:
-        return left_out
-    own = int((by_extenders | (cycle.considered & ~cycle.filter.passing)).sum())
-    return cycle.view.nodes_in_placement - own - (len(cycle.consultation.statuses) - len(cycle.extender_statuses))
+    not_allowed = int((cycle.view.in_placement & ~cycle.considered).sum())
+    if not not_allowed or not cycle.consultation.calls:
+        return not_allowed
+    with_own_status = int((has_extender_status | (cycle.considered & ~cycle.filter.passing)).sum())
+    return (
+        cycle.view.nodes_in_placement
+        - with_own_status
+        - (len(cycle.consultation.statuses) - len(cycle.extender_statuses))
+    )

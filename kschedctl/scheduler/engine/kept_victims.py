@@ -22,8 +22,9 @@ MAX_CACHED_PODS = 4_000_000
 
 @dataclass(frozen=True)
 class DryRunState:
-    """The result of a dry run on nodes that are judged by their own pods alone; valid for a node until pods move
-    there.
+    """The cached result of a preemption dry run on nodes that are judged by their own pods alone.
+
+    It is valid for a node until pods move there.
     """
 
     trail: int
@@ -46,7 +47,10 @@ class DryRunState:
     """(V,): whether the pod has to be evicted, if the pod fits at all."""
 
     def for_unchanged_nodes(self, view: Fork, nominated: Delta) -> DryRunState:
-        """Return the part of the result that still holds, unless PDBs allow other disruptions now."""
+        """Return the result restricted to nodes on which no pods or nominations changed.
+
+        PDBs may allow other disruptions by now, which this does not check.
+        """
         unchanged = view.touched <= self.trail
         if nominated is not self.nominated:
             unchanged &= ~nominated.find_differing(self.nominated, len(unchanged))
@@ -56,7 +60,7 @@ class DryRunState:
         )
 
     def restrict_to(self, nodes: Bools) -> DryRunState:
-        """Return the result for some of its nodes (N,)."""
+        """Return the part of the result for these nodes (N,)."""
         chosen_pods = nodes[self.node]
         return replace(
             self,
@@ -68,7 +72,7 @@ class DryRunState:
         )
 
     def merge(self, later: DryRunState) -> DryRunState:
-        """Return this result combined with a later one on other nodes."""
+        """Return this result combined with a later one for other nodes."""
         if not later.tried.any():
             return self
         node = np.concatenate((self.node, later.node))
@@ -84,12 +88,12 @@ class DryRunState:
         )
 
     def with_insufficient_priority(self, priority: int, nodes: Bools) -> DryRunState:
-        """Record that evicting all pods up to a priority is not enough on these nodes (N,)."""
+        """Return the result with a note that evicting all pods up to a priority is not enough on these nodes (N,)."""
         return replace(self, beyond=np.where(nodes, priority, self.beyond)) if nodes.any() else self
 
 
-def empty_dry_run_state(view: Fork, nominated: Delta) -> DryRunState:
-    """Return a result that covers no node."""
+def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
+    """Build a dry-run result that covers no nodes."""
     nowhere, nobody = np.zeros(len(view.nodes), np.bool_), np.empty(0, np.int64)
     none = np.empty(0, np.bool_)
     unknown = np.full(len(view.nodes), UNKNOWN)
@@ -98,25 +102,27 @@ def empty_dry_run_state(view: Fork, nominated: Delta) -> DryRunState:
 
 @dataclass
 class VictimCache:
-    """The latest dry run for each class of equal pods."""
+    """A cache of the latest dry run for each class of equal pods."""
 
     enough: int = 0
-    """The priority up to which pods had to go in the latest search for it."""
+    """The priority up to which pods had to be evicted in the latest search."""
     _states: dict[Hashable, DryRunState] = field(default_factory=dict)
 
-    def find(self, alike: Hashable) -> DryRunState | None:
+    def find(self, pod_class: Hashable) -> DryRunState | None:
         """Return the latest dry run for a class of equal pods, or None."""
-        return self._states.get(alike)
+        return self._states.get(pod_class)
 
-    def store(self, alike: Hashable, state: DryRunState) -> None:
+    def store(self, pod_class: Hashable, state: DryRunState) -> None:
         """Store a dry run, evicting the oldest ones if the cache is full."""
-        if alike not in self._states:
+        if pod_class not in self._states:
             drop_oldest_if_full(self._states, max(MAX_CACHED_PODS // (len(state.pods) + len(state.tried)), 1))
-        self._states[alike] = state
+        self._states[pod_class] = state
 
 
-def preemption_class(info: PodInfo, view: Fork) -> Hashable:
-    """Return a key that is equal for pods of the same priority and requests, or None if no pod is known to be equal."""
+def get_preemption_class(info: PodInfo, view: Fork) -> Hashable:
+    """Return a key that is equal for pods with the same priority and requests, or None if the pod is unlike all
+    others.
+    """
     if info.number is None:
         return None
     number, comes_again = info.number % len(view.pods.infos), info.number >= len(view.pods.infos)

@@ -32,7 +32,7 @@ class PermitOutcome(NamedTuple):
 
     @property
     def message(self) -> str:
-        """The message for a pod that was rejected on its only node, or the error."""
+        """The event's message for a pod that Permit rejects on its node, or the error."""
         reasons = self.status.reasons
         return format_histogram(1, Counter(reasons)) if self.status.rejected else ", ".join(reasons)
 
@@ -40,9 +40,9 @@ class PermitOutcome(NamedTuple):
 def run_permit(
     framework: FrameworkLike, info: PodInfo, view: Fork, row: int, plugin_names: frozenset[str] | None = None
 ) -> PermitOutcome:
-    """Ask the plugins in order about a pod assumed on a row, until one rejects it or fails.
+    """Run the Permit plugins for a pod assumed on a row, in order, until one rejects the pod or fails.
 
-    `of` restricts the question to plugins of these names; None asks all.
+    With `plugin_names`, only these plugins run.
     """
     waiting: Status | None = None
     seconds: dict[str, int] = {}
@@ -59,20 +59,20 @@ def run_permit(
             return PermitOutcome(status, plugin.name)
         if status.code is Code.WAIT:
             waiting = status
-            seconds[plugin.name] = min(_find_timeout(plugin, info, view), MAX_TIMEOUT_SECONDS)
+            seconds[plugin.name] = min(_get_timeout_seconds(plugin, info, view), MAX_TIMEOUT_SECONDS)
     if waiting is not None:
         return PermitOutcome(Status(Code.WAIT, (*waiting.reasons, WAITS_AT_PLUGIN)), waiting=seconds)
     return PermitOutcome()
 
 
-def _find_timeout(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
-    """Return the plugin's timeout for this pod in seconds."""
+def _get_timeout_seconds(plugin: PermitPlugin, info: PodInfo, view: Fork) -> int:
+    """Return the number of seconds that the plugin lets this pod wait."""
     timeout = getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS)
     return int(timeout(info, view) if callable(timeout) else timeout)
 
 
 def find_permit_rejection(framework: FrameworkLike, info: PodInfo, view: Fork, row: int) -> str:
-    """Return the message for a pod that Permit rejects on this row, or an empty string. Raises PluginError."""
+    """Return the message if Permit rejects the pod on this row, otherwise an empty string. Raises PluginError."""
     if not framework.plugins_at("permit"):
         return ""
     outcome = run_permit(framework, info, view, row)

@@ -1,4 +1,4 @@
-"""PreFilter: what is known from the pod before nodes are filtered.
+"""PreFilter: what plugins find out about the pod and its nodes before they filter.
 
 Upstream: RunPreFilterPlugins in pkg/scheduler/framework/runtime/framework.go (v1.36).
 """
@@ -53,8 +53,10 @@ class PreFilterOutcome:
 
 
 def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreFilterOutcome:
-    """Ask every PreFilter plugin, and return the answer that upstream gives, which stops earlier. Raises
-    PluginError.
+    """Run every PreFilter plugin and return the combined outcome. Raises PluginError.
+
+    Upstream stops at the first plugin that rejects the pod for good. The outcome has upstream's status, but the results
+    of all plugins.
     """
     results: dict[str, PreFilterResult] = {}
     reached: list[str] = []
@@ -87,14 +89,14 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
 
 
 def _format_conflict(plugins: list[str]) -> str:
-    """Return upstream's message for plugins whose node names have no intersection."""
+    """Return upstream's message for plugins whose sets of node names have no node in common."""
     if len(plugins) == 1:
         return f"node(s) didn't satisfy plugin {plugins[0]}"
     return f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(plugins))}] simultaneously"
 
 
-def selected_by_name(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
-    """Return the nodes that the PreFilter plugins leave, (N,)."""
+def select_allowed_nodes(pre_filter: PreFilterOutcome, view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes to which PreFilter plugins restricted the pod, all nodes if none did."""
     names = pre_filter.node_names
     if names is None:
         return np.ones(len(view.nodes), np.bool_)

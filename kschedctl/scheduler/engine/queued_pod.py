@@ -62,13 +62,13 @@ class Clock:
         self.time = 0
 
     def now(self) -> int:
-        """Return the current time and advance by a nanosecond."""
+        """Advance the clock by a nanosecond and return the new time."""
         self.time += 1
         return self.time
 
 
 class PodHeap:
-    """A heap of pods; the smallest key is popped first. A pod's key must not change while it is in the heap."""
+    """A heap of queued pods. A pod's key must not change while the pod is in the heap."""
 
     def __init__(self, key: PodOrder) -> None:
         self._key = key

@@ -31,7 +31,7 @@ NO_PRE_FILTER_RESULTS: Mapping[str, PreFilterResult] = {}
 
 
 def uses_claims(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod uses volume claims or device claims, so that answers about it change with the claims."""
+    """Return whether the pod uses volume claims or device claims, whose state then affects the answers about it."""
     spec = info.spec
     if spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes):
         return True
@@ -39,19 +39,19 @@ def uses_claims(info: PodInfo, view: Fork) -> bool:
 
 
 def has_backed_resources(info: PodInfo, view: Fork) -> bool:
-    """Return whether the pod requests a resource that a DeviceClass backs."""
+    """Return whether the pod requests an extended resource that a DeviceClass backs."""
     classes = find_backing_classes(view.objects)
     return bool(classes) and is_any_backed(info.incoming_requests, classes)
 
 
 def find_reserve_plugins(framework: FrameworkLike, *specs: PodSpec) -> list[ReservePlugin]:
-    """Return the profile's plugins that may reserve something for one of these pods."""
+    """Return the profile's Reserve plugins that may reserve something for one of these pods."""
     plugins = [plugin for plugin in framework.plugins_at("reserve") if offers(plugin, ReservePlugin)]
-    return [plugin for plugin in plugins if any(_may_matter(plugin, spec) for spec in specs)]
+    return [plugin for plugin in plugins if any(_may_reserve_for(plugin, spec) for spec in specs)]
 
 
-def _may_matter(plugin: Plugin, spec: PodSpec) -> bool:
-    """Return whether a plugin's kinds can matter to a pod; the plugin replaces no other objects."""
+def _may_reserve_for(plugin: Plugin, spec: PodSpec) -> bool:
+    """Return whether a Reserve plugin may replace objects for a pod with this spec."""
     trait = getattr(plugin, "kinds_matter_to", None)
     return trait is None or bool(trait.has_trait(spec))
 
@@ -66,10 +66,10 @@ def reserve(
     pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS,
     assumed: bool = False,
 ) -> None:
-    """Replace the view's objects by what the plugins reserve for a pod on a node, or nothing if one of them fails.
+    """Replace objects in the view by what the plugins reserve for a pod on a node. Raises PluginError.
 
-    `info` describes the pod's requests. `before` has PreFilter results by plugin; plugins without one are asked.
-    `assumed`: the pod is not bound yet. Raises PluginError.
+    If one plugin fails, nothing is reserved. `info` describes the pod's requests. A plugin without a result in
+    `pre_filter_results` runs its PreFilter first. With `assumed`, the pod is not bound yet.
     """
     changes: list[Changes] = []
     for plugin in plugins:
@@ -85,11 +85,11 @@ def reserve(
 
 
 def release(plugins: Iterable[ReservePlugin], view: Fork, positions: Sequence[int]) -> None:
-    """Release what was reserved for the pods at these positions."""
+    """Release what the plugins reserved for the pods at these positions."""
     _replace_objects([plugin.release(view, positions) for plugin in plugins], view)
 
 
 def _replace_objects(changes: Iterable[Changes], view: Fork) -> None:
-    """Replace the view's objects by the changed ones."""
+    """Apply the plugins' changes to the objects of the view."""
     for objects in changes:
         view.objects.replace(objects)

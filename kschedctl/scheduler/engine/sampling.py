@@ -26,28 +26,30 @@ LEFT_OUT_COUNT = ByVersion(
 )
 
 
-def feasible_nodes_to_find(percentage: int, nodes: int) -> int:
-    """Return how many feasible nodes are enough among `nodes`; percentage 0 adapts to the size of the cluster.
+def count_nodes_to_find(percentage: int, nodes: int) -> int:
+    """Return how many feasible nodes are enough in a cluster of `nodes` nodes.
 
-    >>> [feasible_nodes_to_find(0, nodes) for nodes in (99, 1000, 6000)], feasible_nodes_to_find(40, 6000)
+    Percentage 0 adapts to the size of the cluster. Upstream: numFeasibleNodesToFind.
+
+    >>> [count_nodes_to_find(0, nodes) for nodes in (99, 1000, 6000)], count_nodes_to_find(40, 6000)
     ([99, 420, 300], 2400)
     """
     if nodes < LEAST_NODES:
         return nodes
-    return max(nodes * (percentage or adaptive_percentage(nodes)) // 100, LEAST_NODES)
+    return max(nodes * (percentage or compute_adaptive_percentage(nodes)) // 100, LEAST_NODES)
 
 
-def adaptive_percentage(nodes: int) -> int:
-    """Return the percentage for a cluster without percentageOfNodesToScore.
+def compute_adaptive_percentage(nodes: int) -> int:
+    """Return the percentage of nodes to search if percentageOfNodesToScore is not set.
 
-    >>> adaptive_percentage(100), adaptive_percentage(5000), adaptive_percentage(15000)
+    >>> compute_adaptive_percentage(100), compute_adaptive_percentage(5000), compute_adaptive_percentage(15000)
     (50, 10, 5)
     """
     return max(50 - nodes // 125, LEAST_PERCENTAGE)
 
 
 class SearchTerms(NamedTuple):
-    """How a profile's searches for nodes go."""
+    """The settings of a profile that determine how far a search for nodes goes."""
 
     percentage: int | None = None
     """The profile's own percentageOfNodesToScore."""
@@ -62,7 +64,7 @@ class SearchTerms(NamedTuple):
 
     @classmethod
     def from_profile(cls, profile: ProfileLike, release: KubeVersion, extender_statuses: int = 0) -> SearchTerms:
-        """Return the search terms of a profile in a version."""
+        """Build the search terms of a profile in a version of kube-scheduler."""
         percentage = profile.percentage_of_nodes_to_score
         return cls(percentage, bool(profile.plugins["score"]), LEFT_OUT_COUNT.at(release), extender_statuses)
 
@@ -89,18 +91,20 @@ class SampledFrom(msgspec.Struct, frozen=True):
     start: int | None = None
 
     def start_sampling(self, configuration: ConfigurationLike, nodes: int, seed: int = 0) -> Sampling:
-        """Return the sampling state for one run with a configuration.
+        """Start the sampled searches of one run with a configuration.
 
-        If the start is unknown it is 0, and elsewhere for seeds other than 0.
+        If the start index is unknown, seed 0 starts at 0 and other seeds start elsewhere.
         """
         extended = any(extender.filter_verb or extender.prioritize_verb for extender in configuration.extenders)
-        return Sampling(configuration.percentage_of_nodes_to_score, self.start_index(nodes, seed), extended)
+        return Sampling(configuration.percentage_of_nodes_to_score, self.find_start_index(nodes, seed), extended)
 
-    def start_index(self, nodes: int, seed: int = 0) -> int:
-        """Return the index of the first search among `nodes` nodes.
+    def find_start_index(self, nodes: int, seed: int = 0) -> int:
+        """Return the index at which the first search among `nodes` nodes begins.
 
-        >>> [SampledFrom().start_index(1000, seed) for seed in range(3)], SampledFrom(1007).start_index(1000, 2)
-        ([0, 618, 236], 7)
+        >>> [SampledFrom().find_start_index(1000, seed) for seed in range(3)]
+        [0, 618, 236]
+        >>> SampledFrom(1007).find_start_index(1000, seed=2)
+        7
         """
         return int(seed * GOLDEN_RATIO % 1 * nodes) if self.start is None else self.start % max(nodes, 1)
 
@@ -119,13 +123,13 @@ class Sampling:
     def __init__(self, percentage: int = 0, start: int = 0, extended: bool = False) -> None:
         self.percentage, self.start, self.extended = percentage, start, extended
 
-    def feasible_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
-        """Return how many feasible nodes are enough if scores decide among them."""
-        return feasible_nodes_to_find(self.percentage if terms.percentage is None else terms.percentage, nodes)
+    def count_needed_for_scoring(self, nodes: int, terms: SearchTerms) -> int:
+        """Return how many feasible nodes the search finds if plugins or extenders score them."""
+        return count_nodes_to_find(self.percentage if terms.percentage is None else terms.percentage, nodes)
 
-    def feasible_needed(self, nodes: int, terms: SearchTerms) -> int:
-        """Return how many feasible nodes are enough; one if nothing scores them."""
-        return self.feasible_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
+    def count_needed(self, nodes: int, terms: SearchTerms) -> int:
+        """Return how many feasible nodes the search finds, which is one if nothing scores them."""
+        return self.count_needed_for_scoring(nodes, terms) if terms.scoring or self.extended else 1
 
     def search(
         self,
@@ -135,23 +139,24 @@ class Sampling:
         failed: Bools | None = None,
         nominated_row: int | None = None,
     ) -> NodeSearch:
-        """Search the rows `offered` for enough that are not rejected; the next search starts after them.
+        """Search the `offered` rows for enough feasible nodes, and move the start of the next search behind them.
 
-        `offered` are all rows unless PreFilter restricted them, whose order upstream leaves undefined. The search ends
-        where a plugin `failed` (N,). `nominated_row` is the row of the pod's nominated node, which was examined before.
+        `rejected` (N,) marks nodes that are not feasible. The search ends early at a node on which a plugin `failed`
+        (N,). `offered` has all rows unless PreFilter restricted them, and upstream leaves their order undefined in that
+        case. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         start, nodes = self.start, len(offered)
-        wanted = self.feasible_needed(nodes, terms)
+        wanted = self.count_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         feasible = np.flatnonzero(~rejected[order])
-        end = int(feasible[wanted]) if len(feasible) > wanted else nodes
-        failures = np.flatnonzero(failed[order[:end]]) if failed is not None else NOWHERE
-        end = int(failures[0]) + 1 if len(failures) else end
+        examined_count = int(feasible[wanted]) if len(feasible) > wanted else nodes
+        failures = np.flatnonzero(failed[order[:examined_count]]) if failed is not None else NOWHERE
+        examined_count = int(failures[0]) + 1 if len(failures) else examined_count
         examined = np.zeros(len(rejected), np.bool_)
-        examined[order[:end]] = True
+        examined[order[:examined_count]] = True
         if nominated_row is not None and rejected[nominated_row] and (failed is None or not failed[nominated_row]):
             examined[nominated_row] = True
-        left_out = int((~examined).sum()) - (nodes - end) if terms.counts_left_out else 0
+        left_out = int((~examined).sum()) - (nodes - examined_count) if terms.counts_left_out else 0
         processed = int(examined.sum()) + left_out + terms.extender_statuses - bool(len(failures))
         self.start = (start + processed) % max(len(rejected) if terms.nodes is None else terms.nodes, 1)
-        return NodeSearch(start, self.start, order[feasible[feasible < end][:wanted]], examined)
+        return NodeSearch(start, self.start, order[feasible[feasible < examined_count][:wanted]], examined)

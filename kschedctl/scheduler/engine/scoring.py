@@ -53,14 +53,14 @@ class ScoreOutcome:
 
     @cached_property
     def total(self) -> Scores:
-        """(F,): the sum of all weighted scores and `base`, which is 1 in a profile without Score plugins."""
+        """(F,): the sum of all weighted scores and `base`."""
         added = (scores for _, scores in self.extended)
         total: Scores = np.sum([np.full(len(self.rows), self.base), *self.weighted.values(), *added], axis=0)
         return total
 
     @cached_property
     def best(self) -> Rows:
-        """The rows that share the highest total; the scheduler picks one of them at random."""
+        """The rows that share the highest total. The scheduler picks one of them at random."""
         return self.rows[self.top]
 
     @property
@@ -76,9 +76,10 @@ def run_score(
     view: Fork,
     nodes: OfferedNodes,
 ) -> ScoreOutcome:
-    """Score the feasible nodes; `before` has the PreFilter results by plugin.
+    """Score the feasible nodes with all plugins of the profile.
 
-    Raises PluginError, also for a normalized score outside 0..100.
+    `pre_filter_results` are the PreFilter results by plugin. Raises PluginError, also for a normalized score outside 0
+    to 100.
     """
     if not len(nodes.rows):
         return ScoreOutcome(nodes.rows)
@@ -99,25 +100,25 @@ def run_score(
                 raise PluginError(f'running PreScore plugin "{plugin.name}": {failure}') from None
     raw, normalized, weighted = {}, {}, {}
     for plugin in framework.plugins_at("score"):
-        made = prepared.get(plugin.name, PreScoreResult())
-        if made.skip or not offers(plugin, ScorePlugin):
+        pre_score = prepared.get(plugin.name, PreScoreResult())
+        if pre_score.skip or not offers(plugin, ScorePlugin):
             continue
         name = plugin.name
         try:
             raw[name] = scored.score_with(
-                plugin, info, made.state, by_name=name in prepared and name not in ran_pre_score
+                plugin, info, pre_score.state, by_name=name in prepared and name not in ran_pre_score
             )
-            normalized[name] = plugin.normalize(made.state, raw[name])
+            normalized[name] = plugin.normalize(pre_score.state, raw[name])
         except PluginError as failure:
             raise PluginError(f'running Score plugins: plugin "{name}" failed with: {failure}') from None
-        _check_range(name, normalized[name])
+        _validate_range(name, normalized[name])
         weighted[name] = normalized[name] * framework.profile.weights[name]
     base = 0 if framework.plugins_at("score") or framework.extenders else 1
     return ScoreOutcome(nodes.rows, raw, normalized, weighted, base=base)
 
 
-def _check_range(name: str, scores: Scores) -> None:
-    """Raise PluginError for a score outside 0..100."""
+def _validate_range(name: str, scores: Scores) -> None:
+    """Raise PluginError if a plugin's normalized scores are not all between 0 and 100."""
     if scores.min() >= 0 and scores.max() <= MAX_NODE_SCORE:
         return
     score = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
@@ -145,7 +146,7 @@ class ScoredNodes(NamedTuple):
 
     @classmethod
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
-        """Prepare the offered nodes for scoring. Raises PluginError."""
+        """Prepare the offered nodes for scoring. Raises PluginError for a node that the cluster does not have."""
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
         for position in np.flatnonzero(nodes.rows < 0).tolist():
@@ -157,7 +158,8 @@ class ScoredNodes(NamedTuple):
     def score_with(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
         """Return a plugin's raw scores, (F,).
 
-        `by_name`: the plugin scores with the state of its PreFilter, which it looks up by the names of the nodes.
+        With `by_name`, the plugin scores with the state of its PreFilter, in which it looks nodes up by name, so
+        returned nodes that the cluster does not have score 0.
         """
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)
@@ -168,10 +170,10 @@ class ScoredNodes(NamedTuple):
 
 
 def _add_returned_nodes(view: Fork, offered: OfferedNodes) -> tuple[Fork, Rows]:
-    """Return a fork with the returned nodes after its own, and their rows. Raises PluginError."""
+    """Return a fork with the returned nodes added after its own nodes, and their rows. Raises PluginError."""
     nodes = [parse_node(document) for document in offered.returned or ()]
-    like = [Row(max(row, 0)) for row in offered.rows.tolist()]
-    fork = view.with_changes(view.cluster, {}, list(zip(like, nodes, strict=True)))
+    similar_rows = [Row(max(row, 0)) for row in offered.rows.tolist()]
+    fork = view.with_changes(view.cluster, {}, list(zip(similar_rows, nodes, strict=True)))
     try:
         offers = view.snapshot.demands.offered_by(nodes)
     except InputError as error:

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.scoring import run_score
 from kschedctl.scheduler.framework import Peers, ScorePlugin, peers_of
 
@@ -41,7 +41,7 @@ class Searches:
 
     @property
     def expected_loss(self) -> npt.NDArray[np.float64]:
-        """(S,): the expected number of points that the pick loses."""
+        """(S,): the expected number of points that picking a tied node at random loses."""
         return self.lost / np.maximum(self.ties, 1)
 
     @property
@@ -52,49 +52,51 @@ class Searches:
 
 
 class EveryStart:
-    """The searches of a pod whose `cycle` examined all nodes, without an error and without extenders."""
+    """The searches for a pod from every start index, given a `cycle` that examined all nodes without error or
+    extenders.
+    """
 
     def __init__(self, cycle: Cycle) -> None:
         self.cycle = cycle
-        offered = np.flatnonzero(selected_by_name(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
+        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, cycle.view) & cycle.view.in_placement)
         self.offered = len(offered)
         self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
         self.places = np.flatnonzero(cycle.filter.passing[offered])
         """(F,): where the nodes that fit are among those offered."""
 
     def search_for(self, wanted: int) -> Searches:
-        """Return the results if `wanted` feasible nodes are enough."""
+        """Return the results of all searches that stop after `wanted` feasible nodes."""
         if len(self.places) <= wanted:
-            return self._search_all()
+            return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
         examined = rounds[first + wanted] - self.starts  # all up to the first that is not needed any more
-        ties, lost, hits = self._find_best(wanted).sums[:, first % len(self.places)]
+        ties, lost, hits = self._find_best_per_search(wanted).sums[:, first % len(self.places)]
         return Searches(wanted, examined, ties, lost, hits)
 
-    def _search_all(self) -> Searches:
-        """Return the results if all nodes are examined and the best is found."""
+    def _build_full_searches(self) -> Searches:
+        """Build the results for searches that examine all nodes, so that each of them finds the best node."""
         ones = np.ones(len(self.starts), np.int64)
         best = len(self.cycle.scores.best) * ones
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
-    def _find_best(self, wanted: int) -> Best:
-        """Return the best nodes of the searches, by the node that each search finds first."""
-        if needs_replay(self.cycle):
+    def _find_best_per_search(self, wanted: int) -> Best:
+        """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
+        if must_score_each_search(self.cycle):
             return self._score_each_search(wanted)
         count = len(self.places)
-        keyed = [(weight, scorer, scorer.window_keys(wanted)) for weight, scorer in self._scorers]
+        keyed = [(weight, scorer, scorer.build_window_keys(wanted)) for weight, scorer in self._scorers]
         parts = []
-        for begin, end in find_runs([key for *_, keys in keyed for key in keys], count, wanted):
+        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], count, wanted):
             places = np.arange(begin, end + wanted - 1) % count
-            total = self._independent[places]
+            total = self._independent_scores[places]
             for weight, scorer, _ in keyed:
-                total = total + weight * scorer.normalized_scores(begin, places)
-            parts.append(best_in_windows(total, self._columns[:, places], wanted))
+                total = total + weight * scorer.normalize_in_window(begin, places)
+            parts.append(find_best_per_window(total, self._columns[:, places], wanted))
         return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
 
     def _score_each_search(self, wanted: int) -> Best:
-        """Return the best nodes of each search by scoring every search separately."""
+        """Find the best nodes of each search by running the Score plugins on every sample."""
         cycle, count = self.cycle, len(self.places)
         tops, sums = np.zeros(count, np.int64), np.zeros((len(self._columns), count), np.int64)
         for begin in range(count):
@@ -107,18 +109,18 @@ class EveryStart:
 
     @cached_property
     def _columns(self) -> npt.NDArray[np.int64]:
-        """(3, F): 1, the points that the node lacks to the best of all, and whether it is one of the best."""
+        """(3, F): ones, the points that each node lacks to the best of all nodes, and whether it is one of the best."""
         lacks = self.cycle.scores.total.max() - self.cycle.scores.total
         return np.stack((np.ones_like(lacks), lacks, lacks == 0)).astype(np.int64)
 
     @cached_property
     def _scorers(self) -> list[tuple[int, Scorer]]:
-        """Weight and scorer of each plugin whose scores depend on the sampled nodes."""
+        """The weight and scorer of each plugin whose scores depend on the sampled nodes."""
         return list(iter_scorers(self.cycle))
 
     @cached_property
-    def _independent(self) -> Scores:
-        """The sum of the scores that do not depend on the sampled nodes."""
+    def _independent_scores(self) -> Scores:
+        """(F,): the sum of the scores that do not depend on the sampled nodes."""
         return sum_independent_scores(self.cycle)
 
 
@@ -128,11 +130,11 @@ HIGHEST = np.iinfo(np.int64).max
 class Scorer(Protocol):
     """One plugin's scores of F nodes that are arranged in a circle."""
 
-    def window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        """Return arrays (F,); windows with equal keys give the same nodes the same scores."""
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return arrays (F,) such that windows with equal keys give the same nodes the same scores."""
 
-    def normalized_scores(self, window: int, places: Rows) -> Scores:
-        """Return normalized scores of the nodes at these places, for windows that agree with this one."""
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places, as scored in a window."""
 
 
 class ExtremesScorer:
@@ -141,10 +143,12 @@ class ExtremesScorer:
     def __init__(self, plugin: ScorePlugin, raw: Scores) -> None:
         self.plugin, self.raw = plugin, raw
 
-    def window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        return [*window_min_and_max(self.raw, width)]
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return the lowest and the highest raw score of each window."""
+        return [*find_window_extremes(self.raw, width)]
 
-    def normalized_scores(self, window: int, places: Rows) -> Scores:
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places."""
         return self.plugin.normalize(None, self.raw[places])
 
 
@@ -165,35 +169,39 @@ class DomainScores(Protocol):
 class DomainsScorer:
     """Scores of a plugin that depends also on the number of topology domains among the scored nodes."""
 
-    def __init__(self, among: DomainScores, rows: Rows) -> None:
-        self.among, self.rows, self.counted = among, rows, among.counted[rows]
-        self.domains = [codes[rows] for codes in among.domains]
+    def __init__(self, domain_scores: DomainScores, rows: Rows) -> None:
+        self.domain_scores, self.rows, self.counted = domain_scores, rows, domain_scores.counted[rows]
+        self.domains = [codes[rows] for codes in domain_scores.domains]
         self.sizes: list[tuple[int, ...]] = []
         self._raw: dict[tuple[int, ...], Scores] = {}
 
-    def window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
-        sizes = [count_distinct(codes, self.counted, width) for codes in self.domains]
+    def build_window_keys(self, width: int) -> list[npt.NDArray[np.int64]]:
+        """Return the number of domains and the lowest and highest raw score of each window."""
+        sizes = [count_distinct_per_window(codes, self.counted, width) for codes in self.domains]
         self.sizes = list(zip(*(column.tolist() for column in sizes), strict=True))
         least, greatest = np.zeros((2, len(self.rows)), np.int64)
         for window_sizes in dict.fromkeys(self.sizes):
             matching = np.logical_and.reduce([column == size for column, size in zip(sizes, window_sizes, strict=True)])
-            raw = self._raw_scores(window_sizes)
-            least[matching] = window_min_and_max(np.where(self.counted, raw, HIGHEST), width)[0][matching]
-            greatest[matching] = window_min_and_max(np.where(self.counted, raw, LOWEST), width)[1][matching]
+            raw = self._get_raw_scores(window_sizes)
+            least[matching] = find_window_extremes(np.where(self.counted, raw, HIGHEST), width)[0][matching]
+            greatest[matching] = find_window_extremes(np.where(self.counted, raw, LOWEST), width)[1][matching]
         return [*sizes, least, greatest]
 
-    def normalized_scores(self, window: int, places: Rows) -> Scores:
-        return self.among.normalize(self._raw_scores(self.sizes[window])[places], self.counted[places])
+    def normalize_in_window(self, window: int, places: Rows) -> Scores:
+        """Return the normalized scores of the nodes at these places, given the domains in the window."""
+        return self.domain_scores.normalize(self._get_raw_scores(self.sizes[window])[places], self.counted[places])
 
-    def _raw_scores(self, sizes: tuple[int, ...]) -> Scores:
-        """Return the raw scores for the given numbers of domains, from a cache."""
+    def _get_raw_scores(self, sizes: tuple[int, ...]) -> Scores:
+        """Return the raw scores of all nodes for these numbers of domains, from a cache."""
         if sizes not in self._raw:
-            self._raw[sizes] = self.among.raw_scores(self.rows, sizes)
+            self._raw[sizes] = self.domain_scores.raw_scores(self.rows, sizes)
         return self._raw[sizes]
 
 
 def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
-    """Yield weight and scorer of the plugins whose scores depend on the sampled nodes, except those with Peers.ALL."""
+    """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes, except those with
+    Peers.ALL.
+    """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]
@@ -212,31 +220,34 @@ def sum_independent_scores(cycle: Cycle) -> Scores:
     return added
 
 
-def needs_replay(cycle: Cycle) -> bool:
-    """Return whether a scoring plugin declares nothing about what its scores depend on."""
+def must_score_each_search(cycle: Cycle) -> bool:
+    """Return whether a Score plugin does not declare what its scores depend on, so that every sample must be scored."""
     return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
 
 
 LOWEST = np.iinfo(np.int64).min
 
 
-def unroll(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
+def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.int64]:
     """Return the circle followed by its beginning, (F + width - 1,), so that each window is a slice.
 
-    >>> unroll(np.array([1, 2, 3]), 2).tolist()
+    >>> unroll_circle(np.array([1, 2, 3]), 2).tolist()
     [1, 2, 3, 1]
     """
     return np.concatenate((values, values[: width - 1]))
 
 
-def window_min_and_max(values: Scores, width: int) -> tuple[Scores, Scores]:
+def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
     """Return the lowest and the highest value of each window, (F,) each."""
-    flat = unroll(values, width)
+    flat = unroll_circle(values, width)
     return _fold_windows(np.minimum, flat, width), _fold_windows(np.maximum, flat, width)
 
 
 def _fold_windows(fold: np.ufunc, values: Scores, width: int) -> Scores:
-    """Fold each window with a ufunc, by doubling: two windows of a power of two cover each window."""
+    """Reduce each window with a ufunc such as np.minimum, in a logarithmic number of passes.
+
+    Two windows whose width is a power of two cover each window.
+    """
     count, covered = len(values) - width + 1, 1
     while 2 * covered <= width:
         values = fold(values[:-covered], values[covered:])
@@ -245,10 +256,10 @@ def _fold_windows(fold: np.ufunc, values: Scores, width: int) -> Scores:
     return folded
 
 
-def count_distinct(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
-    """Count the different codes in each window among the places that are `counted`, (F,).
+def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
+    """Count the distinct codes in each window among the places that are `counted`, (F,).
 
-    >>> count_distinct(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
+    >>> count_distinct_per_window(np.array([7, 7, 8, 9]), np.array([True, True, True, False]), 3).tolist()
     [2, 2, 2, 1]
     """
     count, places = len(codes), np.arange(len(codes) + width - 1)
@@ -266,10 +277,10 @@ def count_distinct(codes: Ints | Rows, counted: Bools, width: int) -> Counts:
     return np.cumsum(begins - ends)[:count]
 
 
-def find_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
-    """Return begin and end of the runs of consecutive windows with equal keys, none longer than `longest`.
+def split_into_runs(keys: Sequence[npt.NDArray[np.int64]], count: int, longest: int) -> list[tuple[int, int]]:
+    """Return the begin and end of each run of consecutive windows with equal keys, at most `longest` windows long.
 
-    >>> find_runs([np.array([1, 1, 1, 2])], 4, 2)
+    >>> split_into_runs([np.array([1, 1, 1, 2])], 4, 2)
     [(0, 2), (2, 3), (3, 4)]
     """
     changes = np.zeros(count, np.bool_)
@@ -294,11 +305,11 @@ class Best(NamedTuple):
     """(C, W): sums of the columns over the places with the highest score."""
 
 
-def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
-    """Return the best of each window of `width` scores among L scores, at most `width` windows.
+def find_best_per_window(scores: Scores, columns: npt.NDArray[np.int64], width: int) -> Best:
+    """Find the highest score in each window of `width` scores, and sum the columns over the places that have it.
 
-    `columns` is (C, L). All windows share the places in the middle; before them, each has the last of some places, and
-    after them the first of others.
+    There are L scores and at most `width` windows. `columns` is (C, L). All windows share the places in the middle, so
+    each of them only adds the last few places before the middle and the first few places after it.
     """
     count = len(scores) - width + 1
     middle = scores[count - 1 : width]
@@ -307,9 +318,9 @@ def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) 
     parts = [Best(np.full(count, top), np.repeat(common[:, None], count, axis=1))]
     if count > 1:
         nothing = np.zeros((len(columns), 1), np.int64)
-        tops, sums = _running_best(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
+        tops, sums = _find_best_of_prefixes(scores[count - 2 :: -1], columns[:, count - 2 :: -1])
         parts.append(Best(np.append(tops[::-1], LOWEST), np.hstack((sums[:, ::-1], nothing))))
-        tops, sums = _running_best(scores[width:], columns[:, width:])
+        tops, sums = _find_best_of_prefixes(scores[width:], columns[:, width:])
         parts.append(Best(np.insert(tops, 0, LOWEST), np.hstack((nothing, sums))))
     best = np.max([part.top for part in parts], axis=0)
     return Best(
@@ -317,8 +328,8 @@ def best_in_windows(scores: Scores, columns: npt.NDArray[np.int64], width: int) 
     )
 
 
-def _running_best(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
-    """Return the best of the first score, of the first two scores, and so on."""
+def _find_best_of_prefixes(scores: Scores, columns: npt.NDArray[np.int64]) -> Best:
+    """Find the best of the first score, of the first two scores, and so on."""
     tops = np.maximum.accumulate(scores)
     rises = np.append(True, tops[1:] > tops[:-1])
     since = np.maximum.accumulate(np.where(rises, np.arange(len(tops)), 0))

@@ -1,4 +1,4 @@
-"""Nominations of gated pods, which count only if the scheduler saw the pod change; see `Fork.unsure_nominations`."""
+"""Nominations of gated pods, which count only if the scheduler saw the pod change. See `Fork.unsure_nominations`."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ COUNTED = ByVersion(
 
 
 def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknown]:
-    """Yield an unknown if the cycle's answer depends on such a nomination. `framework` has no extenders."""
+    """Yield an unknown if counting the unsure nominations would change the cycle's answer.
+
+    The framework must not have extenders.
+    """
     if not len(cycle.view.unsure_nominations[0]) or not cycle.schedulable:
         return
-    counted = run_cycle(framework, cycle.info, _count_all_nominations(cycle.view))
+    counted = run_cycle(framework, cycle.info, _nominate_unsure_pods(cycle.view))
     if counted.error is not None or not counted.schedulable:
         yield _build_unknown(cycle.view, Effect.NARROWS)
     elif counted.scores.best.tolist() != cycle.scores.best.tolist():
@@ -34,15 +37,15 @@ def find_cycle_doubts(cycle: Cycle, framework: FrameworkLike) -> Iterator[Unknow
 
 
 def find_choice_doubts(info: PodInfo, row: Row, framework: FrameworkLike, view: Fork) -> Iterator[Unknown]:
-    """Yield an unknown if the pod might not fit on `row` with such nominations counted."""
+    """Yield an unknown if the pod might not fit on `row` when the unsure nominations count."""
     if row in view.unsure_nominations[0].tolist():
-        counted = run_cycle(framework, info, _count_all_nominations(view))
+        counted = run_cycle(framework, info, _nominate_unsure_pods(view))
         if row not in counted.feasible.tolist():
             yield _build_unknown(view, Effect.EITHER)
 
 
-def _count_all_nominations(view: Fork) -> Fork:
-    """Return a fork in which all such nominations count."""
+def _nominate_unsure_pods(view: Fork) -> Fork:
+    """Return a fork in which all unsure nominations count."""
     fork = view.fork()
     for row, position in zip(*(column.tolist() for column in view.unsure_nominations), strict=True):
         fork.nominate(Position(position), Row(row))
@@ -50,7 +53,7 @@ def _count_all_nominations(view: Fork) -> Fork:
 
 
 def _build_unknown(view: Fork, effect: Effect) -> Unknown:
-    """Build the unknown, which names the first nomination."""
+    """Build the unknown, whose reason names the first unsure nomination."""
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
     more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""

@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework.events import (
     pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.plugins.helper.device_features import TAINT_RULES_GATE, Features
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 

@@ -1,15 +1,20 @@
-"""Base class of plugin arguments, with their defaults and validation.
+"""Base class of plugin arguments, and the messages of errors in their fields.
 
-Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
-pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go,
+pkg/scheduler/apis/config/validation/validation_pluginargs.go and
+staging/src/k8s.io/apimachinery/pkg/util/validation/field/errors.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterable, Iterator, Mapping
 from typing import ClassVar, Literal, Self
 
+import msgspec
+
 from kschedctl.api.objects import Struct
+from kschedctl.api.resource_names import is_qualified_name
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 Naming = Literal["key", "resource", "domain"] | type[Struct]
@@ -29,3 +34,39 @@ class PluginArgs(Struct, frozen=True):
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the errors that the scheduler reports for defaulted arguments; paths are relative to them."""
         return iter(())
+
+
+def invalid(path: str, value: object, problem: str) -> str:
+    """Return the message for a value that breaks a rule."""
+    return f"{path}: Invalid value: {_to_json(value)}: {problem}"
+
+
+def duplicate(path: str, value: object) -> str:
+    """Return the message for a value that may occur only once."""
+    return f"{path}: Duplicate value: {_to_json(value)}"
+
+
+def not_supported(path: str, value: str, supported: Iterable[str]) -> str:
+    """Return the message for a value that is not in the list of supported values."""
+    return f"{path}: Unsupported value: {_to_json(value)}: supported values: {', '.join(map(_to_json, supported))}"
+
+
+def required(path: str, problem: str = "") -> str:
+    """Return the message for a missing or empty field."""
+    return f"{path}: Required value" + (f": {problem}" if problem else "")
+
+
+def forbidden(path: str, problem: str) -> str:
+    """Return the message for a field that must not be set."""
+    return f"{path}: Forbidden: {problem}"
+
+
+def validate_qualified_name(path: str, name: str) -> list[str]:
+    """Return an error if the name cannot be a label key or a resource name."""
+    rule = "must be a qualified name: [DNS subdomain/]name, of letters, digits, '-', '_' and '.'"
+    return [] if is_qualified_name(name) else [invalid(path, name, rule)]
+
+
+def _to_json(value: object) -> str:
+    """Return a value as compact JSON."""
+    return json.dumps(msgspec.to_builtins(value), ensure_ascii=False, separators=(",", ":"))

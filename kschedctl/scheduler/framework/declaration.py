@@ -1,12 +1,13 @@
-"""Base classes of plugins, and what a plugin class declares about itself.
+"""Base classes of plugins, and what a plugin class declares about itself: extension points, kinds of objects, versions.
 
 Profiles, plugin arguments, the kinds to read from a cluster and the support of versions follow from these declarations,
-for in-tree plugins and for those of other packages alike.
+for in-tree plugins and for those of other packages alike. Upstream of the extension points:
+pkg/scheduler/framework/runtime/framework.go (v1.36: getExtensionPoints).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
@@ -14,7 +15,8 @@ import msgspec
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.copying import replace
 from kschedctl.api.kube_version import OLDEST_MINOR, ByVersion
-from kschedctl.api.objects import Pod, Struct
+from kschedctl.api.objects import Pod, PodSpec, Struct, Volume
+from kschedctl.api.resource_names import is_dra_extended
 from kschedctl.scheduler.framework import (
     Changes,
     Peers,
@@ -25,11 +27,9 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
 )
-from kschedctl.scheduler.framework.extension_points import find_extension_points
 from kschedctl.scheduler.framework.facts import Fact
-from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.noted_changes import NotedChange
-from kschedctl.scheduler.framework.pod_traits import PodTrait
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
+from kschedctl.scheduler.framework.version_changes import NotedChange
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
@@ -243,3 +243,111 @@ class Declaration(msgspec.Struct, frozen=True):
     def all_kinds(self) -> tuple[str, ...]:
         """The kinds that the plugin reads when every feature gate is on."""
         return (*self.kinds, *self.gated_kinds)
+
+
+class ExtensionPoint(NamedTuple):
+    """Upstream's interface for an extension point, and the methods that implement it here."""
+
+    interface: str
+    methods: tuple[str, ...] = ()
+    """Empty for a point that is not replayed; plugins declare in `points` that they run there."""
+
+
+EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
+    "preFilter": ExtensionPoint("PreFilterPlugin", ("pre_filter",)),
+    "filter": ExtensionPoint("FilterPlugin", ("filter",)),
+    "postFilter": ExtensionPoint("PostFilterPlugin", ("post_filter",)),
+    "reserve": ExtensionPoint("ReservePlugin", ("reserve", "release", "reservation")),
+    "preScore": ExtensionPoint("PreScorePlugin", ("pre_score",)),
+    "score": ExtensionPoint("ScorePlugin", ("score", "normalize")),
+    "preBind": ExtensionPoint("PreBindPlugin"),
+    "bind": ExtensionPoint("BindPlugin"),
+    "postBind": ExtensionPoint("PostBindPlugin"),
+    "permit": ExtensionPoint("PermitPlugin", ("permit",)),
+    "preEnqueue": ExtensionPoint("PreEnqueuePlugin", ("pre_enqueue",)),
+    "queueSort": ExtensionPoint("QueueSortPlugin"),
+    "placementGenerate": ExtensionPoint("PlacementGeneratePlugin"),
+    "placementScore": ExtensionPoint("PlacementScorePlugin"),
+}
+"""Name in a configuration -> extension point, in the order in which upstream sets them up."""
+
+
+def find_extension_points(plugin: object) -> frozenset[str]:
+    """Return the extension points whose methods a plugin, or its class, has."""
+    return frozenset(
+        name
+        for name, point in EXTENSION_POINTS.items()
+        if point.methods and all(callable(getattr(plugin, method, None)) for method in point.methods)
+    )
+
+
+class PodTrait(NamedTuple):
+    """A property that only some pods have."""
+
+    has_trait: Callable[[PodSpec], bool]
+    """Returns whether a pod with this spec has the trait."""
+    absence_reason: str
+    """States that no pod has the trait."""
+
+
+def _uses_disks(spec: PodSpec) -> bool:
+    """Return whether the pod uses volumes other than emptyDir, hostPath and images."""
+    return any(
+        volume != Volume(volume.name, image=volume.image, empty_dir=volume.empty_dir, host_path=volume.host_path)
+        for volume in spec.volumes
+    )
+
+
+def _uses_devices(spec: PodSpec) -> bool:
+    """Return whether the pod has resource claims or requests an extended resource."""
+    return bool(spec.resource_claims) or any(map(is_dra_extended, _iter_resource_names(spec)))
+
+
+def _iter_resource_names(spec: PodSpec) -> Iterator[str]:
+    """Yield the names of all resources in the pod's requests, limits and overhead."""
+    yield from spec.overhead
+    containers = [container.resources for container in (*spec.containers, *spec.init_containers)]
+    for resources in (*containers, *([spec.resources] if spec.resources else ())):
+        yield from resources.requests
+        yield from resources.limits
+
+
+USES_DISKS = PodTrait(_uses_disks, "no pod has a claim or a disk")
+USES_DEVICES = PodTrait(_uses_devices, "no pod claims devices or requests an extended resource")
+IS_GROUPED = PodTrait(lambda spec: spec.scheduling_group is not None, "no pod is in a group")
+
+
+ALWAYS_READ = ("Node", "Pod", "Namespace", "PriorityClass")
+"""Kinds that are read for every answer."""
+
+READ_FOR_NEW_PODS = ("RuntimeClass", "ResourceClaimTemplate")
+"""Kinds that are read if pods may be created; their content becomes part of new pods."""
+
+
+def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tuple[str, ...]:
+    """Return the kinds that the plugins read, starting with those that every answer needs."""
+    kinds = list(ALWAYS_READ)
+    for plugin in plugins:
+        kinds += plugin.kinds
+        gated = ((kind, gate.at(gates.release)) for kind, gate in plugin.gated_kinds.items())
+        kinds += (kind for kind, gate in gated if gate in GATE_STAGES and gates.enabled(gate))
+    return tuple(dict.fromkeys(kinds))
+
+
+def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
+    """Return the kinds that cannot affect any answer about these pods, each with the reason.
+
+    `specs` are all pods of the cluster, also the running ones, since a displaced pod may have to be placed again.
+    """
+    plugin_list, pod_specs = list(plugins), list(specs)
+    traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}
+    absent = {trait for trait in traits if not any(map(trait.has_trait, pod_specs))}
+    needed: set[str] = set()
+    reason_by_kind: dict[str, str] = {}
+    for plugin in plugin_list:
+        trait = plugin.kinds_matter_to
+        if trait in absent:
+            reason_by_kind.update(dict.fromkeys(plugin.all_kinds, trait.absence_reason))
+        else:
+            needed.update(plugin.all_kinds)
+    return {kind: reason for kind, reason in reason_by_kind.items() if kind not in needed}

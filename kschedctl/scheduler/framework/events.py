@@ -1,4 +1,4 @@
-"""Cluster events that the scheduler's queue hears of, and the queueing hints with which plugins answer them.
+"""Cluster events that move pods back to the scheduling queue, and the queueing hints with which plugins answer them.
 
 Upstream: staging/src/k8s.io/kube-scheduler/framework/types.go and pkg/scheduler/framework/types.go (v1.36).
 """
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -258,3 +259,15 @@ def _drop_empty(value: Json) -> Json:
     if isinstance(value, list | tuple):
         return [_drop_empty(inner) for inner in value] or None
     return None if value == "" else value
+
+
+NOMINATED_PODS_FREE_ROOM = ByVersion(
+    "whether a pod that was only promised a node frees room when it goes", (("", False), ("1.33", True))
+)
+
+
+def frees_room(pod: Pod, counts_nominated: bool) -> bool:
+    """Return whether the deletion of the pod frees room, because it is bound or, if that counts, nominated to a
+    node.
+    """
+    return bool(pod.spec.node_name or (counts_nominated and pod.status.nominated_node_name))

@@ -1,12 +1,23 @@
-"""Discovery of the rules and messages that differ between versions of kube-scheduler."""
+"""Rules that differ between versions of kube-scheduler: their discovery, and those known only from release notes.
+
+A change that was read in upstream's source, or observed in its answers, is an ordinary rule. For the others, a plugin
+declares which pods they concern and what they could do to an answer, so that affected answers can say so.
+"""
 
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
 from types import ModuleType
+from typing import NamedTuple
 
-from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.kube_version import ByVersion, reaches
+from kschedctl.cluster import Gap
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
 
 
 def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
@@ -21,3 +32,37 @@ def _import_with_submodules(name: str) -> list[ModuleType]:
     module = import_module(name)
     submodules = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
     return [module, *(import_module(submodule) for submodule in sorted(info.name for info in submodules))]
+
+
+RELEASE_NOTE_KIND = "ReleaseNote"
+ONLY_IN_RELEASE_NOTES = "alone tell of {}"
+ConcernsPod = Callable[[PodInfo, Fork], bool]
+
+
+class NotedChange(NamedTuple):
+    """A change that is known only from release notes."""
+
+    change: ByVersion[object]
+    """The row of the version table."""
+    effect: Effect
+    """What the change could do to an answer about a pod."""
+    concerns: ConcernsPod
+    """Returns whether the change concerns a pod."""
+    gate: str = ""
+    """The feature gate without which the change has no effect."""
+
+    def applies(self, gates: FeatureGates) -> bool:
+        """Return whether the version has the change and its feature gate is on."""
+        return reaches(gates.release, self.change.from_notes) and (not self.gate or gates.enabled(self.gate))
+
+
+def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
+    """Yield the unknowns of an answer about a pod that come from changes known only from release notes."""
+    by_effect: dict[Effect, list[str]] = {}
+    for change in changes:
+        if change.concerns(info, view):
+            by_effect.setdefault(change.effect, []).append(change.change.upstream)
+    for effect, requests in by_effect.items():
+        yield Unknown(
+            Dependency(RELEASE_NOTE_KIND, effect), Gap(ONLY_IN_RELEASE_NOTES.format(", ".join(dict.fromkeys(requests))))
+        )

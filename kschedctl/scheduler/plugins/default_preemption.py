@@ -11,7 +11,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import IN_PREEMPTION
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, find_member_ineligibility, get_preemptor_key
 from kschedctl.scheduler.engine.preemption.evaluator import (
     DEFAULT_PREEMPTION,
     NEVER,
@@ -22,11 +22,10 @@ from kschedctl.scheduler.engine.preemption.evaluator import (
 )
 from kschedctl.scheduler.engine.preemption.victims import SORTED_AGAIN, LowerPriority
 from kschedctl.scheduler.framework import SUCCESS, Code, Status
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -110,7 +109,7 @@ class DefaultPreemption(PreemptionPlugin):
         names = ("TopologyAwareWorkloadScheduling", "WorkloadAwarePreemption")
         return cls(args, *map(gates.enabled, names))
 
-    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
+    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -122,7 +121,7 @@ class DefaultPreemption(PreemptionPlugin):
 
         Snapshots never show such evictions. A replay of the queue does.
         """
-        if not view.preempting or preemptor_key(info.pod, self.workload_aware) not in view.preempting:
+        if not view.preempting or get_preemptor_key(info.pod, self.workload_aware) not in view.preempting:
             return SUCCESS
         grouped = self.workload_aware and info.spec.scheduling_group is not None
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
@@ -138,7 +137,7 @@ class DefaultPreemption(PreemptionPlugin):
         if pod.spec.preemption_policy == "Never":
             return Ineligible(NEVER)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         lower = [p for p in view.pods_on(row) if view.pods.infos[view.pods.info[p]].priority < cycle.info.priority]
         if any(is_being_preempted(view.pods.objects[position]) for position in lower):
@@ -148,7 +147,7 @@ class DefaultPreemption(PreemptionPlugin):
     def select_victims(self, cycle: Cycle) -> LowerPriority:
         return LowerPriority(cycle.view, cycle.info.priority)
 
-    def candidates_wanted(self, nodes: int) -> int:
+    def count_candidates_wanted(self, nodes: int) -> int:
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

@@ -14,16 +14,17 @@ from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFi
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
+    NOMINATED_PODS_FREE_ROOM,
     POD,
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
+    frees_room,
     node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, join_words
-from kschedctl.scheduler.plugins.helper.placed_pods import NOMINATED_PODS_FREE_ROOM, frees_room
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import ALL_HOST_IPS, HostPort, PodInfo

@@ -1,15 +1,16 @@
-"""TopologyPlacementGenerator plugin: proposes one placement per topology domain for a pod group."""
+"""TopologyPlacementGenerator and PodGroupPodsCount: plugins that propose and score placements of a pod group."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from kschedctl.api.arrays import Scores
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
-from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
+from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
-from kschedctl.scheduler.framework.pod_traits import IS_GROUPED
+from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.snapshot.fork import Fork
 
 UNKNOWN_DOMAIN = "cannot determine domain for already scheduled pods: "
@@ -55,7 +56,7 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
     Raises PluginError if a pod is in no domain or the pods are in several.
     """
     column, domain = view.nodes.label(key), ""
-    scheduled = find_scheduled_below(view, group).tolist()
+    scheduled = find_placed_pods(view, group).tolist()
     for position in scheduled:
         pod, row = view.pods.objects[position], int(view.node[position])
         if row < 0:
@@ -68,3 +69,32 @@ def _find_domain_of_running_pods(group: AnyGroup, view: Fork, key: str) -> str |
             raise PluginError(f"{UNKNOWN_DOMAIN}more than 1 domain found for pod group: {domain}, {value}")
         domain = value
     return domain if scheduled else None
+
+
+NO_PODS_ASSIGNED = "no pods from pod group are assigned to any of the candidate placements"
+
+
+class PodGroupPodsCount(DeclaredPlugin):
+    """Plugin that scores placements by the number of running and newly placed pods, normalized to 100 for the largest.
+
+    Upstream: pkg/scheduler/framework/plugins/podgrouppodscount (v1.36, v1.37).
+    """
+
+    name = "PodGroupPodsCount"
+    points = ("placementScore",)
+    default_weight = 1
+    gate = "TopologyAwareWorkloadScheduling"
+    since = 36
+
+    def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
+        return len(find_placed_pods(view, group)) + len(proposal.assignments)
+
+    def normalize_placements(self, scores: Scores) -> Scores:
+        """Scale the pod counts so that the largest becomes 100.
+
+        Raises PluginError if no placement has any pod.
+        """
+        largest = int(scores.max(initial=0))
+        if largest == 0:
+            raise PluginError(NO_PODS_ASSIGNED)
+        return scores * MAX_NODE_SCORE // largest

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Status,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -32,11 +32,14 @@ from kschedctl.scheduler.framework.events import (
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import LOOK_AT_CLAIM, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims, is_schedulable_after_named_claim_change
+from kschedctl.scheduler.plugins.helper.volumes.hints import (
+    LOOK_AT_CLAIM,
+    claim_dependencies,
+    describe_claims,
+    is_schedulable_after_named_claim_change,
+)
 from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

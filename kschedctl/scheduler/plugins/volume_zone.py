@@ -9,16 +9,14 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Reads, Rejection, Status
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BETA_REGION,
     BETA_ZONE,
@@ -26,7 +24,12 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     ZONE,
     ZONE_DELIMITER,
 )
-from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import (
+    CLAIM_KINDS,
+    LOOK_AT_CLAIM,
+    claim_dependencies,
+    describe_claims,
+)
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,

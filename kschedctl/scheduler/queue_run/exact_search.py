@@ -17,10 +17,10 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Position, Row, Rows
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, find_rejectors, fit_error, run_post_filter
+from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, build_fit_error, find_rejectors, run_post_filter
 from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
-from kschedctl.scheduler.engine.pre_filter import selected_by_name
-from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, tied_candidates
+from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
+from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, get_tied_candidates
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.engine.reserve import NO_PRE_FILTER_RESULTS
 from kschedctl.scheduler.engine.sampling import SampledFrom, SearchTerms
@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class ExactSearch:
-    """Runs full cycles for individual pods. The search's start index and batches carry over from pod to pod."""
+    """A search by full cycles for single pods. The start index and the batches carry over from pod to pod."""
 
     def __init__(self, pods: PodsOnNodes, queue: SchedulingQueue, queued: Mapping[Position, QueuedPod]) -> None:
         self.pods, self.view, self.queue, self.queued = pods, pods.view, queue, queued
@@ -64,14 +64,14 @@ class ExactSearch:
         self._current_pods[position] = pod
 
     def build_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of the pod in its current state."""
+        """Build the PodInfo of the pod in its current state."""
         info = self.pods.arriving(position)
         return PodInfo(self.get_pod(position), info.options, info.number, info.alike)
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if it fits nowhere. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
         info, signature, cycle_number = self.build_info(position), self.queued[position].signature, self.queue.cycle
         cycle = self._latest_cycle = run_cycle(framework, info, self.view)
         if cycle.error is not None:
@@ -94,39 +94,38 @@ class ExactSearch:
         return _build_choice(info, row, len(rows), evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return what preemption could do for a pod for which no node was found just now."""
+        """Return the effect of PostFilter on a pod for which `find` just returned None."""
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):
             return PostFilterEffect(Failed(Code.UNRESOLVABLE, NO_NODES))
         outcome = run_post_filter(cycle)
         nominated = self._find_nominated_row(outcome)
         victims = self._find_victims(outcome, nominated) if nominated is not None else ()
-        failure = Failed(Code.UNSCHEDULABLE, fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
+        failure = Failed(Code.UNSCHEDULABLE, build_fit_error(cycle, outcome.message), find_rejectors(cycle), nominated)
         evicted_later = bool(victims) and are_victims_evicted_asynchronously(outcome, self.pods.scheduler.gates)
         return PostFilterEffect(failure, victims, outcome.results, evicted_later)
 
     def _find_nominated_row(self, outcome: PostFilterOutcome) -> Row | None:
-        """Return the row that PostFilter nominated, NO_ROW if it cleared the nomination, or None if it left it
-        unchanged.
-        """
+        """Return the row that PostFilter nominated, NO_ROW if it cleared the nomination, or None if it is unchanged."""
         names = [result.nominated_node for result in outcome.results.values() if result.nominated_node]
         if outcome.status.code is Code.SUCCESS and names:
             return Row(self.view.nodes.index[names[-1]])
         return NO_ROW if clears_nomination(outcome) else None
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
-        """Return the pods that preemption evicts on the row."""
-        for tied in map(tied_candidates, outcome.results.values() if row != NO_ROW else ()):
+        """Return the pods that preemption evicts on the row, without those that are terminating already."""
+        for tied in map(get_tied_candidates, outcome.results.values() if row != NO_ROW else ()):
             if tied:
                 chosen = next(candidate for candidate in tied if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
         return ()
 
     def _search(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
-        """Return the feasible rows, and the number of rows examined including `rejected_first`, which was tried
-        before.
+        """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
+
+        `rejected_first` is a row that was tried before the search and counts as examined.
         """
-        offered = np.flatnonzero(selected_by_name(cycle.pre_filter, self.view))
+        offered = np.flatnonzero(select_allowed_nodes(cycle.pre_filter, self.view))
         terms = SearchTerms.from_profile(framework.profile, framework.release)
         search = self.sampling.search(~cycle.filter.passing, offered, terms, cycle.filter.failed, rejected_first)
         return np.sort(search.feasible), int(search.examined.sum())
@@ -144,6 +143,7 @@ class ExactSearch:
 
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
+    """Build the choice of a row that no tie had to decide."""
     return Choice(info, row, np.array([row]), feasible, NO_PRE_FILTER_RESULTS, evaluated, batched)
 
 
@@ -165,7 +165,7 @@ class Signer:
         self._view = view
 
     def sign(self, info: PodInfo) -> bytes | None:
-        """Return the signature, or None for a pod that cannot be compared with others."""
+        """Return the pod's signature, or None if the pod cannot be compared with others."""
         if self._plugins is None:
             return None
         fragments: dict[str, object] = {"scheduler": info.spec.scheduler_name}
@@ -179,7 +179,7 @@ class Signer:
 
 @dataclass
 class OpportunisticBatch:
-    """The remaining nodes of a profile, best first, for pods of one signature."""
+    """The remaining feasible nodes of a profile, best first, for pods with one signature."""
 
     signature: bytes | None = None
     remaining_rows: deque[Row] | None = None
@@ -189,7 +189,7 @@ class OpportunisticBatch:
     """The node on which a pod was placed last."""
 
     def pop_hint(self, signature: bytes | None, cycle: Cycle, cycle_number: int) -> Row | None:
-        """Return the node to try first for a pod in the cycle of this number, or None."""
+        """Return the node to try first in the cycle with this number, or None if the batch does not apply."""
         if (
             not self.remaining_rows
             or cycle_number != self.last_cycle + 1
@@ -204,7 +204,7 @@ class OpportunisticBatch:
     def store(
         self, signature: bytes | None, cycle_number: int, hinted: Row | None, chosen: Row, remaining_rows: deque[Row]
     ) -> None:
-        """Record that a pod was placed on `chosen`, with the other feasible nodes, best first."""
+        """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first."""
         self.last_cycle, self.last_row = cycle_number, chosen
         if hinted == chosen:
             return
@@ -214,5 +214,5 @@ class OpportunisticBatch:
 
 
 def _is_full(cycle: Cycle, row: Row) -> bool:
-    """Return whether a Filter plugin rejects the node without regard to nominated pods."""
+    """Return whether a Filter plugin now rejects the node, disregarding nominated pods."""
     return any(verdict.rejected[row] for verdict in cycle.filter.verdicts.values())

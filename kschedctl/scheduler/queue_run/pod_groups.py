@@ -1,4 +1,4 @@
-"""Pod groups in the queue replay: when a member is popped, all waiting members are popped with it and tried together.
+"""Pod groups in the replay of the queue: a popped pod is tried together with all waiting pods of its group.
 
 Upstream: ScheduleOne in pkg/scheduler/schedule_one.go, podGroupInfoForPod and submitPodGroupAlgorithmResult in
 pkg/scheduler/schedule_one_podgroup.go (v1.36).
@@ -15,19 +15,19 @@ from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult, PodGroupCyc
 from kschedctl.scheduler.engine.pod_groups.hierarchy import (
     EntityKey,
     GroupTree,
-    entity_key_of_pod_group,
+    build_pod_group_key,
     find_composite_tree,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy_cycle import GroupResults, HierarchyCycle
 from kschedctl.scheduler.engine.pod_groups.preemption import preempt_for_group, run_tree
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import LEFT_OVER_AT_ONCE, LIKE_ITS_PODS, find_validation_error
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, schedules_groups_together
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, schedules_groups_together
 from kschedctl.scheduler.engine.pod_groups.submission import (
     find_bound_members,
     find_failed_members,
     find_new_condition,
 )
-from kschedctl.scheduler.engine.pod_groups.victims import preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import get_preemptor_key
 from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay
@@ -37,7 +37,7 @@ from kschedctl.snapshot.pods import GroupKey, group_key
 
 
 class QueuedPodGroups:
-    """The pod groups of a scheduler's cluster. Without the feature gate there are none."""
+    """The pod groups of a scheduler's cluster, or none without the feature gate."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         gates = scheduler.gates
@@ -47,12 +47,12 @@ class QueuedPodGroups:
 
     @cached_property
     def members(self) -> frozenset[Position]:
-        """The pods that belong to a pod group."""
+        """The positions of the pods that belong to a pod group."""
         groups = self._scheduler.view.pods.by_group.values() if self._is_enabled else ()
         return frozenset(Position(position) for positions in groups for position in positions.tolist())
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """Try the popped pod together with the waiting pods of its group or its tree of groups."""
+        """Try the popped pod together with the waiting pods of its group or tree of groups."""
         key = group_key(run.exact.get_pod(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
@@ -63,31 +63,34 @@ class QueuedPodGroups:
         error = find_validation_error(tree.group if tree else find_pod_group(run.view, key), infos, run.view, release)
         if not error:
             queued = {
-                group: [pod for pod in pods if not _skip_if_terminating(run, pod)] for group, pods in queued.items()
+                group: [pod for pod in pods if not _drop_if_terminating(run, pod)] for group, pods in queued.items()
             }
         if not any(queued.values()):
             return
         attempt = _GroupAttempt(run, key, queued, tree)
         if error:
-            attempt.submit(attempt.failed(error), written=LIKE_ITS_PODS.at(release))
+            attempt.submit(attempt.build_failed_results(error), writes_condition=LIKE_ITS_PODS.at(release))
         else:
-            attempt.submit(attempt.result(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
+            attempt.submit(attempt.run_cycle(topology_aware=self.topology_aware, workload_aware=self.workload_aware))
 
 
 def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
+    """Sort pods by priority, highest first, then by the time of their first attempt."""
     return sorted(pods, key=lambda pod: (-pod.priority, pod.initial_attempt))
 
 
 def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Yield the popped pod, if it belongs to the group, and the group's pods that the queue releases."""
-    waiting = [Position(position) for position in find_state(run.view, key).unscheduled.tolist()]
+    """Yield the pods of a group that are tried now: the popped pod, if it belongs to the group, and those in the
+    queue.
+    """
+    waiting = [Position(position) for position in find_group_state(run.view, key).unscheduled.tolist()]
     already_popped = [popped] if group_key(run.exact.get_pod(popped.position)) == key else []
     released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (*already_popped, *released) if pod is not None)
 
 
-def _skip_if_terminating(run: QueueReplay, pod: QueuedPod) -> bool:
-    """Return whether the pod is being deleted, in which case it leaves the queue untried."""
+def _drop_if_terminating(run: QueueReplay, pod: QueuedPod) -> bool:
+    """Drop the pod from the queue if it is being deleted, and return whether it is."""
     if run.info(pod.position).terminating:
         run.queue.done(pod.position)
         return True
@@ -95,7 +98,7 @@ def _skip_if_terminating(run: QueueReplay, pod: QueuedPod) -> bool:
 
 
 class _GroupAttempt:
-    """One cycle of a group or of a tree of groups, from the popped pods to the record of the cycle.
+    """One cycle of a group or a tree of groups, from the popped pods to the record of the cycle.
 
     `queued` has the popped pods by group, in the order in which groups are tried. `key` is the group of the pod that
     was popped first.
@@ -107,19 +110,19 @@ class _GroupAttempt:
         self.run, self.key, self.queued, self.tree = run, key, queued, tree
         self.order = [pod.position for pods in queued.values() for pod in pods]
 
-    def failed(self, error: str) -> GroupResults:
+    def build_failed_results(self, error: str) -> GroupResults:
         """Return the results of groups of which no pod is tried because of an error."""
         result = GroupResult(Status(Code.ERROR, (error,)), promised={} if self.tree else None)
         return dict.fromkeys(self._list_keys(), result)
 
-    def result(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
+    def run_cycle(self, *, topology_aware: bool, workload_aware: bool) -> GroupResults:
         """Run the cycle, and return the results by group."""
         framework, view = self._get_framework(), self.run.view
         infos = {position: self.run.info(position) for position in self.order}
         sampling = self.run.exact.sampling
         if self.tree is not None:
             waiting = {
-                entity_key_of_pod_group(group): [pod.position for pod in pods] for group, pods in self.queued.items()
+                build_pod_group_key(group): [pod.position for pod in pods] for group, pods in self.queued.items()
             }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
             return run_tree(tree_cycle, workload_aware=workload_aware)
@@ -127,15 +130,16 @@ class _GroupAttempt:
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             result = preempt_for_group(cycle, result)
-        return {entity_key_of_pod_group(self.key): result}
+        return {build_pod_group_key(self.key): result}
 
-    def submit(self, results: GroupResults, *, written: bool = True) -> None:
-        """Bind the placed pods and put the others back, while evictions for members and groups are under way.
+    def submit(self, results: GroupResults, *, writes_condition: bool = True) -> None:
+        """Bind the placed pods, evict victims and put the other pods back.
 
-        With `written`, the result is written into the status of the group.
+        With `writes_condition`, the result is written into the status of the group.
         """
         records = [
-            self._build_record(group, results[entity_key_of_pod_group(group)], written=written) for group in self.queued
+            self._build_record(group, results[build_pod_group_key(group)], writes_condition=writes_condition)
+            for group in self.queued
         ]
         group_records = tuple(records) if self.tree else ()
         root = results[self.tree.key] if self.tree else records[0].result
@@ -147,12 +151,13 @@ class _GroupAttempt:
             self._apply_record(record)
 
     def _list_keys(self) -> list[EntityKey]:
-        return [node.key for node in self.tree.nodes] if self.tree else [entity_key_of_pod_group(self.key)]
+        """Return the keys of all groups in the tree, or of the single group."""
+        return [node.key for node in self.tree.nodes] if self.tree else [build_pod_group_key(self.key)]
 
-    def _build_record(self, key: GroupKey, result: GroupResult, *, written: bool) -> GroupRecord:
-        """Return the record of one group's result."""
+    def _build_record(self, key: GroupKey, result: GroupResult, *, writes_condition: bool) -> GroupRecord:
+        """Build the record of one group's result."""
         release, group = self.run.scheduler.gates.release, find_pod_group(self.run.view, key)
-        condition = find_new_condition(result, group, release) if written else None
+        condition = find_new_condition(result, group, release) if writes_condition else None
         return GroupRecord(key, tuple(pod.position for pod in self.queued[key]), result, condition)
 
     def _apply_record(self, record: GroupRecord) -> None:
@@ -173,7 +178,7 @@ class _GroupAttempt:
             self.run.queue.activate(failed)
 
     def _get_framework(self) -> Framework:
-        """Return the profile that serves all the pods."""
+        """Return the profile that serves all of the pods."""
         framework = self.run.pods.framework(self.order[0])
         assert framework is not None
         return framework
@@ -183,10 +188,10 @@ class _GroupAttempt:
         framework, view = self._get_framework(), self.run.view
         permit = run_permit(framework, self.run.info(position), view, int(view.node[position])).status
         if permit.code is Code.WAIT:
-            self.run.queue.activate(map(Position, find_state(view, self.key).unscheduled.tolist()))
+            self.run.queue.activate(map(Position, find_group_state(view, self.key).unscheduled.tolist()))
 
     def _preempt_victims(self, result: GroupResult) -> None:
-        """Preempt the victims of each member and of the group. Members may share victims."""
+        """Preempt the victims of each member and of the group as a whole. Members may share victims."""
         for member in result.members:
             if victims := self._exclude_terminating(member.victims):
                 self.run.preempt(member.position, victims, member.row)
@@ -200,8 +205,8 @@ class _GroupAttempt:
         return tuple(victim for victim in victims if not self.run.info(victim).terminating)
 
     def _gate_preemptor(self, position: Position) -> None:
-        """Gate the pod, or with workload-aware preemption its group, while its victims are being evicted."""
+        """Gate a pod while its victims are being evicted, or its group if preemption is workload-aware."""
         gates = self.run.scheduler.gates
         if gates.enabled("SchedulerAsyncPreemption"):
             pod = self.run.exact.get_pod(position)
-            self.run.view.preempting.add(preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))
+            self.run.view.preempting.add(get_preemptor_key(pod, gates.enabled("WorkloadAwarePreemption")))

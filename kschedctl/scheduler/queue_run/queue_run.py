@@ -1,6 +1,7 @@
-"""The replay of the scheduling queue by full cycles while time stands still; a cycle's effects may return as events.
+"""The replay of the scheduling queue by full cycles while time stands still.
 
-Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and pkg/scheduler/eventhandlers.go (v1.36).
+The effects of a cycle may return as events. Upstream: ScheduleOne in pkg/scheduler/schedule_one.go and
+pkg/scheduler/eventhandlers.go (v1.36).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class GroupRecord:
 
 @dataclass
 class CycleRecord:
-    """What one cycle did."""
+    """The effects of one cycle."""
 
     popped: Position
     """The pod that was popped from the queue."""
@@ -74,17 +75,17 @@ class PodGroups(Protocol):
 
     @property
     def members(self) -> Container[Position]:
-        """The pods that belong to one."""
+        """The positions of the pods that belong to a group."""
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
-        """Run the cycle of the group of a popped member."""
+        """Run the cycle of the group to which a popped pod belongs."""
 
 
 class QueueReplay(SchedulingLoop):
     """A run over the pods of a cluster that wait for a node, on a fork of the scheduler's snapshot.
 
-    In the open loop, the effects of a cycle are not seen: neither bindings nor nominations nor evictions. In the closed
-    loop, all of them return as events, each kind sorted by name. `record` has what the current cycle did so far.
+    In the open loop, the scheduler sees no effects of a cycle: neither bindings nor nominations nor evictions. In the
+    closed loop, all of them return as events, each kind sorted by name. `record` has the effects of the current cycle.
     """
 
     def __init__(self, scheduler: Scheduler, groups: PodGroups | None = None) -> None:
@@ -108,7 +109,7 @@ class QueueReplay(SchedulingLoop):
     def fill(self) -> None:
         """Put all pods that wait for a node into the queue, in the order of the cluster.
 
-        With gate GangScheduling each pod that arrives may complete a group, whether or not it has a node.
+        With the feature gate GangScheduling, each pod that arrives may complete a group, even if the pod has a node.
         """
         groups = self.scheduler.gates.enabled("GangScheduling")
         chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
@@ -124,14 +125,15 @@ class QueueReplay(SchedulingLoop):
                     self.queue.move(occurrence)
 
     def run_open_loop(self) -> Iterator[CycleRecord]:
-        """Yield the records of cycles until the active queue is empty; effects are not seen."""
+        """Yield the records of cycles until the active queue is empty, without applying their effects."""
         while len(self.queue.active) and (record := self.schedule_one()):
             yield record
 
     def run_closed_loop(self) -> Iterator[CycleRecord]:
-        """Yield the records of cycles until no pod can be popped, or only pod groups remain that were tried in vain.
+        """Yield the records of cycles and apply their effects, until no pod can be popped.
 
-        Pod groups return to the queue whatever happens, so without the second condition the loop would never end.
+        Pod groups return to the queue whatever happens, so the loop also ends when only groups remain that were tried
+        in vain.
         """
         in_vain = 0
         while record := self.schedule_one() or self.time_out_waiting():
@@ -143,7 +145,7 @@ class QueueReplay(SchedulingLoop):
         self.waiting.unpark(self.queue)
 
     def schedule_one(self) -> CycleRecord | None:
-        """Run one cycle of a pod or a group; return None if no pod can be popped."""
+        """Run one cycle of a pod or a group and return its record, or None if no pod can be popped."""
         popped = self.queue.pop()
         if popped is None:
             return None
@@ -159,22 +161,22 @@ class QueueReplay(SchedulingLoop):
         self.view.preempting.clear()
         if waiting := self.waiting.pods.get(position):
             record.scheduled, record.waiting = waiting.choice, {position: waiting.choice.row}
-        self.settle_waiting()
+        self.end_completed_waits()
         return record
 
     def time_out_waiting(self) -> CycleRecord | None:
-        """Return the record of pods that waited at Permit too long, or None."""
+        """Return the record of pods that waited too long at Permit, or None if there are none."""
         record = self.record = CycleRecord(Position(NO_ROW))
-        left = self.time_out()
-        record.popped = left[0] if left else record.popped
-        return record if left else None
+        timed_out = self.time_out()
+        record.popped = timed_out[0] if timed_out else record.popped
+        return record if timed_out else None
 
     def info(self, position: Position) -> PodInfo:
-        """Return the pod as it is now."""
+        """Return the PodInfo of a pod in its current state."""
         return self.exact.build_info(position)
 
     def _sign(self, info: PodInfo) -> bytes | None:
-        """Return the signature that is equal for pods with the same answers, or None."""
+        """Return a signature that is equal for pods with the same answers, or None."""
         name = info.spec.scheduler_name
         if name not in self._signers:
             framework, extended = self.scheduler.framework(name), bool(self.scheduler.configuration.extenders)
@@ -184,11 +186,11 @@ class QueueReplay(SchedulingLoop):
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
-    def queued(self, position: Position) -> QueuedPod:
+    def get_queued(self, position: Position) -> QueuedPod:
         return self._queued[position]
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Nobody has to know beforehand."""
+        """Do nothing, since no answers have to be determined before pods move."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
         self.queue.done(position)
@@ -208,9 +210,11 @@ class QueueReplay(SchedulingLoop):
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
         self.record.victims += tuple(victims)
-        self.record.cleared += self.find_less_urgent(row, self._queued[position].priority) if victims else ()
+        self.record.cleared += (
+            self.find_nominated_of_lower_priority(row, self._queued[position].priority) if victims else ()
+        )
 
-    def find_less_urgent(self, row: Row, priority: int) -> tuple[Position, ...]:
+    def find_nominated_of_lower_priority(self, row: Row, priority: int) -> tuple[Position, ...]:
         """Return the pods of lower priority whose status nominates this node."""
         less_urgent_pods = find_lower_priority_nominated(self.view, row, priority)
         return tuple(
@@ -241,23 +245,23 @@ class QueueReplay(SchedulingLoop):
             self.queue.delete(position)
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in waited:
-                self.settle(waited[position], PREEMPTED)
+                self.end_wait(waited[position], PREEMPTED)
             elif position in gone:  # others left in the cycle itself, with their gang
                 self.pods.remove([position])
                 self._apply_change(position, None)
-        for position in self.waiting.stop_looping_gangs(self.queue, self.settle):
-            last = record.failed.get(position, Failed(Code.ERROR, nominated=None))
-            record.failed[position] = last._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
+        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
+            failure = record.failed.get(position, Failed(Code.ERROR, nominated=None))
+            record.failed[position] = failure._replace(code=Code.ERROR, message=PREEMPTION_LOOP.message)
         self._apply_nominations(
             {position: record.failed[position] for position in record.failed.keys() - failed.keys()}
         )
 
     def _sort_by_name(self, positions: Iterable[Position]) -> list[Position]:
-        """Sort positions by the names of their pods."""
+        """Sort positions by the keys of their pods."""
         return sorted(positions, key=lambda position: self.view.pods.objects[position].key)
 
     def _apply_nominations(self, failed: Mapping[Position, Failed], cleared: Iterable[Position] = ()) -> None:
-        """Update nominations after failures, and clear those of the `cleared` pods."""
+        """Write the nominations of failed pods into their status, and clear those of the `cleared` pods."""
         rows = {position: failure.nominated for position, failure in failed.items() if failure.nominated is not None}
         rows |= dict.fromkeys(cleared, NO_ROW)
         for position in self._sort_by_name(rows):
@@ -275,7 +279,7 @@ class QueueReplay(SchedulingLoop):
         self._apply_change(position, replace(old, status=replace(old.status, nominated_node_name=node)))
 
     def _apply_change(self, position: Position, new: Pod | None) -> None:
-        """Process the event of a pod that changed or was deleted."""
+        """Deliver the events of a pod that changed, or that was deleted if `new` is None."""
         change = ChangedObject(POD, self.exact.get_pod(position), new)
         if new is not None:
             self.exact.replace_pod(position, new)

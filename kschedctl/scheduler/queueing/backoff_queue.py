@@ -37,7 +37,7 @@ class Backoff(NamedTuple):
 
     @classmethod
     def from_configuration(cls, configuration: SchedulerConfiguration, gates: FeatureGates) -> Backoff:
-        """Build the backoff of a configuration."""
+        """Read the backoff times from a configuration."""
         return cls(
             configuration.pod_initial_backoff_seconds * NANOSECONDS,
             configuration.pod_max_backoff_seconds * NANOSECONDS,
@@ -46,19 +46,22 @@ class Backoff(NamedTuple):
         )
 
     def count_failures(self, pod: QueuedPod) -> int:
-        """Return how many failures of the pod count; if the last attempts ended with errors, only these."""
+        """Return how many failures of the pod lengthen its backoff.
+
+        If the last attempts ended with errors, only these count.
+        """
         return pod.attempts if self.by_attempts else pod.consecutive_errors or pod.unschedulable_count
 
-    def duration(self, failures: int) -> int:
-        """Return the backoff time after one or more failures.
+    def compute_duration(self, failures: int) -> int:
+        """Return how long a pod backs off after one or more failures, in nanoseconds.
 
-        >>> [Backoff().duration(count_failures) // NANOSECONDS for count_failures in (1, 2, 3, 4, 5, 6)]
+        >>> [Backoff().compute_duration(failures) // NANOSECONDS for failures in (1, 2, 3, 4, 5, 6)]
         [1, 2, 4, 8, 10, 10]
         """
         return min(self.initial << min(failures - 1, 64), self.longest)
 
-    def align(self, time: int) -> int:
-        """Return the start of the ordering window."""
+    def align_to_window(self, time: int) -> int:
+        """Return the start of the ordering window that contains this time."""
         return time // ORDERING_WINDOW * ORDERING_WINDOW if self.popped else time
 
 
@@ -66,11 +69,11 @@ USUAL_BACKOFF = Backoff()
 
 
 class BackoffQueue:
-    """Pods that back off. Pods that came back with errors are kept apart, and wait until their time is over."""
+    """The pods that back off. Pods that came back with errors are kept apart, and wait until their time is over."""
 
     def __init__(self, clock: Clock, backoff: Backoff = USUAL_BACKOFF, order: QueueOrder = BY_PRIORITY) -> None:
         self._clock, self.backoff, self._active = clock, backoff, order
-        self._pods = order.heap(self._sort_key) if backoff.popped else PodHeap(self.find_expiration)
+        self._pods = order.build_heap(self._build_sort_key) if backoff.popped else PodHeap(self.find_expiration)
         self._errors = PodHeap(self.find_expiration)
 
     def __len__(self) -> int:
@@ -81,49 +84,53 @@ class BackoffQueue:
         yield from self._errors
 
     def get(self, position: Position) -> QueuedPod | None:
+        """Return the pod at a position, or None."""
         return self._pods.get(position) or self._errors.get(position)
 
     def add(self, pod: QueuedPod) -> None:
+        """Add a pod, apart from the others if it came back with an error."""
         (self._pods if pod.rejectors.all else self._errors).add(pod)
 
     def delete(self, position: Position) -> QueuedPod | None:
+        """Remove and return the pod at a position, or return None."""
         return self._pods.delete(position) or self._errors.delete(position)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the pod whose backoff ends first, even if it has not ended; none that came back with an
-        error.
+        """Remove and return the pod whose backoff ends first, even if it has not ended, or return None.
+
+        Pods that came back with errors are never returned.
         """
         return self._pods.pop()
 
     def pop_completed(self) -> list[QueuedPod]:
         """Remove and return all pods whose backoff is over."""
-        return [pod for queue in (self._pods, self._errors) for pod in self._pop_completed(queue)]
+        return [pod for queue in (self._pods, self._errors) for pod in self._iter_completed(queue)]
 
-    def next_completion(self) -> int | None:
-        """Return the first time at which some pod's backoff is over, or None."""
+    def find_next_completion(self) -> int | None:
+        """Return the first time at which a pod's backoff is over, or None."""
         first = [self.find_expiration(pod) for pod in (self._pods.peek(), self._errors.peek()) if pod]
         return min(first) + ORDERING_WINDOW if first else None
 
     def is_backing_off(self, pod: QueuedPod) -> bool:
-        """Return whether the pod must still wait, including the window in which its time ends."""
-        return self.find_expiration(pod) >= self.backoff.align(self._clock.now())
+        """Return whether the pod must still wait, including the window in which its backoff ends."""
+        return self.find_expiration(pod) >= self.backoff.align_to_window(self._clock.now())
 
     def find_expiration(self, pod: QueuedPod) -> int:
-        """Return when the pod's backoff ends; -1 if it never failed or no pod backs off."""
+        """Return when the pod's backoff ends, or -1 if it does not back off."""
         failures = self.backoff.count_failures(pod)
         if not failures or not self.backoff.longest:
             return -1
         if pod.backoff_expiration is None:
-            ends = pod.timestamp + self.backoff.duration(failures)
-            pod.backoff_expiration = self.backoff.align(ends)
+            ends = pod.timestamp + self.backoff.compute_duration(failures)
+            pod.backoff_expiration = self.backoff.align_to_window(ends)
         return pod.backoff_expiration
 
-    def _pop_completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
-        """Remove and yield the pods whose backoff is over."""
+    def _iter_completed(self, queue: PodHeap | ChangingHeap) -> Iterator[QueuedPod]:
+        """Remove and yield the pods of one queue whose backoff is over."""
         while (first := queue.peek()) and not self.is_backing_off(first):
             queue.delete(first.position)
             yield first
 
-    def _sort_key(self, pod: QueuedPod) -> tuple[int, object]:
-        """Return the sort key of a pod."""
+    def _build_sort_key(self, pod: QueuedPod) -> tuple[int, object]:
+        """Return a key that sorts pods by the end of their backoff, then as in the active queue."""
         return self.find_expiration(pod), self._active.key(pod)

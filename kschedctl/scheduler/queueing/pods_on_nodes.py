@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.copying import replace
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import made_again
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.api.workloads import recreate_pod
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.reserve import (
     NO_PRE_FILTER_RESULTS,
     find_reserve_plugins,
@@ -29,7 +29,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Tied(Protocol):
-    """Rows in order, valid until pods move; the length stays valid."""
+    """The rows of equally good nodes in order. They are valid until pods move, while their number stays valid."""
 
     def __len__(self) -> int: ...
 
@@ -57,7 +57,7 @@ class Choice(NamedTuple):
 
 
 class IncomingPods:
-    """The pods of a fork as they arrive; a pod that had a node arrives as its controller recreates it."""
+    """The pods of a fork as they arrive in the queue. A pod that had a node arrives as its controller recreates it."""
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -65,64 +65,64 @@ class IncomingPods:
         self._backed: dict[int | None, bool] = {}
         self._latest: tuple[int, PodInfo] | None = None
 
-    def find_incoming(self, number: int) -> PodInfo:
-        """Return the PodInfo of a distinct pod without a node."""
+    def get_incoming_info(self, number: int) -> PodInfo:
+        """Return the PodInfo of a distinct pod as it arrives, without a node."""
         info = self._incoming.get(number)
         if info is None:
             info = self.view.pods.infos[number]
             if info.spec.node_name:
-                again = len(self.view.pods.infos) + number
-                info = PodInfo(made_again(info.pod), info.options, again, info.alike)
+                recreated_number = len(self.view.pods.infos) + number
+                info = PodInfo(recreate_pod(info.pod), info.options, recreated_number, info.alike)
             self._incoming[number] = info
         return info
 
     def build_arriving_info(self, position: Position) -> PodInfo:
-        """Return the PodInfo of one pod, under its own name if a claim is created in that name."""
-        info = self.find_incoming(int(self.view.pods.info[position]))
+        """Return the PodInfo of one pod as it arrives. It has the pod's own name if a claim is created in that name."""
+        info = self.get_incoming_info(int(self.view.pods.info[position]))
         has_backed = self._backed.get(info.alike)
         if has_backed is None:
             has_backed = self._backed[info.alike] = has_backed_resources(info, self.view)
         if not has_backed:
             return info
         if self._latest is None or self._latest[0] != position:
-            pod = self.view.with_clone_name(position, self.stored(position))
+            pod = self.view.with_clone_name(position, self.build_stored(position))
             self._latest = position, PodInfo(pod, info.options, info.number, info.alike)
         return self._latest[1]
 
     def build_waiting_pod(self, position: Position) -> Pod:
-        """Return the pod with its current nominated node."""
-        pod, row = self.view.with_clone_name(position, self.stored(position)), self.view.nominated_row(position)
+        """Return the pod as it waits, with its current nominated node."""
+        pod, row = self.view.with_clone_name(position, self.build_stored(position)), self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
         stored_name = pod.status.nominated_node_name
         if stored_name == name or (row == NO_ROW and stored_name not in self.view.nodes.index):
             return pod
         return replace(pod, status=replace(pod.status, nominated_node_name=name))
 
-    def stored(self, position: Position) -> Pod:
+    def build_stored(self, position: Position) -> Pod:
         """Return the pod as the API server stores it when it arrives."""
         pod: Pod = self.view.pods.objects[position]
-        return self.view.stored(made_again(pod) if pod.spec.node_name else pod)
+        return self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
 
 
 class PodsOnNodes:
-    """The pods of a fork of a scheduler's snapshot; positions are those of `view.pods`.
+    """The pods of a fork of a scheduler's snapshot, and their moves. Positions index `view.pods`.
 
     `gone` has the pods that left for good and do not wait for another node. `unknown` has what the answers about pods
-    tried so far depend on that was not read.
+    so far depend on that was not read.
     """
 
     def __init__(self, scheduler: Scheduler, incoming: IncomingPods, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, incoming.view, unknown
         self.arriving = incoming.build_arriving_info
-        self._incoming = incoming.find_incoming
-        self.budgets = find_budgets(self.view)
+        self._incoming = incoming.get_incoming_info
+        self.budgets = get_budgets(self.view)
         self.nominations = Nominations(self.view)
         self.profiles = ServingProfiles(scheduler, self.view, unknown)
         self.gone: set[Position] = set()
         self.preempted = False
-        """Whether some left for others."""
+        """Whether some pods were preempted."""
         self.taken_back = 0
-        """How many moves of pods were undone."""
+        """Number of moves that were undone."""
         self._reserving: dict[int | None, list[ReservePlugin]] = {}
 
     @property
@@ -131,7 +131,7 @@ class PodsOnNodes:
         return len(self.view.trail) - self.taken_back
 
     def incoming(self, position: Position) -> PodInfo:
-        """Return the PodInfo of a pod as it arrives."""
+        """Return the PodInfo of a pod as it arrives, which equal pods share."""
         return self._incoming(int(self.view.pods.info[position]))
 
     def framework(self, position: Position) -> Framework | None:
@@ -139,16 +139,18 @@ class PodsOnNodes:
         return self.profiles.find_framework(self.incoming(position))
 
     def require_framework(self, position: Position) -> Framework:
-        """Return the profile of a pod that is known to be served. Raises KeyError."""
+        """Return the profile that serves a pod. Raises KeyError if there is none."""
         framework = self.framework(position)
         if framework is None:
             raise KeyError(position)
         return framework
 
-    def bind(self, position: Position, row: Row, before: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS) -> None:
+    def bind(
+        self, position: Position, row: Row, pre_filter_results: Mapping[str, PreFilterResult] = NO_PRE_FILTER_RESULTS
+    ) -> None:
         """Put a pod on a node and reserve its volumes and devices. Raises PluginError.
 
-        `before` has PreFilter results by plugin, as far as they are known.
+        `pre_filter_results` are known results by plugin.
         """
         pods, info = self.view.pods, self.arriving(position)
         plugins = self._reserving.get(info.alike)
@@ -157,30 +159,30 @@ class PodsOnNodes:
         if plugins:
             like_others = info is self.incoming(position)
             pod = pods.objects[position] if like_others else info.pod
-            reserve(plugins, info, pod, self.view, row, pre_filter_results=before)
+            reserve(plugins, info, pod, self.view, row, pre_filter_results=pre_filter_results)
         self.nominations.consume(position)
         self.view.assume(position, row)
 
     def take_back(self, position: Position) -> None:
-        """Take a pod off its node again and release what was reserved."""
+        """Undo the placement of a pod, and release what was reserved for it."""
         self.view.forget(position)
         self.release([position])
         self.taken_back += 2
 
     def evict(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good, release what was reserved and count them against PDBs."""
-        self.budgets.count_evicted(positions)
+        """Take pods off their nodes for good, release what was reserved, and use up disruptions of their PDBs."""
+        self.budgets.record_evicted(positions)
         self.remove(positions)
 
     def remove(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes for good, as their owner does, which no PDB restrains."""
+        """Take pods off their nodes for good as their owner does, regardless of PDBs."""
         for position in positions:
             self.view.forget(position)
         self.release(positions)
         self.gone.update(positions)
 
     def release(self, positions: Sequence[Position]) -> None:
-        """Release what was reserved for pods that have no node any more."""
+        """Release what was reserved for pods that no longer have a node."""
         infos, numbers = self.view.pods.infos, self.view.pods.info
         specs = [infos[number].spec for number in {int(numbers[position]) for position in positions}]
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)
@@ -190,7 +192,9 @@ class PodsOnNodes:
 
 
 class ServingProfiles:
-    """The profiles of a scheduler for the pods of a view. `unknown` collects what is not known about that."""
+    """The profiles of a scheduler for the pods of a view. `unknown` collects what the choice depends on that was not
+    read.
+    """
 
     def __init__(self, scheduler: Scheduler, view: Fork, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, view, unknown
@@ -232,7 +236,7 @@ def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[P
 
 
 class Nominations:
-    """The nominations of a fork's pods."""
+    """The nominations of a fork's pods, and the pods that lost theirs without being placed."""
 
     def __init__(self, view: Fork) -> None:
         self.view = view
@@ -240,14 +244,14 @@ class Nominations:
         self.before_loss: Callable[[Position], None] | None = None
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate the pod, which preempted others, for the node, and clear nominations of pods of lower priority."""
+        """Nominate the node on which the pod preempted others, and clear nominations of less important pods for it."""
         self._clear_lower_priority(position, row)
         self._change(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
-        """Set the nominations of a group's pods, where None keeps the current one.
+        """Set the nominations of a group's pods, where None keeps a pod's current nomination.
 
-        Members in `preempting` clear the nominations of pods of lower priority even if they preempted in vain.
+        The rows in `preempting` lose the nominations of less important pods, even if preemption was in vain there.
         """
         for position, row in preempting.items():
             self._clear_lower_priority(position, row)
@@ -260,7 +264,7 @@ class Nominations:
         self._change(position, NO_ROW)
 
     def consume(self, position: Position) -> None:
-        """Remove the nomination of a pod that is placed on a node, without reporting it as lost."""
+        """Remove the nomination of a pod that is placed, without recording it as lost."""
         if self.view.nominated_row(position) != NO_ROW:
             self.view.nominate(position, NO_ROW)
 
@@ -271,14 +275,14 @@ class Nominations:
         self.lost.append(position)
 
     def _clear_lower_priority(self, position: Position, row: Row) -> None:
-        """Clear the nominations for the node of pods with a lower priority than this one."""
+        """Clear the nominations of pods of lower priority for the node."""
         for other in find_lower_priority_nominated(
             self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
         ):
             self.clear(other)
 
     def _change(self, position: Position, row: Row) -> None:
-        """Change the pod's nomination, and record the loss of another one."""
+        """Change the pod's nomination, and record the loss of a nomination for another node."""
         previous = self.view.nominated_row(position)
         if previous not in (row, NO_ROW):
             self.record_loss(position)

@@ -1,6 +1,6 @@
 """The order of the queue as a QueueSort plugin defines it, which may change while pods wait.
 
-Upstream: pkg/scheduler/backend/heap/heap.go (v1.36) and container/heap of Go.
+Upstream: pkg/scheduler/backend/heap/heap.go (v1.36) and Go's container/heap.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class QueueOrderPlugin(Plugin, Protocol):
 
 
 class ChangingHeap:
-    """A heap of pods whose keys are computed anew at each comparison, as Go's heap does.
+    """A heap of pods whose keys are computed anew in each comparison, as Go's heap does.
 
     A pod whose key changed stays in place until it is compared, so the first pod popped need not be the smallest.
     """
@@ -43,26 +43,32 @@ class ChangingHeap:
         return iter(self._pods.values())
 
     def get(self, position: Position) -> QueuedPod | None:
+        """Return the pod at a position, or None if it is not in the heap."""
         return self._pods.get(position)
 
     def add(self, pod: QueuedPod) -> None:
+        """Add a pod and move it up to its place."""
         self._pods[pod.position] = pod
         self._heap.append(pod)
         self._move_up(len(self._heap) - 1)
 
     def delete(self, position: Position) -> QueuedPod | None:
+        """Remove and return the pod at a position, or return None."""
         pod = self._pods.pop(position, None)
         if pod is not None:
             self._remove(self._heap.index(pod))
         return pod
 
     def peek(self) -> QueuedPod | None:
+        """Return the first pod without removing it, or None if the heap is empty."""
         return self._heap[0] if self._heap else None
 
     def pop(self) -> QueuedPod | None:
+        """Remove and return the first pod, or return None if the heap is empty."""
         return self.delete(self._heap[0].position) if self._heap else None
 
     def _remove(self, index: int) -> None:
+        """Remove the pod at an index of the heap, as Go's heap.Remove does."""
         last = len(self._heap) - 1
         self._swap(index, last)
         self._heap.pop()
@@ -70,13 +76,13 @@ class ChangingHeap:
             self._move_up(index)
 
     def _move_up(self, index: int) -> None:
-        """Move a pod up to its place."""
+        """Move the pod at an index up until its parent is not larger."""
         while index and self._less(index, parent := (index - 1) // 2):
             self._swap(index, parent)
             index = parent
 
     def _move_down(self, start: int) -> bool:
-        """Move a pod down to its place, and return whether it moved."""
+        """Move the pod at an index down until no child is smaller, and return whether it moved."""
         index = start
         while (child := 2 * index + 1) < len(self._heap):
             if child + 1 < len(self._heap) and self._less(child + 1, child):
@@ -88,6 +94,7 @@ class ChangingHeap:
         return index > start
 
     def _less(self, left: int, right: int) -> bool:
+        """Return whether the key of the pod at one index is less than that at the other."""
         return bool(self._key(self._heap[left]) < self._key(self._heap[right]))
 
     def _swap(self, left: int, right: int) -> None:
@@ -100,12 +107,12 @@ class QueueOrder:
     def __init__(self, plugin: QueueSortPlugin | None = None, view: Fork | None = None) -> None:
         self._plugin, self._view = plugin, view
 
-    def heap(self, key: PodOrder) -> PodHeap | ChangingHeap:
-        """Build an empty heap for a key derived from this order."""
+    def build_heap(self, key: PodOrder) -> PodHeap | ChangingHeap:
+        """Build an empty heap that suits this order."""
         return PodHeap(key) if self._plugin is None else ChangingHeap(key)
 
     def key(self, pod: QueuedPod) -> object:
-        """Return the sort key of a pod in the current state."""
+        """Return the sort key that a pod has in the current state."""
         if self._plugin is None or self._view is None:
             return PrioritySort.sort_key(pod.priority, pod.timestamp)
         if offers(self._plugin, QueueOrderPlugin):
@@ -117,7 +124,7 @@ BY_PRIORITY = QueueOrder()
 
 
 def sort_positions(scheduler: Scheduler, view: Fork, positions: Sequence[Position]) -> list[Position]:
-    """Sort positions, given in order of arrival, by the QueueSort plugin that all profiles share."""
+    """Sort positions by the QueueSort plugin that all profiles share. They must be in order of arrival."""
     if not positions:
         return []
     plugin = scheduler.queue_sort

@@ -1,4 +1,4 @@
-"""The plugins of a scheduler's profiles as the queue asks them, and one attempt at a pod up to Filter.
+"""The answers of a scheduler's plugins to the questions of the queue, and one attempt at a pod up to Filter.
 
 Upstream: runPreEnqueuePlugins in pkg/scheduler/backend/queue/scheduling_queue.go (v1.36).
 """
@@ -15,14 +15,14 @@ from kschedctl.scheduler.engine.queued_pod import QueuedPod
 from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework import SUCCESS, PreEnqueuePlugin, Status, offers
 from kschedctl.scheduler.framework.events import ClusterEvent
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, is_concerned
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_strategy, concerns_pod
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
 
 class QueuePlugins:
-    """The profiles' plugins as the queue asks them. `info` returns a pod as it is now."""
+    """The plugins of all profiles as the queue asks them. `info` returns a pod's current PodInfo."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, info: Callable[[Position], PodInfo]) -> None:
         self._scheduler, self._view, self._info = scheduler, view, info
@@ -30,38 +30,46 @@ class QueuePlugins:
         self._registered: dict[ClusterEvent, bool] = {}
 
     def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
-        """Return the plugin that keeps a pod out of the active queue, and its status."""
+        """Return the plugin that keeps a pod out of the active queue and its status, or ("", SUCCESS)."""
         info = self._info(pod.position)
         framework, _ = self._scheduler.framework_for(info, self._view)
         return find_gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
 
-    def gating_plugin(self, pod: QueuedPod) -> str:
+    def find_gating_plugin(self, pod: QueuedPod) -> str:
+        """Return the plugin that keeps a pod out of the active queue, or an empty string."""
         return self.run_pre_enqueue(pod)[0]
 
-    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+        """Return whether one of the plugins registered for the event in some profile."""
         key = rejectors, event
         if key not in self._interested:
-            asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
+            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._interested[key] = any(
-                registrations.hints(plugin, event) for registrations in asked for plugin in rejectors.all
+                registrations.hints(plugin, event)
+                for registrations in registrations_by_profile
+                for plugin in rejectors.all
             )
         return self._interested[key]
 
     def is_registered(self, event: ClusterEvent) -> bool:
-        """Whether any plugin of any profile asked for such events."""
+        """Return whether any plugin of any profile registered for such events."""
         if event not in self._registered:
-            asked = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
+            registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._registered[event] = any(
-                registrations.hints(plugin, event) for registrations in asked for plugin in registrations.by_plugin
+                registrations.hints(plugin, event)
+                for registrations in registrations_by_profile
+                for plugin in registrations.by_plugin
             )
         return self._registered[event]
 
-    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+    def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+        """Return whether an event concerns the pod, so that the plugins that rejected it are asked."""
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return is_concerned(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
+        return concerns_pod(registrations, pod.rejectors, info, occurrence, pod.gating_plugin)
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+        """Return what to do with a pod after an event."""
         info = self._info(pod.position)
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
         return choose_strategy(registrations, pod.rejectors, info, occurrence, self._view, in_flight=in_flight)
@@ -79,7 +87,7 @@ class Attempt(NamedTuple):
 
 
 def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> Attempt:
-    """Try a pod once, from PreEnqueue to Filter and without PostFilter."""
+    """Try a pod once, from PreEnqueue to Filter, without running PostFilter."""
     plugin, status = find_gating_plugin(framework, info, view)
     if plugin:
         return Attempt(Rejectors(frozenset({plugin})), plugin, status)
@@ -88,9 +96,9 @@ def try_without_post_filter(framework: Framework, info: PodInfo, view: Fork) -> 
 
 
 def find_gating_plugin(framework: Framework, info: PodInfo, view: Fork, first: str = "") -> tuple[str, Status]:
-    """Return the first plugin that keeps the pod out of the active queue, and its status, or ("", SUCCESS).
+    """Return the first plugin that keeps the pod out of the active queue and its status, or ("", SUCCESS).
 
-    `first` is the plugin to ask first.
+    The plugin named `first` is asked first.
     """
     plugins = sorted(framework.plugins_at("preEnqueue"), key=lambda plugin: (plugin.name != first, plugin.name))
     for plugin in plugins:

@@ -56,9 +56,10 @@ GATE_DECIDES = ByVersion(
 def collect_hints(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> dict[str, QueueingHint]:
-    """Return the hint of each plugin that rejected the pod; `view` is as for HintFunction.
+    """Return the queueing hint of each plugin that rejected the pod, by plugin name.
 
-    Upstream stops at the first Queue; here all plugins are asked. An error of a hint counts as Queue.
+    Upstream stops at the first Queue, while all plugins are asked here. A hint function that fails counts as Queue.
+    `view` is as for HintFunction.
     """
     event = occurrence.event
     return {
@@ -77,10 +78,11 @@ def choose_strategy(
     known_hints: Mapping[str, QueueingHint] | None = None,
     in_flight: bool = False,
 ) -> QueueingStrategy:
-    """Return what happens to a pod that these plugins rejected; `said` has the hints if they are known.
+    """Return what happens to a rejected pod after an event.
 
-    A pod without rejectors has no reason to wait. For pre-checked kinds only events that reach the pod count, unless it
-    was `in_flight`, and every update of the pod itself, except of its status, is worth another attempt.
+    Hints are asked unless `known_hints` has them. A pod without rejectors has no reason to wait. If the version checks
+    the event's resource itself, only events that reach the pod count, unless it was `in_flight`. An update of the pod's
+    own object then counts unless only its status changed.
     """
     checked = occurrence.event.resource in registrations.pre_checked
     if checked and occurrence.itself:
@@ -96,28 +98,27 @@ def choose_strategy(
     return AFTER_BACKOFF if queued else SKIP
 
 
-def may_queue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether an event could put a pod back into the queue, whichever plugins rejected it."""
+def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Return whether an event could put a pod back into the queue, no matter which plugins rejected it."""
     event = occurrence.event
-    asking = registrations.find_registered_plugins(event)
-    if not asking:
+    plugins = registrations.find_registered_plugins(event)
+    if not plugins:
         return False
     if event.resource in registrations.pre_checked:
-        return choose_strategy(registrations, Rejectors(asking), info, occurrence, view) is not SKIP
-    asked = [registrations.hints(plugin, event) for plugin in asking]
-    return any(None in hints_ for hints_ in asked) or any(
-        _ask_hint(hint, info, occurrence, view) for hints_ in asked for hint in hints_ if hint is not None
+        return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
+    hints_by_plugin = [registrations.hints(plugin, event) for plugin in plugins]
+    return any(None in hints_ for hints_ in hints_by_plugin) or any(
+        _says_queue(hint, info, occurrence, view) for hints_ in hints_by_plugin for hint in hints_ if hint is not None
     )
 
 
-def is_concerned(
+def concerns_pod(
     registrations: Registrations, rejectors: Rejectors, info: PodInfo, occurrence: Occurrence, gating_plugin: str = ""
 ) -> bool:
-    """Return whether the hints of the plugins that rejected the pod count at all for this event.
+    """Return whether an event concerns a rejected pod, so that the plugins that rejected it are asked for hints.
 
-    Events that concern only other pods do not count. For a gated pod, events that its gating plugin did not register
-    for do not count, unless the pod itself was updated. Before GATE_DECIDES nothing counted for pods with scheduling
-    gates.
+    An update of a waiting pod concerns only that pod. An event concerns a gated pod only if its gating plugin
+    registered for it. Before GATE_DECIDES, no event concerned pods with scheduling gates.
     """
     if occurrence.itself:
         return is_same_pod(occurrence.change.new, info.pod)
@@ -134,17 +135,17 @@ def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent
 
 
 def _combine_hints(
-    asked: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
+    hints: tuple[HintFunction | None, ...], info: PodInfo, occurrence: Occurrence, view: Fork
 ) -> QueueingHint:
-    """Return a plugin's answer from its hints; no hints means that it did not register."""
-    if not asked:
+    """Return a plugin's answer to an event from its hint functions. Without any, it did not register for the event."""
+    if not hints:
         return QueueingHint.NOT_REGISTERED
-    worth = any(hint is None or _ask_hint(hint, info, occurrence, view) for hint in asked)
-    return QueueingHint.QUEUE if worth else QueueingHint.SKIP
+    is_worth = any(hint is None or _says_queue(hint, info, occurrence, view) for hint in hints)
+    return QueueingHint.QUEUE if is_worth else QueueingHint.SKIP
 
 
-def _ask_hint(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
-    """Return whether a hint says Queue; an error counts as Queue."""
+def _says_queue(hint: HintFunction, info: PodInfo, occurrence: Occurrence, view: Fork) -> bool:
+    """Return whether a hint function answers Queue. An error counts as Queue."""
     try:
         return hint(info, occurrence.change, view)
     except PluginError:
@@ -168,22 +169,22 @@ WHILE_RESIZED = ByVersion(
 def passes_pre_check(
     info: PodInfo, rejectors: Rejectors, occurrence: Occurrence, view: Fork, gates: FeatureGates
 ) -> bool:
-    """Return whether an event reaches a pod.
+    """Return whether an event reaches a pod at all in versions with pre-checks.
 
-    A node event does if the pod could run on the node. An event about another pod does if that pod frees room, or if
-    affinity or topology spreading may depend on it.
+    A node event does if the node would admit the pod. An event about a pod on a node does if that pod frees room, or if
+    the waiting pod's affinity or topology spreading may depend on it.
     """
     (resource, action, _, broad), change = occurrence.event, occurrence.change
     if resource == NODE and change.new is not None:
         return admits_pod(change.new, info, view)
-    if resource == ASSIGNED_POD and action not in FREEING and not broad and not _is_being_resized(change, gates):
+    if resource == ASSIGNED_POD and action not in FREEING and not broad and not _counts_as_freeing_room(change, gates):
         spread = PodTopologySpread.name in rejectors.unschedulable and REACHES_SPREAD.at(gates.release)
         return _may_depend_on(change.new, info, view, spread)
     return True
 
 
-def _is_being_resized(change: ChangedObject, gates: FeatureGates) -> bool:
-    """Return whether upstream takes the update for one that frees room, even if the pod grows."""
+def _counts_as_freeing_room(change: ChangedObject, gates: FeatureGates) -> bool:
+    """Return whether upstream takes an update of a pod that is being resized for one that frees room."""
     update = change.old is not None and change.new is not None and change.new.status.resize == UNDER_WAY
     return update and gates.enabled(RESIZES) and WHILE_RESIZED.at(gates.release)
 
@@ -197,7 +198,7 @@ def is_pod_updated(change: ChangedObject) -> bool:
 
 
 def admits_pod(node: Node, info: PodInfo, view: Fork) -> bool:
-    """Return whether a node with its current pods would admit the pod, as far as the kubelet checks.
+    """Return whether the kubelet of a node would admit the pod beside the node's current pods.
 
     Upstream: AdmissionCheck, and the taints that keep pods from being scheduled.
     """
@@ -224,10 +225,10 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
 
 
-def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spread: bool) -> bool:
+def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:
     """Return whether the answer about the waiting pod may depend on another pod."""
     metadata = pod.metadata
-    if spread and metadata.namespace == info.namespace:
+    if spreads and metadata.namespace == info.namespace:
         return True
     labels = view.namespace_labels.get(metadata.namespace, {})
     return any(term.matches(metadata.namespace, metadata.labels, labels) for term in info.required_affinity)

@@ -28,7 +28,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Failed(NamedTuple):
-    """The reason why a pod was not bound. Message and rejectors may be left out if nobody needs them yet."""
+    """The reason why a pod was not bound. Its message and rejectors may be left out until someone needs them."""
 
     code: Code
     message: str = ""
@@ -38,7 +38,9 @@ class Failed(NamedTuple):
 
 
 class PostFilterEffect(NamedTuple):
-    """What PostFilter does for a pod without feasible nodes: the failure with which it is put back, and the victims."""
+    """The effect of PostFilter on a pod without feasible nodes: the failure with which it is put back, and its
+    victims.
+    """
 
     failure: Failed
     victims: Sequence[Position] = ()
@@ -50,12 +52,12 @@ class PostFilterEffect(NamedTuple):
 
     @property
     def row(self) -> Row:
-        """The row on which room is made, NO_ROW for none."""
+        """The row on which victims make room, or NO_ROW."""
         return NO_ROW if self.failure.nominated is None else self.failure.nominated
 
 
 class NodeFinder(Protocol):
-    """Finds nodes for pods, by full cycles or from cached answers."""
+    """A way to find nodes for pods, by full cycles or from cached answers."""
 
     def build_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of the pod in its current state."""
@@ -64,11 +66,11 @@ class NodeFinder(Protocol):
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return what can be done for a pod for which no node was found just now. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find` just returned None. Raises PluginError."""
 
 
 class SchedulingLoop(ABC):
-    """A run over pods that wait for a node. Subclasses decide when events are seen, and how time passes."""
+    """A run over pods that wait for a node. Subclasses decide when events are seen and how time passes."""
 
     def __init__(self, pods: PodsOnNodes, queue: SchedulingQueue, search: NodeFinder, waiting: PermitWaits) -> None:
         self.pods, self.view, self.queue, self.search, self.waiting = pods, pods.view, queue, search, waiting
@@ -76,20 +78,20 @@ class SchedulingLoop(ABC):
     # -- what the ways of time do ---------------------------------------------------------------------------------
 
     @abstractmethod
-    def queued(self, position: Position) -> QueuedPod:
-        """Return the queue's data of a pod that is being tried."""
+    def get_queued(self, position: Position) -> QueuedPod:
+        """Return the queue entry of a pod that is being tried."""
 
     @abstractmethod
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
-        """Prepare for pods that will come to nodes and others that will leave theirs."""
+        """Prepare for the moves of pods that will come to nodes or leave theirs."""
 
     @abstractmethod
     def record_bound(self, position: Position, choice: Choice) -> None:
-        """Record that a pod is bound."""
+        """Record that a pod is bound to the chosen node."""
 
     @abstractmethod
     def put_back(self, position: Position, failure: Failed) -> None:
-        """Put back a rejected pod; upstream's handleSchedulingFailure."""
+        """Put a rejected pod back into the queue. Upstream: handleSchedulingFailure."""
 
     @abstractmethod
     def record_error(self, position: Position, message: str) -> None:
@@ -97,20 +99,20 @@ class SchedulingLoop(ABC):
 
     @abstractmethod
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        """Return the events of a pod that waited at Permit and left its node, as if it were deleted there."""
+        """Return the events that a pod which waited at Permit causes when it leaves its node."""
 
     @abstractmethod
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
         """Evict victims for a pod on its nominated node."""
 
-    def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """Return the plugins that make a pod wait at Permit, with their timeouts in seconds."""
+    def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Return the plugins for which the pod waits at Permit, with their timeouts in seconds."""
         return dict(seconds)
 
     # -- a pod's cycle --------------------------------------------------------------------------------------------
 
     def attempt(self, position: Position, framework: Framework) -> None:
-        """Run the scheduling cycle of a single pod."""
+        """Run the scheduling cycle of a single pod, and bind it or put it back."""
         try:
             choice = self.search.find(position, framework)
             if choice is None:
@@ -124,7 +126,11 @@ class SchedulingLoop(ABC):
             self.record_error(position, str(error))
 
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
-        """Return whether a pod on its node can be bound now, rather than wait or leave. Raises PluginError."""
+        """Run Permit for a pod on its node, and return whether it can be bound now. Otherwise it waits or leaves the
+        node.
+
+        Raises PluginError.
+        """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
         plugin = find_gang_plugin(framework)
@@ -137,38 +143,46 @@ class SchedulingLoop(ABC):
         if plugin:
             siblings = plugin.permitted(info.pod, self.view, waits=plugin.name in outcome.waiting)
             self.queue.activate(siblings)
-        pending = self.select_waiting(outcome.waiting, plugin)
+        pending = self.select_pending_plugins(outcome.waiting, plugin)
         if pending:
             now = self.queue.clock.now()
-            self.waiting.pods[position] = PermitWait(self.queued(position), framework, info, choice, pending, now)
+            self.waiting.pods[position] = PermitWait(self.get_queued(position), framework, info, choice, pending, now)
         return not pending
 
-    def settle(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
-        """Bind a pod that waited at Permit, or take it off its node."""
+    def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
+        """Bind a pod that waited at Permit, or take it off its node and put it back."""
         position = waiting.pod.position
         if outcome.status.code is Code.SUCCESS:
             self.record_bound(position, waiting.choice)
             return
         self.prepare_moves((), (position,))
         self._leave_node(position, waiting.framework, waiting.info.pod)
-        events, rejected = self.build_deletion_events(waiting), outcome.status.rejected
-        for event in () if rejected else events:  # then it hears of that itself
-            self.queue.move(event)
-        self.put_back(position, _build_permit_failure(outcome))
-        for event in events if rejected else ():
-            self.queue.move(event, besides=position)
+        events = self.build_deletion_events(waiting)
+        if outcome.status.rejected:
+            self.put_back(position, _build_permit_failure(outcome))
+            for event in events:
+                self.queue.move(event, besides=position)
+        else:  # after an error, the pod itself also hears of the events
+            for event in events:
+                self.queue.move(event)
+            self.put_back(position, _build_permit_failure(outcome))
 
-    def settle_waiting(self, gang: GangKey | None = None) -> None:
-        """Settle the pods that need not wait at Permit any longer; with `gang`, only its pods."""
+    def end_completed_waits(self, gang: GangKey | None = None) -> None:
+        """Bind or put back the pods that need not wait at Permit any longer. With `gang`, only its pods are
+        considered.
+        """
         for waiting, outcome in self.waiting.iter_ended(gang):
-            self.settle(waiting, outcome)
+            self.end_wait(waiting, outcome)
 
     def time_out(self) -> list[Position]:
-        """Take the first pod that waited at Permit too long off its node, or all once no other pod can be tried."""
+        """Take the first pod that waited too long at Permit off its node, and return the positions of pods that left.
+
+        If no pod can time out, all waiting pods of gangs leave, since no other pod can be tried.
+        """
         first = self.waiting.time_out(self.queue.clock)
         waited = [first] if first else self.waiting.park_gangs()
         for waiting in waited:
-            self.settle(waiting, waiting.build_timeout_outcome())
+            self.end_wait(waiting, waiting.build_timeout_outcome())
         if not first:
             for waiting in waited:
                 self.queue.delete(waiting.pod.position)
@@ -176,41 +190,44 @@ class SchedulingLoop(ABC):
         return [waiting.pod.position for waiting in waited]
 
     def _handle_no_fit(self, position: Position, framework: Framework) -> None:
-        """Run PostFilter for a pod without feasible nodes, and put it back; its gang may give up."""
-        hope = self.search.run_post_filter(position, framework)
-        plugin, pod, given_up = find_gang_plugin(framework), None, ""
-        if plugin and plugin.name in hope.asked:
+        """Run PostFilter for a pod without feasible nodes, and put the pod back.
+
+        If the plugin of its gang gives up, the gang's waiting pods leave their nodes.
+        """
+        effect = self.search.run_post_filter(position, framework)
+        plugin, pod, reason = find_gang_plugin(framework), None, ""
+        if plugin and plugin.name in effect.asked:
             pod = self.search.build_info(position).pod
-            given_up = plugin.gives_up(pod, self.view)
-            if given_up:
+            reason = plugin.gives_up(pod, self.view)
+            if reason:
                 plugin.failed(pod, self.view, fits_nowhere=True)
-        if hope.later:
+        if effect.later:
             self.view.preempting.add(self.view.pods.objects[position].key)
-        if hope.victims:
-            self.prepare_moves((), hope.victims)
-        self.put_back(position, hope.failure)
-        if pod and given_up:
-            self._release_gang(framework, pod, given_up)
+        if effect.victims:
+            self.prepare_moves((), effect.victims)
+        self.put_back(position, effect.failure)
+        if pod and reason:
+            self._release_gang(framework, pod, reason)
         self.view.preempting.clear()
-        if hope.row != NO_ROW:
-            self.preempt(position, hope.victims, hope.row)
+        if effect.row != NO_ROW:
+            self.preempt(position, effect.victims, effect.row)
 
     def _leave_node(self, position: Position, framework: Framework, pod: Pod) -> None:
-        """Take a pod off its node, together with the pods of its gang that wait."""
+        """Take a pod off its node, and with it the waiting pods of its gang."""
         self.pods.take_back(position)
         if plugin := find_gang_plugin(framework):
             plugin.failed(pod, self.view)
             self._release_gang(framework, pod, plugin.after_another)
 
     def _release_gang(self, framework: Framework, pod: Pod, reason: str) -> None:
-        """Take the waiting pods of a pod's gang off their nodes."""
+        """Take the waiting pods of a pod's gang off their nodes for this reason."""
         plugin = find_gang_plugin(framework)
         gang = plugin.gang(pod) if plugin else None
         if plugin is None or gang is None:
             return
         outcome = PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin.name)
         for waiting in self.waiting.remove_gang(gang):
-            self.settle(waiting, outcome)
+            self.end_wait(waiting, outcome)
 
 
 def _build_permit_failure(outcome: PermitOutcome) -> Failed:

@@ -38,24 +38,26 @@ ACTIVATE = None
 class QueueAdvice(Protocol):
     """The answers of the profiles' plugins to the queue's questions."""
 
-    def gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the plugin that keeps a pod out of the active queue, or ""; the current one is asked first."""
+    def find_gating_plugin(self, pod: QueuedPod) -> str:
+        """Return the plugin that keeps a pod out of the active queue, or "". The current gating plugin is asked
+        first.
+        """
 
-    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         """Return whether one of the plugins registered for the event in some profile."""
 
     def is_registered(self, event: ClusterEvent) -> bool:
         """Return whether any plugin of any profile registered for such events."""
 
-    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        """Return whether an event concerns the pod, and its gating plugin, if any, registered for it."""
+    def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+        """Return whether an event concerns the pod and, if the pod is gated, its gating plugin registered for it."""
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return what to do with a pod after an event that came while it was tried (`in_flight`) or later."""
+    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+        """Return what to do with a pod after an event, which came while the pod was tried if `in_flight`."""
 
 
 class QueueRules(NamedTuple):
-    """The configuration of the queue."""
+    """The settings of the queue."""
 
     backoff: Backoff = USUAL_BACKOFF
     by_hints: bool = True
@@ -69,13 +71,13 @@ class QueueRules(NamedTuple):
     def from_configuration(
         cls, configuration: SchedulerConfiguration, gates: FeatureGates, in_groups: Container[Position]
     ) -> QueueRules:
-        """Build the rules of a configuration."""
+        """Read the settings of the queue from a configuration."""
         by_hints, lasts = gates.enabled("SchedulerQueueingHints"), ACTIVATION_LASTS.at(gates.release)
         return cls(Backoff.from_configuration(configuration, gates), by_hints, in_groups, lasts)
 
 
 class UnschedulablePods:
-    """Pods that wait for an event, grouped by the plugins that rejected them."""
+    """The pods that wait for an event, grouped by the plugins that rejected them."""
 
     def __init__(self) -> None:
         self._by_rejectors: dict[Rejectors, dict[Position, QueuedPod]] = {}
@@ -96,7 +98,7 @@ class UnschedulablePods:
         return None if rejectors is None else self._by_rejectors[rejectors][position]
 
     def rejectors(self) -> list[Rejectors]:
-        """Return all sets of plugins that rejected a pod."""
+        """Return the distinct sets of plugins that rejected some pod."""
         return list(self._by_rejectors)
 
     def find_rejected_by(self, rejectors: Rejectors) -> list[QueuedPod]:
@@ -104,7 +106,7 @@ class UnschedulablePods:
         return list(self._by_rejectors.get(rejectors, {}).values())
 
     def add(self, pod: QueuedPod) -> None:
-        """Add a pod."""
+        """Add a pod under the plugins that rejected it."""
         self._rejectors[pod.position] = pod.rejectors
         self._by_rejectors.setdefault(pod.rejectors, {})[pod.position] = pod
 
@@ -113,9 +115,9 @@ class UnschedulablePods:
         rejectors = self._rejectors.pop(position, None)
         if rejectors is None:
             return None
-        alike = self._by_rejectors[rejectors]
-        queued = alike.pop(position)
-        if not alike:
+        pods = self._by_rejectors[rejectors]
+        queued = pods.pop(position)
+        if not pods:
             del self._by_rejectors[rejectors]
         return queued
 
@@ -125,7 +127,7 @@ class SchedulingQueue:
 
     def __init__(self, plugins: QueueAdvice, rules: QueueRules, clock: Clock, order: QueueOrder = BY_PRIORITY) -> None:
         self.plugins, self.rules, self.clock = plugins, rules, clock
-        self.active = order.heap(order.key)
+        self.active = order.build_heap(order.key)
         self.backoff = BackoffQueue(clock, rules.backoff, order)
         self.unschedulable = UnschedulablePods()
         self.cycle = 0
@@ -155,7 +157,7 @@ class SchedulingQueue:
         self._activate(pod)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the next pod to try, or None; with an empty active queue, it may be one that backs off."""
+        """Remove and return the next pod to try, or None. If the active queue is empty, the pod may still back off."""
         queued = self.active.pop()
         if queued is None and self.rules.backoff.popped:
             queued = self.backoff.pop()
@@ -164,7 +166,7 @@ class SchedulingQueue:
         return queued
 
     def pop_specific(self, position: Position) -> QueuedPod | None:
-        """Remove and return a given pod that is tried with another; None if it is gated or not in a queue."""
+        """Remove and return a given pod that is tried together with another, or None if it is gated or in no queue."""
         self._activate_waiting(position)
         queued = self.active.delete(position)
         if queued is not None:
@@ -172,15 +174,14 @@ class SchedulingQueue:
         return queued
 
     def done(self, position: Position) -> None:
-        """Record that a pod is not being tried any more."""
+        """Record that a pod is no longer being tried."""
         self._in_flight.pop(position, None)
         if not self._in_flight:
             self._in_flight_events = []
 
-    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, at: int | None = None) -> None:
-        """Put back a pod that these plugins rejected, now or at an earlier time.
-
-        Upstream: AddUnschedulableIfNotPresent.
+    def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
+        """Put back a pod that these plugins rejected, now or at an earlier time. Upstream:
+        AddUnschedulableIfNotPresent.
         """
         pod.rejectors = rejectors
         if rejectors.all:
@@ -188,7 +189,7 @@ class SchedulingQueue:
             pod.consecutive_errors = 0
         else:
             pod.consecutive_errors += 1
-        pod.timestamp = self.clock.now() if at is None else at
+        pod.timestamp = self.clock.now() if time is None else time
         pod.backoff_expiration, pod.flushed = None, False
         if self.rules.by_hints:
             self._requeue(pod, self._find_in_flight_strategy(pod))
@@ -199,17 +200,17 @@ class SchedulingQueue:
         self.done(pod.position)
 
     def delete(self, position: Position) -> QueuedPod | None:
-        """Remove and return a pod that is gone, bound or kept out for a while; None if it was in no queue."""
+        """Remove and return a pod that is gone, bound or kept out for a while, or return None."""
         return self.active.delete(position) or self.backoff.delete(position) or self.unschedulable.delete(position)
 
     def restore(self, pod: QueuedPod) -> None:
-        """Put back a pod that was kept out."""
+        """Put back a pod that was kept out of the queue for a while."""
         self._requeue(pod, SKIP if pod.rejectors.all else AFTER_BACKOFF)
 
     # -- what happens --------------------------------------------------------------------------------------------
 
     def update(self, position: Position, occurrence: Occurrence) -> None:
-        """Process an update of a waiting pod's own object."""
+        """Process an update of the object of a waiting pod."""
         pod = self.unschedulable.get(position)
         if pod is not None:
             self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
@@ -217,25 +218,25 @@ class SchedulingQueue:
             self._in_flight_events.append((occurrence, position))
 
     def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
-        """Move the pods that an event may make schedulable; upstream's MoveAllToActiveOrBackoffQueue.
+        """Move the pods that an event may make schedulable. Upstream: MoveAllToActiveOrBackoffQueue.
 
-        `besides` is a pod that stays because the event is about it. An event that no plugin registered for moves
-        nothing, and before queueing hints it does not keep pods that are being tried from becoming unschedulable.
+        `besides` is a pod that stays where it is because the event is about it. An event for which no plugin registered
+        moves no pods.
         """
         if not self.plugins.is_registered(occurrence.event):
             return
         for rejectors in self.unschedulable.rejectors():
-            if not self.plugins.interested(rejectors, occurrence.event):
+            if not self.plugins.is_interested(rejectors, occurrence.event):
                 continue
             for pod in self.unschedulable.find_rejected_by(rejectors):
-                if pod.position != besides and self.plugins.hears(pod, occurrence):
+                if pod.position != besides and self.plugins.is_concerned(pod, occurrence):
                     self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
         self._latest_move_cycle = self.cycle
         if self._in_flight:
             self._in_flight_events.append((occurrence, None))
 
     def activate(self, positions: Iterable[Position]) -> None:
-        """Move pods to the active queue, whatever rejected them."""
+        """Move pods to the active queue, regardless of the plugins that rejected them."""
         for position in positions:
             if not self._activate_waiting(position) and self.rules.activation_lasts:
                 if position in self._in_flight:
@@ -248,7 +249,7 @@ class SchedulingQueue:
             self._activate(pod, checked=self.rules.backoff.popped)
 
     def flush_unschedulable(self) -> None:
-        """Move pods that waited for too long, but for those that are gated: no gate is told that time passed."""
+        """Move pods that waited for too long. Gated pods stay, since no gate is told that time passed."""
         now = self.clock.now()
         for pod in list(self.unschedulable):
             if not pod.gated and now - pod.timestamp > MAX_UNSCHEDULABLE_TIME:
@@ -258,6 +259,7 @@ class SchedulingQueue:
     # -- moving one pod ------------------------------------------------------------------------------------------
 
     def _start_attempt(self, pod: QueuedPod) -> None:
+        """Record that a popped pod is being tried."""
         pod.attempts += 1
         self._in_flight[pod.position] = len(self._in_flight_events)
         self.cycle += 1
@@ -271,7 +273,7 @@ class SchedulingQueue:
         return pod is not None and self._activate(pod)
 
     def _find_in_flight_strategy(self, pod: QueuedPod) -> QueueingStrategy:
-        """Return the strategy that follows from the events that came while the pod was tried."""
+        """Return what to do with a rejected pod, considering the events that came while it was tried."""
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
         since = self._in_flight.get(pod.position, len(self._in_flight_events))
@@ -285,10 +287,10 @@ class SchedulingQueue:
         """Return what to do with a pod after an event. Upstream: isPodWorthRequeuing."""
         if occurrence is ACTIVATE or not pod.rejectors.all:
             return AFTER_BACKOFF
-        return self.plugins.strategy(pod, occurrence, in_flight)
+        return self.plugins.choose_strategy(pod, occurrence, in_flight)
 
     def _requeue(self, pod: QueuedPod, strategy: QueueingStrategy, label: str = FAILURE) -> None:
-        """Put the pod where the strategy says, recording the label of the event."""
+        """Put the pod into the queue that the strategy demands, and record the label of the event."""
         if strategy is SKIP:
             self.unschedulable.add(pod)
             return
@@ -301,7 +303,7 @@ class SchedulingQueue:
     def _activate(self, pod: QueuedPod, checked: bool = False) -> bool:
         """Put the pod into the active queue unless a plugin gates it, and return whether it is there.
 
-        With `checked`, the gates were asked already.
+        With `checked`, the gating plugins were asked already.
         """
         if not checked and self._is_gated(pod):
             return False
@@ -317,8 +319,8 @@ class SchedulingQueue:
             self.backoff.add(pod)
 
     def _is_gated(self, pod: QueuedPod) -> bool:
-        """Return whether a PreEnqueue plugin gates the pod, which then waits for an event of that plugin."""
-        pod.gating_plugin = plugin = self.plugins.gating_plugin(pod)
+        """Return whether a PreEnqueue plugin gates the pod. If so, the pod waits for an event of that plugin."""
+        pod.gating_plugin = plugin = self.plugins.find_gating_plugin(pod)
         if plugin:
             self.unschedulable.delete(pod.position)
             rejecting = pod.rejectors.unschedulable | {plugin}

@@ -1,8 +1,8 @@
 """Pods that wait at Permit on the node where they are assumed, before they are bound.
 
-Upstream: pkg/scheduler/framework/runtime/waiting_pods_map.go; bindingCycle and handleBindingCycleError in
-pkg/scheduler/schedule_one.go (v1.36). Upstream a plugin allows or rejects a waiting pod at any time. Here the plugins
-that made it wait are asked again after each cycle.
+Upstream, a plugin may allow or reject a waiting pod at any time. Here, the plugins for which it waits are asked again
+after each cycle. Upstream: pkg/scheduler/framework/runtime/waiting_pods_map.go, bindingCycle and
+handleBindingCycleError in pkg/scheduler/schedule_one.go (v1.36).
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class PermitWait:
     """When the pod began to wait, in nanoseconds."""
 
     def find_timeout(self) -> tuple[int, str]:
-        """Return when the pod's first timeout expires, and which plugin it belongs to."""
+        """Return when the pod's first timeout expires, and the plugin that it belongs to."""
         return min((self.since + seconds * NANOSECONDS, plugin) for plugin, seconds in self.pending.items())
 
     @property
@@ -59,7 +59,7 @@ class PermitWait:
         return plugin.gang(self.info.pod) if plugin else None
 
     def build_timeout_outcome(self) -> PermitOutcome:
-        """Return the rejection by the first plugin whose timeout expired."""
+        """Build the rejection by the plugin whose timeout expired first."""
         _, plugin = self.find_timeout()
         reason = TIMED_OUT.format(format_go_duration(self.pending[plugin]), plugin)
         return PermitOutcome(Status(Code.UNSCHEDULABLE, (reason,)), plugin)
@@ -68,10 +68,10 @@ class PermitWait:
 class PermitWaits:
     """The pods that wait at Permit now, by position.
 
-    A pod whose wait times out leaves its node and may come back and wait again, but only once until some pod is bound
-    or evicted, since the loop would never end otherwise. A pod that would time out again stays. When no other pod can
-    be tried, waiting pods of gangs leave too, and are not tried until something happens. The same applies to a gang
-    whose waiting pods are preempted again and again, mostly by its own members, which goes on forever upstream.
+    A pod whose wait times out leaves its node and may come back and wait again. Since this would go on forever, it
+    times out only once until some pod is bound or evicted. When no other pod can be tried, the waiting pods of gangs
+    leave, and are not tried until something happens. The same applies to a gang whose waiting pods are preempted again
+    and again, mostly by its own members, which never ends upstream.
     """
 
     def __init__(self, view: Fork) -> None:
@@ -83,7 +83,7 @@ class PermitWaits:
         self.pods: dict[Position, PermitWait] = {}
 
     def iter_ended(self, gang: GangKey | None = None) -> Iterator[tuple[PermitWait, PermitOutcome]]:
-        """Yield the waits that end now, with Success, the rejection or the error of a plugin.
+        """Yield the waits that end now, each with Success, a plugin's rejection or its error.
 
         With `gang`, only its pods are considered.
         """
@@ -97,7 +97,7 @@ class PermitWaits:
                 yield self.pods.pop(position), outcome
 
     def find_first_timeout(self) -> int | None:
-        """Return when the first wait times out, or None."""
+        """Return when the first wait times out, or None if none can."""
         return min((waiting.find_timeout()[0] for _, waiting in self._list_expiring()), default=None)
 
     def time_out(self, clock: Clock) -> PermitWait | None:
@@ -111,17 +111,19 @@ class PermitWaits:
         return self.pods.pop(position)
 
     def remove_gang(self, gang: GangKey) -> list[PermitWait]:
-        """Remove and return the waits of a gang that its plugin gives up."""
+        """Remove and return the waits of a gang on which its plugin gives up."""
         chosen = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
         self._timed_out.update(chosen)
         return [self.pods.pop(position) for position in chosen]
 
     def _list_expiring(self) -> list[tuple[Position, PermitWait]]:
-        """Return the waits that may time out, in pairs with their positions."""
+        """Return the positions and waits that have not timed out before."""
         return [(position, waiting) for position, waiting in self.pods.items() if position not in self._timed_out]
 
     def park_gangs(self, gang: GangKey | None = None) -> list[PermitWait]:
-        """Remove and return the waiting pods of all gangs, or of one, and do not try them until something happens."""
+        """Remove and return the waiting pods of one gang or all, and keep them out of the queue until something
+        happens.
+        """
         chosen = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
         parked = [self.pods.pop(position) for position in chosen]
         self._parked.update((permit_wait.pod.position, permit_wait.pod) for permit_wait in parked)
@@ -136,9 +138,9 @@ class PermitWaits:
             queue.restore(pod)
 
     def remove_preempted(self, victims: Iterable[Position], preemptor: Position) -> dict[Position, PermitWait]:
-        """Remove and return the waits of victims before the first of them leaves.
+        """Remove and return the waits of preempted pods, before the first of them leaves its node.
 
-        They leave as PREEMPTED and are tried again instead of being deleted.
+        These pods leave as PREEMPTED and are tried again instead of being deleted.
         """
         waiting = {position: self.pods.pop(position) for position in victims if position in self.pods}
         self._rounds.update({(preemptor, victim.gang) for victim in waiting.values() if victim.gang})
@@ -147,8 +149,9 @@ class PermitWaits:
     def stop_looping_gangs(
         self, queue: SchedulingQueue, leave: Callable[[PermitWait, PermitOutcome], None]
     ) -> list[Position]:
-        """Make the pods of looping gangs leave their nodes, by calling `leave`, and the queue. Return their
-        positions.
+        """Stop gangs whose waiting pods are preempted again and again, and return the positions of the pods removed.
+
+        Waiting pods leave their nodes by a call of `leave`, and all pods of these gangs leave the queue.
         """
         gangs = dict.fromkeys(gang for (_, gang), times in self._rounds.items() if times == MAX_ROUNDS)
         for waiting in [waiting for gang in gangs for waiting in self.park_gangs(gang)]:

@@ -1,1 +1,1 @@
-"""Which plugins there are: in-tree ones, those of scheduler-plugins, and those of other packages."""
+"""The registered plugins: `in_tree` has kube-scheduler's, `third_party` those of other projects and packages."""

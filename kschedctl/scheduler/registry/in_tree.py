@@ -1,19 +1,22 @@
-"""The in-tree plugins of kube-scheduler in default order, the only list of what is replayed.
+"""The in-tree plugins of kube-scheduler in default order, with the union of their fact types.
 
-Upstream: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
+Only plugins in this list are replayed. Upstream: pkg/scheduler/framework/plugins/registry.go and
+pkg/scheduler/apis/config/v1/default_plugins.go (v1.36).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import TYPE_CHECKING, Union
 
 from kschedctl.api.objects import Struct
 from kschedctl.scheduler.framework.declaration import Declaration, PluginClass
+from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.default_preemption import DefaultPreemption
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.plugins.image_locality import ImageLocality
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
@@ -30,12 +33,11 @@ from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     GCEPDLimits,
 )
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 from kschedctl.scheduler.plugins.priority_sort import PrioritySort
 from kschedctl.scheduler.plugins.scheduling_gates import SchedulingGates
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
-from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
+from kschedctl.scheduler.plugins.topology_placement import PodGroupPodsCount, TopologyPlacementGenerator
 from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
@@ -105,3 +107,22 @@ def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declarati
     return {
         name: plugin for name, minor in minors.items() if (plugin := get_in_tree_plugins(minor).get(name)) is not None
     }
+
+
+if TYPE_CHECKING:
+    AnyFact = Fact
+else:
+    AnyFact = Union[
+        (Said, *(fact for declared in IN_TREE.values() if declared.plugin for fact in declared.plugin.facts))
+    ]
+
+
+def to_fact(given: Fact | str | None) -> AnyFact | None:
+    """Convert what a plugin returns as a fact; plugins of other packages may return text.
+
+    >>> to_fact("too loud"), to_fact(Said("too loud", nominated=True)), to_fact("")
+    (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)
+    """
+    if isinstance(given, str):
+        return Said(given) if given else None
+    return given

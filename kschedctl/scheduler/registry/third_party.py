@@ -1,13 +1,16 @@
-"""Plugins that other installed packages register, which are built when a profile enables them, and guarded.
+"""Plugins from outside kube-scheduler: those of kubernetes-sigs/scheduler-plugins and of other installed packages.
 
-They may raise what the protocols of kschedctl/scheduler/framework allow; anything else becomes a ThirdPartyError that
-names the package. What they print goes to stderr, since stdout is for answers.
+A profile can only name the former in a scheduler build that contains them (upstream: cmd/scheduler/main.go of
+kubernetes-sigs/scheduler-plugins). The latter are built when a profile enables them, and guarded: they may raise what
+the protocols of kschedctl/scheduler/framework allow; anything else becomes a ThirdPartyError that names the package.
+What they print goes to stderr, since stdout is for answers.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from collections import ChainMap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout
 from functools import lru_cache, partial
@@ -40,13 +43,21 @@ from kschedctl.scheduler.framework import (
     peers_of,
     reads_of,
 )
-from kschedctl.scheduler.framework.declaration import Declaration, DeclaredPlugin
+from kschedctl.scheduler.framework.declaration import (
+    EXTENSION_POINTS,
+    Declaration,
+    DeclaredPlugin,
+    PluginClass,
+    find_extension_points,
+)
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import RESOURCES, ClusterEventWithHint, HintFunction
-from kschedctl.scheduler.framework.extension_points import EXTENSION_POINTS, find_extension_points
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.facts import AnyFact
-from kschedctl.scheduler.registry.in_tree import IN_TREE
+from kschedctl.scheduler.registry.in_tree import IN_TREE, AnyFact
+from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling
+from kschedctl.scheduler.scheduler_plugins.coscheduling import Coscheduling
+from kschedctl.scheduler.scheduler_plugins.node_resource_topology_match import NodeResourceTopologyMatch
+from kschedctl.scheduler.scheduler_plugins.node_resources_allocatable import NodeResourcesAllocatable
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 
@@ -356,3 +367,41 @@ def _check_changes(by_kind: object, *_: object) -> Changes:
 def _describe_value(value: object) -> str:
     """Return a value's type in words."""
     return f"{value.dtype} {value.shape}" if isinstance(value, np.ndarray) else type(value).__name__
+
+
+REPLAYED: tuple[PluginClass, ...] = (
+    CapacityScheduling,
+    Coscheduling,
+    NodeResourcesAllocatable,
+    NodeResourceTopologyMatch,
+)
+"""The replayed plugins. None of them runs unless a profile names it."""
+
+_POINTS = {
+    "LoadVariationRiskBalancing": "score",
+    "LowRiskOverCommitment": "preScore score",
+    "TargetLoadPacking": "score",
+    "Peaks": "score",
+    "NetworkOverhead": "preFilter filter score",
+    "TopologicalSort": "queueSort",
+    "NodeMetadata": "score",
+    "PreemptionToleration": "postFilter",
+    "SySched": "score",
+    "PodState": "score",
+    "QOSSort": "queueSort",
+}
+"""Plugins that are not replayed -> where they run. Some look at the load of nodes, which nobody recorded."""
+
+SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
+    **{plugin.name: Declaration.from_class(plugin) for plugin in REPLAYED},
+    **{name: Declaration(name, frozenset(points.split())) for name, points in _POINTS.items()},
+}
+
+
+def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
+    """Return the plugins of installed packages and, with `other_builds`, those of scheduler-plugins.
+
+    A package's plugin takes precedence over one of the same name here. Raises ConfigurationError.
+    """
+    own = find_third_party_plugins()
+    return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

@@ -12,6 +12,7 @@ from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests, sum_effective_requests
 from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     KIND,
@@ -20,7 +21,6 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import (
     find_exceeded_resource,
     index_quotas,
 )
-from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.quota_victims import QUOTA_VICTIMS_SORTED_AGAIN, QuotaClaim, QuotaVictims
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -78,7 +78,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         if self.name not in cycle.pre_filter.reached:
             return Ineligible(NOT_PRE_FILTERED)
         row = view.nodes.index.get(pod.status.nominated_node_name)
-        if row is None or cycle.node_status(row).code is Code.UNRESOLVABLE:
+        if row is None or cycle.get_node_status(row).code is Code.UNRESOLVABLE:
             return None
         selection = self.select_victims(cycle)
         terminating = (p for p in view.pods_on(row) if view.pods.objects[p].metadata.deletion_timestamp is not None)

@@ -20,8 +20,11 @@ from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterE
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.helper.scoring_strategy import DEFAULT_RESOURCES
+from kschedctl.scheduler.scheduler_plugins import PlacedIsReserved
 from kschedctl.scheduler.scheduler_plugins.effective_requests import (
+    QualityOfService,
     Requests,
+    compute_qos_class,
     parse_container_requests,
     sum_effective_requests,
 )
@@ -35,13 +38,12 @@ from kschedctl.scheduler.scheduler_plugins.numa_nodes import (
     build_numa_nodes,
     is_affine,
 )
-from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES, score_numa_nodes
-from kschedctl.scheduler.scheduler_plugins.placed_is_reserved import PlacedIsReserved
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, compute_qos_class
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     ENABLED,
     LEAST_NUMA_NODES,
+    STRATEGIES,
     NodeResourceTopologyMatchArgs,
+    score_numa_nodes,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

@@ -10,10 +10,9 @@ import numpy as np
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.resource_names import is_counted
 from kschedctl.scheduler.framework import Peers, Reads
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
 from kschedctl.snapshot.own_rows import NodeView

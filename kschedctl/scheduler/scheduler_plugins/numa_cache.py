@@ -21,10 +21,14 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.api.resource_names import CPU, is_native
 from kschedctl.cluster import Gap
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
-from kschedctl.scheduler.scheduler_plugins.effective_requests import parse_container_requests, sum_effective_requests
+from kschedctl.scheduler.scheduler_plugins.effective_requests import (
+    QualityOfService,
+    compute_qos_class,
+    parse_container_requests,
+    sum_effective_requests,
+)
 from kschedctl.scheduler.scheduler_plugins.numa_nodes import KIND, is_affine
 from kschedctl.scheduler.scheduler_plugins.pod_fingerprint import compute_digests, format_fingerprint, hash_texts
-from kschedctl.scheduler.scheduler_plugins.quality_of_service import QualityOfService, compute_qos_class
 from kschedctl.scheduler.scheduler_plugins.topology_match_args import (
     AUTODETECT,
     DEDICATED,

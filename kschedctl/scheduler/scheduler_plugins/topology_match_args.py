@@ -1,18 +1,25 @@
-"""Arguments of NodeResourceTopologyMatch.
+"""Arguments and scoring strategies of NodeResourceTopologyMatch.
 
-Upstream: apis/config/v1/types.go and defaults.go of kubernetes-sigs/scheduler-plugins.
+Upstream: apis/config/v1/types.go and defaults.go, and in pkg/noderesourcetopology score.go, least_allocated.go,
+most_allocated.go and balanced_allocation.go of kubernetes-sigs/scheduler-plugins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
 
-from kschedctl.scheduler.framework.arguments import PluginArgs
+import numpy as np
+
+from kschedctl.api.arrays import Amounts, Bools, Rows, Scores
+from kschedctl.api.resource_names import CPU
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.framework.strict_decoding import Int64
 from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec
-from kschedctl.scheduler.scheduler_plugins.numa_scores import STRATEGIES
+from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests
+from kschedctl.scheduler.scheduler_plugins.numa_nodes import NumaNodes
 
 LEAST_NUMA_NODES = "LeastNUMANodes"
 ALL, NONE, ONLY_EXCLUSIVE = "All", "None", "OnlyExclusiveResources"
@@ -61,3 +68,80 @@ class NodeResourceTopologyMatchArgs(PluginArgs, frozen=True):
     def uses_cache(self) -> bool:
         """Return whether the OverReserve cache subtracts the requests of pods placed recently."""
         return self.cache_resync_period_seconds > 0 and not self.discard_reserved_nodes
+
+
+class NumaOffer(NamedTuple):
+    """Requests and what NUMA nodes offer, in whole units.
+
+    Upstream compares whole values, so that millicores are rounded up to cores.
+    """
+
+    requested: Amounts
+    """(X,): the requested amount of each resource."""
+    available: Amounts
+    """(F, Z, X): the available amounts, 0 for none."""
+    is_insufficient: Bools
+    """(F, Z, X): whether less than requested is available."""
+    weights: Amounts
+    """(X,): the weight of each resource."""
+
+    @property
+    def divisor(self) -> Amounts:
+        """Return the available amounts, at least 1."""
+        return np.maximum(self.available, 1)
+
+    def average(self, scores: Amounts) -> Scores:
+        """Return (F, Z): the weighted mean of scores (F, Z, X); insufficient resources count as 0."""
+        counted = np.where(self.is_insufficient | (self.available == 0), 0, scores)
+        mean: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
+        return mean
+
+
+def least_allocated(offer: NumaOffer) -> Scores:
+    """Return (F, Z): scores that favor NUMA nodes with much left."""
+    return offer.average((offer.available - offer.requested) * MAX_NODE_SCORE // offer.divisor)
+
+
+def most_allocated(offer: NumaOffer) -> Scores:
+    """Return (F, Z): scores that favor NUMA nodes with little left."""
+    return offer.average(offer.requested * MAX_NODE_SCORE // offer.divisor)
+
+
+def balanced_allocation(offer: NumaOffer) -> Scores:
+    """Return (F, Z): scores that fall with the variance of the requested shares."""
+    share = np.where(offer.available == 0, 1.0, offer.requested / offer.divisor)
+    variance = share.var(axis=2, ddof=1) if share.shape[2] > 1 else np.zeros(share.shape[:2])
+    return np.where((share > 1).any(axis=2), 0, ((1 - variance) * float(MAX_NODE_SCORE)).astype(np.int64))
+
+
+STRATEGIES: Mapping[str, Callable[[NumaOffer], Scores]] = {
+    "LeastAllocated": least_allocated,
+    "MostAllocated": most_allocated,
+    "BalancedAllocation": balanced_allocation,
+}
+"""Strategies by name. Each maps an offer to scores (F, Z), 0 if the request does not fit."""
+
+
+def score_numa_nodes(
+    requests: Requests,
+    strategy: Callable[[NumaOffer], Scores],
+    numa: NumaNodes,
+    rows: Rows,
+    weights: Mapping[str, int],
+) -> Scores:
+    """Return scores (F,): the lowest positive score of a NUMA node of each node, or 0 if there is none."""
+    if not requests or not numa.available:
+        return np.zeros(len(rows), np.int64)
+    exact = np.stack([numa.find_available(name)[rows] for name in requests], axis=2)
+    unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
+    requested = np.array(list(requests.values()), np.int64)
+    offer = NumaOffer(
+        -(-requested // unit),
+        np.maximum(-(-exact // unit), 0),
+        exact < requested,
+        np.array([weights.get(name, 1) for name in requests], np.int64),
+    )
+    exists = np.stack([amounts[rows] >= 0 for amounts in numa.available.values()], axis=2).any(axis=2)
+    scores = strategy(offer)
+    lowest: Scores = np.where(exists & (scores > 0), scores, MAX_NODE_SCORE + 1).min(axis=1)
+    return np.where(lowest > MAX_NODE_SCORE, 0, lowest)

@@ -1,8 +1,8 @@
 """Cached filter verdicts and scores of identical pods, kept up to date while other pods are placed.
 
-Identical pods ask the same of every node. How long an answer is valid depends on what the plugin reads: an answer that
-no pod changes is computed once, an answer that depends on a node's own row is shared with other pods
-(scheduler/simulation/local_scores.py), and all other plugins are asked again for each pod.
+How long an answer is valid depends on what the plugin reads. An answer that no pod changes is computed once. An answer
+that depends on a node's own row is shared with other pods (scheduler/simulation/local_scores.py). All other plugins are
+asked again for each pod.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ GROUPING_THRESHOLD = 4
 class AlikePods:
     """Cached answers for pods identical to `info` in one profile. Arrays are (N,).
 
-    On their nodes the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
+    On their nodes, the pods count as the pods of `local` do. `shared` returns one column for equal columns, which saves
     memory. Raises PluginError.
     """
 
@@ -129,7 +129,7 @@ class AlikePods:
     def _rank_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Return what rank() returns by looking at groups, or None if all nodes have to be looked at."""
+        """Return the result of `rank` by looking at groups, or None if all nodes have to be judged."""
         rejected: Bools | bool = False
         if nominated:
             if self.changing_filters:  # what they say of nodes with the nominated pods on them depends on more
@@ -137,12 +137,12 @@ class AlikePods:
             rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
             rejected = self.claims.find_rejected(info, nominated) | rejected
-            if not self.claims.scores_are_zero(info):
+            if not self.claims.are_scores_zero(info):
                 return None
         return ranking.rank(rejected)
 
     def _find_grouped_ranking(self) -> GroupedRanking | None:
-        """Return the nodes in groups, or None if they are to be looked at one by one. Raises PluginError."""
+        """Return the nodes in groups, or None if they have to be judged one by one. Raises PluginError."""
         if self.view.group_since is not None:  # then plugins count other pods
             return None
         if self.view.closed is not None:  # then pods of many kinds come in turn, and groups would be outdated each time
@@ -169,8 +169,9 @@ class AlikePods:
         return RowAnswers.from_plugins(self._consulted_plugins)
 
     def score_feasible_rows(self, info: PodInfo) -> tuple[Rows, Scores]:
-        """Return the feasible rows and the pod's scores there, without what all rows have in common. Raises
-        PluginError.
+        """Return the feasible rows and the pod's scores there, without scores that are equal on all rows.
+
+        Raises PluginError.
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
@@ -186,7 +187,7 @@ class AlikePods:
         sampling: Sampling | None = None,
         nominated: Delta = NO_CHANGE,
     ) -> tuple[Rows, Scores]:
-        """Return the feasible rows that the search visits, and their scores."""
+        """Return the feasible rows that the search visits, and their scores. Raises PluginError."""
         rejected = local < 0
         answers = self._row_answers if self.view.closed is not None and self.view.group_since is None else None
         if ranking:
@@ -219,7 +220,7 @@ class AlikePods:
         return rows, total
 
     def find_feasible_mask(self) -> Bools | None:
-        """Return where such pods fit now, (N,), or None if pods on other nodes matter."""
+        """Return a mask (N,) of the nodes on which such pods fit now, or None if pods on other nodes matter."""
         if self.changing_filters or self.claims:
             return None
         if self.hopeless:
@@ -233,8 +234,8 @@ class AlikePods:
         crowded = self.local.find_crowded(nominated, self.info.priority)
         return np.where(crowded, INFEASIBLE, local) if crowded.any() else local
 
-    def fits_for_certain(self, row: int, nominated: Delta) -> bool:
-        """Return whether such a pod is certain to fit on a row, counting the pods nominated ahead of it."""
+    def certainly_fits(self, row: int, nominated: Delta) -> bool:
+        """Return whether such a pod certainly fits on a row, counting the pods nominated ahead of it."""
         if self.hopeless or self.changing_filters or self.claims:
             return False
         if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
@@ -248,14 +249,14 @@ class AlikePods:
         return self.claims.pre_filter_results if self.claims else {}
 
     def _select_rows_to_score(self, rejected: Bools, sampling: Sampling | None) -> Rows:
-        """Return the feasible rows, or those that the sampled search visits."""
+        """Return the feasible rows, or only those that the sampled search visits."""
         if sampling:
             terms = SearchTerms.from_profile(self.framework.profile, self.framework.release)
             return np.sort(sampling.search(rejected, np.flatnonzero(self.allowed), terms).feasible)
         return (~rejected).nonzero()[0] if rejected.any() else self.view.nodes.rows
 
     def _sum_scores(self, local: Scores, rows: Rows) -> Scores:
-        """Return the local scores of the rows plus what the other plugins score there."""
+        """Return the local scores of the rows plus the scores of the other plugins there."""
         total = local.copy() if rows is self.view.nodes.rows else local.take(rows)
         for fixed, state, raw in self.fixed_scores:
             total += self._get_weight(fixed) * fixed.normalize(state, raw[rows])
@@ -273,7 +274,7 @@ class AlikePods:
     # -- filters -------------------------------------------------------------------------------------------------
 
     def _iter_lasting_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
-        """Yield the Filter plugins whose verdict about such pods never changes and whose PreFilter does not skip."""
+        """Yield the Filter plugins whose verdict about such pods never changes."""
         for plugin in self._list_plugins("filter"):
             result = before.results.get(plugin.name)
             if offers(plugin, FilterPlugin) and _find_dependency(plugin, result) is Reads.NODES:
@@ -289,7 +290,7 @@ class AlikePods:
         return allowed
 
     def _find_never_feasible(self, before: PreFilterOutcome) -> Bools:
-        """Return the nodes that plugins reject whatever pods there are, (N,)."""
+        """Return the nodes that plugins reject no matter which pods run there, (N,)."""
         rejected = ~self.allowed
         filter_names = {
             p.name
@@ -326,6 +327,7 @@ class AlikePods:
         return base, fixed, moving
 
     def _get_weight(self, plugin: Plugin) -> int:
+        """Return the weight of a Score plugin in the profile."""
         weight: int = self.framework.profile.weights[plugin.name]
         return weight
 

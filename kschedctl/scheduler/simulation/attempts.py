@@ -76,7 +76,7 @@ class Attempts(PodsOnNodes):
         return sort_positions(self.scheduler, self.view, list(positions))
 
     def attempt(self, position: Position) -> Outcome | None:
-        """Try one pod, with preemption, and return None if it fits nowhere now."""
+        """Try one pod, with preemption, and return its outcome, or None if it fits nowhere now."""
         if self.gangs.find_group_key(position) is not None:
             return next(iter(self.try_group([position], queued=False)[0]), None)
         framework = self.framework(position)
@@ -89,7 +89,10 @@ class Attempts(PodsOnNodes):
             return Outcome(position, ERROR, message=str(error))
 
     def _try_to_place(self, position: Position, framework: Framework) -> Outcome | None:
-        """Bind the pod to the best feasible node, or preempt for it and bind it at once. Raises PluginError."""
+        """Bind the pod to the best feasible node, if necessary after evicting victims at once. Raises PluginError.
+
+        Return None if the pod fits nowhere.
+        """
         choice = self.search.find(position, framework)
         if choice is not None:
             if rejection := find_permit_rejection(framework, choice.info, self.view, choice.row):
@@ -108,10 +111,10 @@ class Attempts(PodsOnNodes):
         return Outcome(position, SCHEDULED, candidate.row, victims=candidate.victims)
 
     def try_group(self, members: Sequence[Position], *, queued: bool) -> tuple[list[Outcome], GangAttempt]:
-        """Try the waiting pods of one group together.
+        """Try the waiting pods of one group together, and return the outcomes and the attempt.
 
-        Pods that keep waiting get no outcome. With `queued`, they are tried again once their victims are gone.
-        Otherwise victims are evicted and the group is placed at once.
+        Pods that keep waiting have no outcome. With `queued`, they are tried again once their victims are gone.
+        Otherwise, victims are evicted and the group is placed at once.
         """
         outcomes_without_cycle = {
             position: self.find_outcome_without_cycle(position, self.framework(position)) for position in members
@@ -128,12 +131,12 @@ class Attempts(PodsOnNodes):
         return outcomes, attempt
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
-        """Place the members together if enough of them fit, else preempt for them. Raises PluginError."""
+        """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError."""
         framework, key = self.require_framework(members[0]), self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))
-        preempts = self.search.preemption and self.search.preemptors.has_lower_priority(
+        preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(
             self.gangs.find_preemption_priority(key, members)
         )
         attempt = self.gangs.place(framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key))
@@ -181,6 +184,7 @@ class Attempts(PodsOnNodes):
         view, pods, initial_rows = self.view, self.view.pods, self.scheduler.view.node
 
         def has_stayed(position: Position) -> bool:
+            """Return whether the pod has been on the node since the snapshot."""
             return position not in self._evicted and position < len(initial_rows) and initial_rows[position] == row
 
         if not has_stayed(victim):
@@ -195,7 +199,7 @@ class Attempts(PodsOnNodes):
         return tuple(tied)
 
     def find_outcome_without_cycle(self, position: Position, framework: Framework | None) -> Outcome | None:
-        """Return the outcome of a pod that does not reach a scheduling cycle, or None."""
+        """Return the outcome of a pod that does not reach a scheduling cycle, or None if it does."""
         info = self.incoming(position)
         if framework is None:
             return Outcome(position, NOT_RESPONSIBLE, message=self.profiles.format_not_served(info))

@@ -27,7 +27,7 @@ from kschedctl.scheduler.framework import (
     offers,
     reads_of,
 )
-from kschedctl.scheduler.framework.pod_traits import PodTrait
+from kschedctl.scheduler.framework.declaration import PodTrait
 from kschedctl.scheduler.simulation.local_scores import filter_nodes
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.fork import Fork
@@ -41,16 +41,18 @@ P = TypeVar("P", bound=Plugin)
 def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """Return whether a plugin's answer about a pod may change as claims are bound or allocated.
 
-    A plugin that does not declare its kinds may read any kind.
+    A plugin that does not declare which kinds it reads may read any kind.
     """
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
     trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_list_reserved_kinds(plugin)) and (trait is None or trait.has_trait(info.spec))
+    return not RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)) and (
+        trait is None or trait.has_trait(info.spec)
+    )
 
 
-def _list_reserved_kinds(plugin: Plugin) -> Collection[str]:
-    """Return the reservable kinds that a plugin reads."""
+def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:
+    """Return the kinds a plugin reads, or all reservable kinds if it declares none."""
     kinds: Collection[str] | None = getattr(plugin, "kinds", None)
     return RESERVED_KINDS if kinds is None else kinds
 
@@ -68,14 +70,14 @@ class ClaimAnswers:
         self._changing = [asking for asking in rejecting if reads_of(asking.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools | bool] | None = None
         self.pre_filter_results: dict[str, PreFilterResult] = {}
-        pre_scores = _list_claim_readers(framework, "preScore", PreScorePlugin, info)
-        scorers = _list_claim_readers(framework, "score", ScorePlugin, info)
+        pre_scores = _map_claim_readers(framework, "preScore", PreScorePlugin, info)
+        scorers = _map_claim_readers(framework, "score", ScorePlugin, info)
         self._scorers = [(scorer, pre_scores.get(name)) for name, scorer in scorers.items()]
 
     def find_rejected(self, info: PodInfo, nominated: Delta) -> Bools | bool:
         """Return the nodes that the plugins reject now, (N,) or one bool for all nodes.
 
-        Nominated pods count as placed on their nodes.
+        Nominated pods count as placed on their nodes. Raises PluginError.
         """
         rejected = self._find_lastingly_rejected(info)
         for plugin in self._changing:
@@ -83,7 +85,7 @@ class ClaimAnswers:
         return rejected
 
     def _find_lastingly_rejected(self, info: PodInfo) -> Bools | bool:
-        """Return the nodes rejected whatever pods move, cached for the latest pod until a claim changes."""
+        """Return the nodes rejected no matter which pods move, cached for the latest pod until a claim changes."""
         replaced_objects = self.view.objects.replaced
         if self._latest is None or self._latest[0] is not info or self._latest[1] != replaced_objects:
             self.pre_filter_results = {}
@@ -94,32 +96,30 @@ class ClaimAnswers:
         return self._latest[2]
 
     def find_likeness(self, info: PodInfo) -> Hashable:
-        """Return a key that is equal for pods whose claims get the same answers now, or None if there is none.
+        """Return a key that is equal for pods whose claims get the same answers now, or None if there is no such key.
 
         Volume claims of identical pods get the same answers. Raises PluginError.
         """
         claim_plugins = [
             asking
             for asking in (*self._lasting, *self._changing)
-            if "ResourceClaim" in _list_reserved_kinds(asking.plugin)
+            if "ResourceClaim" in _get_reserved_kinds_read(asking.plugin)
         ]
         likenesses = tuple([asking.run_pre_filter(info, self.view).like for asking in claim_plugins])
         return None if None in likenesses else likenesses
 
     def _find_rejected_by(self, plugin: RejectingPlugin, info: PodInfo, nominated: Delta = NO_CHANGE) -> Bools | bool:
-        """Return the nodes that one plugin rejects, and keep its PreFilter result."""
+        """Return the nodes that one plugin rejects, and store its PreFilter result."""
         result = self.pre_filter_results[plugin.plugin.name] = plugin.run_pre_filter(info, self.view)
         return find_rejected_nodes(plugin, result, info, self.view, nominated)
 
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
-        """Add the weighted scores of the feasible rows (F,) to the total, leaving out scores that are equal for all
-        rows.
-        """
+        """Add the weighted scores of the feasible rows (F,) to the total, except scores that are equal on all rows."""
         for plugin, state, scores in self._iter_scores(info, rows):
             if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
-    def scores_are_zero(self, info: PodInfo) -> bool:
+    def are_scores_zero(self, info: PodInfo) -> bool:
         """Return whether the plugins score all nodes 0 now. If scoring fails, return False."""
         try:
             return not any(np.count_nonzero(scores) for _, _, scores in self._iter_scores(info, self.view.nodes.rows))
@@ -127,7 +127,7 @@ class ClaimAnswers:
             return False
 
     def _iter_scores(self, info: PodInfo, rows: Rows) -> Iterator[tuple[ScorePlugin, Any, Scores]]:
-        """Yield the plugins that score such a pod, their PreScore state and the raw scores (F,)."""
+        """Yield each plugin that scores the pod, with its PreScore state and raw scores (F,)."""
         for plugin, prepare in self._scorers:
             if prepare is None:
                 state = self.pre_filter_results.get(plugin.name, EMPTY_RESULT).state
@@ -147,13 +147,13 @@ class RejectingPlugin(NamedTuple):
     runs_filter: bool
 
     def run_pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult:
-        """Return its current PreFilter result. Raises PluginError."""
+        """Run the plugin's PreFilter in the current state. Raises PluginError."""
         result: PreFilterResult = self.plugin.pre_filter(info, view) if self.runs_pre_filter else EMPTY_RESULT
         return result
 
 
 def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plugin]) -> list[RejectingPlugin]:
-    """Return the plugins of the two extension points that may reject nodes."""
+    """Combine the plugins of PreFilter and Filter into one list of plugins that may reject nodes."""
     with_pre_filter = {plugin.name: plugin for plugin in pre_filters if offers(plugin, PreFilterPlugin)}
     with_filter = {plugin.name: plugin for plugin in filters if offers(plugin, FilterPlugin)}
     return [
@@ -162,17 +162,17 @@ def list_rejecting_plugins(pre_filters: Iterable[Plugin], filters: Iterable[Plug
     ]
 
 
-def _list_claim_readers(framework: FrameworkLike, at: str, point: type[P], info: PodInfo) -> dict[str, P]:
-    """Return, by name, the plugins of an extension point whose answers may change with claims."""
-    return {p.name: p for p in framework.plugins_at(at) if offers(p, point) and reads_claims(p, info)}
+def _map_claim_readers(framework: FrameworkLike, point_name: str, point: type[P], info: PodInfo) -> dict[str, P]:
+    """Return the plugins of an extension point whose answers may change with claims, by name."""
+    return {p.name: p for p in framework.plugins_at(point_name) if offers(p, point) and reads_claims(p, info)}
 
 
 def find_rejected_nodes(
     plugin: RejectingPlugin, pre_filter_result: PreFilterResult, info: PodInfo, view: Fork, nominated: Delta
 ) -> Bools | bool:
-    """Return the nodes that a plugin rejects now, given its PreFilter result. Raises PluginError.
+    """Return the nodes that a plugin rejects now, (N,) or one bool for all nodes, given its PreFilter result.
 
-    Nominated pods count as placed on their nodes.
+    Nominated pods count as placed on their nodes. Raises PluginError.
     """
     if pre_filter_result.status.code is Code.SKIP:
         return False
@@ -192,7 +192,7 @@ def find_rejected_nodes(
 
 
 def mask_named_rows(names: frozenset[str], view: Fork) -> Bools:
-    """Return a mask of the nodes with these names, (N,)."""
+    """Return a mask (N,) of the nodes with these names."""
     mask = np.zeros(len(view.nodes), np.bool_)
     mask[[view.nodes.index[name] for name in names if name in view.nodes.index]] = True
     return mask

@@ -1,8 +1,8 @@
 """A replay of the scheduler pod by pod in which callers may dictate where pods go.
 
-Upstream: schedulingCycle, assumeAndReserve and handleSchedulingFailure in pkg/scheduler/schedule_one.go, and
-prepareCandidate in pkg/scheduler/framework/preemption/executor.go (v1.36). Victims are gone at once, and the preemptor
-keeps its nomination until it is tried again.
+Victims are gone at once, and the preemptor keeps its nomination until it is tried again. Upstream: schedulingCycle,
+assumeAndReserve and handleSchedulingFailure in pkg/scheduler/schedule_one.go, and prepareCandidate in
+pkg/scheduler/framework/preemption/executor.go (v1.36).
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from kschedctl.api.arrays import NO_ROW, Position, Row
 from kschedctl.api.objects import Pod
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
 from kschedctl.scheduler.engine.diagnosis import PostFilterOutcome, run_post_filter
 from kschedctl.scheduler.engine.preemption.candidates import NO_CANDIDATES, Candidate, Candidates
-from kschedctl.scheduler.engine.preemption.evaluator import Preemption, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import Preemption, get_tied_candidates
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, release, reserve
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.framework import PostFilterResult, ReservePlugin
@@ -50,9 +50,9 @@ class PreemptionResult(NamedTuple):
 
 
 class StepwiseScheduler:
-    """A fork of a scheduler's snapshot on which pods are tried one after the other. Positions index `view.pods`.
+    """A fork of a scheduler's snapshot on which pods are tried one after another. Positions index `view.pods`.
 
-    While time stands still nothing is bound, and volumes are assumed. With `sampling`, only part of the nodes is
+    While time stands still, nothing is bound, and volumes are only assumed. With `sampling`, only part of the nodes is
     searched.
     """
 
@@ -66,18 +66,18 @@ class StepwiseScheduler:
         """What the pods tried so far depend on that was not read."""
 
     def start_sampling(self, sampled: SampledFrom) -> Sampling:
-        """Start searches that look at part of the nodes."""
+        """Start searches that examine only part of the nodes."""
         return sampled.start_sampling(self.scheduler.configuration, len(self.view.nodes))
 
     def attempt(self, position: Position) -> TriedPod:
-        """Run the pod's cycle in the current state."""
+        """Run the pod's scheduling cycle in the current state."""
         info = self.build_incoming_info(position)
         framework, unknown = self.scheduler.framework_for(info, self.view)
         self.unknown.update(dict.fromkeys(unknown))
         return TriedPod(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 
     def build_incoming_info(self, position: Position) -> PodInfo:
-        """Return the pod's PodInfo with its current nomination."""
+        """Build the PodInfo of the pod with its current nomination."""
         info = self.view.pods.infos[int(self.view.pods.info[position])]
         row = self.view.nominated_row(position)
         name = "" if row == NO_ROW else self.view.nodes.names[row]
@@ -85,13 +85,13 @@ class StepwiseScheduler:
         if pod.status.nominated_node_name != name:
             pod = replace(pod, status=replace(pod.status, nominated_node_name=name))
         number = int(self.view.pods.info[position])
-        again = len(self.view.pods.infos) if info.spec.node_name else 0
-        return PodInfo(pod, info.options, again + number)
+        offset = len(self.view.pods.infos) if info.spec.node_name else 0
+        return PodInfo(pod, info.options, offset + number)
 
     def get_stored_pod(self, position: Position) -> Pod:
         """Return the pod as the API server stores it while it has no node."""
         pod = self.view.pods.objects[position]
-        stored: Pod = self.view.stored(made_again(pod) if pod.spec.node_name else pod)
+        stored: Pod = self.view.stored(recreate_pod(pod) if pod.spec.node_name else pod)
         return stored
 
     def assume(self, tried: TriedPod, row: Row) -> None:
@@ -116,10 +116,13 @@ class StepwiseScheduler:
         self.view.assume(position, row)
 
     def preempt(self, tried: TriedPod) -> PreemptionResult:
-        """Nominate the pod for the first, by name, of the cheapest candidates, and evict the victims."""
+        """Evict the victims on the cheapest candidate node, and nominate that node for the pod.
+
+        Ties are broken by the names of nodes.
+        """
         assert tried.cycle is not None
         outcome = run_post_filter(tried.cycle)
-        tied = next(filter(len, map(tied_candidates, outcome.results.values())), NO_CANDIDATES)
+        tied = next(filter(len, map(get_tied_candidates, outcome.results.values())), NO_CANDIDATES)
         if not tied:
             if any(_tried_in_vain(result) for result in outcome.results.values()):
                 self.view.nominate(tried.position, NO_ROW)
@@ -145,7 +148,7 @@ class StepwiseScheduler:
         self.gone.update(positions)
 
     def take_off(self, positions: Sequence[Position]) -> None:
-        """Take pods off their nodes and release their devices."""
+        """Take pods off their nodes and release their volumes and devices."""
         for position in positions:
             self.view.forget(position)
         profiles = map(self.scheduler.framework, self.scheduler.configuration.profiles)

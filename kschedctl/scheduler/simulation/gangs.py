@@ -1,9 +1,8 @@
-"""Pod groups of a simulation, Kubernetes' own and those of Coscheduling, whose waiting pods are placed together or not
-at all.
+"""Pod groups of a simulation, Kubernetes' own and Coscheduling's, whose waiting pods are placed together or not at all.
 
-The answer is that of the pod-group cycle (scheduler/pod_groups/cycle.py). Most groups are placed faster: pod by pod,
-like pods without a group, and taken back if there is no quorum. The victims of members are evicted even if the group
-does not fit in the end. Only outside of a queue, where nothing is tried again, they stay in that case.
+The answer is that of the pod-group cycle (scheduler/engine/pod_groups/cycle.py). Most groups are placed faster: pod by
+pod, like pods without a group, and taken back if there is no quorum. The victims of members are evicted even if the
+group does not fit in the end, except outside of a queue, where nothing is tried again.
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
 )
 from kschedctl.scheduler.engine.pod_groups.state import (
     find_completing_pod,
-    find_group_priority,
+    find_group_state,
     find_pod_group,
-    find_state,
+    get_group_priority,
     schedules_groups_together,
 )
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure, find_failed_members
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.queueing.pods_on_nodes import PodsOnNodes
 from kschedctl.scheduler.scheduler import Framework
 from kschedctl.scheduler.simulation.placement import Placements
@@ -102,14 +101,14 @@ class Gangs:
         own = group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
         return own or self._find_gang(number)
 
-    def _find_gang(self, number: int) -> GangKey | None:
-        """Return the gang of such pods if a plugin of their profile lets them wait for each other."""
-        if number not in self._gang_of_info:
-            info = self.view.pods.infos[number]
+    def _find_gang(self, info_number: int) -> GangKey | None:
+        """Return the gang of pods with this PodInfo if a plugin makes them wait for each other, otherwise None."""
+        if info_number not in self._gang_of_info:
+            info = self.view.pods.infos[info_number]
             framework = self.scheduler.framework(info.spec.scheduler_name)
             plugin = find_gang_plugin(framework) if framework else None
-            self._gang_of_info[number] = plugin.gang(info.pod) if plugin else None
-        return self._gang_of_info[number]
+            self._gang_of_info[info_number] = plugin.gang(info.pod) if plugin else None
+        return self._gang_of_info[info_number]
 
     def group_pods(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Return the pods that are tried together by group, in the order in which they are tried."""
@@ -123,7 +122,7 @@ class Gangs:
         )
 
     def collect_groups(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
-        """Return the pods of pod groups by group, in the given order."""
+        """Return the pods that belong to groups by group, in the given order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
         for position in positions if self.has_groups else ():
             if (key := self.find_group_key(position)) is not None:
@@ -139,7 +138,7 @@ class Gangs:
     def explain_groups(
         self, positions: Iterable[Position], framework: Callable[[Position], Framework]
     ) -> dict[Position, str]:
-        """Return, by pod, why the group of a waiting pod does not fit now."""
+        """Return the message for each pod whose group does not fit now."""
         messages = {}
         for key, members in self.collect_groups(positions).items():
             failures = self.explain_members(framework(members[0]), key, members)
@@ -149,27 +148,27 @@ class Gangs:
     def _find_failures(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], result: GroupResult
     ) -> dict[Position, MemberFailure]:
-        """Return why members failed, as the gang plugin or the pod-group cycle explains it."""
+        """Return why members are not bound, as the gang's plugin or the pod-group cycle explains it."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
         return (plugin.failures if plugin else find_failed_members)(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
-        """Return the highest priority with which the group or a member of it preempts."""
+        """Return the highest priority with which the group or a member of it may preempt."""
         pods, group = self.view.pods, find_pod_group(self.view, key)
-        group_priority = [find_group_priority(group, self.view)] if group and self.workload_aware else []
+        group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
         member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(group_priority + member_priorities)
 
     def preempts_per_pod(self, key: AnyGroupKey) -> bool:
-        """Return whether each pod of a group preempts for itself, and all wait for that."""
+        """Return whether each pod of the group preempts for itself, and all of them wait for that."""
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
     def place(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
     ) -> GangAttempt:
-        """Place the members that fit if they are enough. With `alone`, place all of them or none. Raises PluginError.
+        """Place the members that fit if they are enough. Raises PluginError.
 
-        `alone` is for groups whose other members could preempt for themselves.
+        With `all_or_none`, place all members or none, since the others could preempt for themselves.
         """
         if error := self._find_validation_error(key, members):
             raise PluginError(error)
@@ -180,8 +179,9 @@ class Gangs:
         return self._bind_result(self._build_cycle(framework, key, members).run(post_filter=False), members)
 
     def preempt(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Return the victims of preemption for the members or the whole group, without moving pods. Raises
-        PluginError.
+        """Find the victims of preemption for the members or the whole group, without moving pods.
+
+        Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
         if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
@@ -195,7 +195,9 @@ class Gangs:
         )
 
     def preempt_at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
-        """Return the victims, and where the members are after evicting them if enough fit. Raises PluginError."""
+        """Find the victims, and the nodes of the members after evicting them if enough members fit. Raises
+        PluginError.
+        """
         gang_attempt = self.preempt(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
             return gang_attempt
@@ -203,10 +205,10 @@ class Gangs:
         for victim in chain(*gang_attempt.victims.values()):
             view.forget(victim)
         afterwards = self._build_cycle(framework, key, members).run(view, post_filter=False)
-        return gang_attempt._replace(placed=_list_placed(afterwards)) if afterwards.placed else NOT_PLACED
+        return gang_attempt._replace(placed=_collect_placed_members(afterwards)) if afterwards.placed else NOT_PLACED
 
     def run_group_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GroupResult:
-        """Return the result of the group's cycle in the current state, with preemption."""
+        """Run the group's cycle in the current state, with preemption."""
         if error := self._find_validation_error(key, members):
             return GroupResult(Status(Code.ERROR, (error,)))
         cycle = self._build_cycle(framework, key, members)
@@ -216,13 +218,14 @@ class Gangs:
         return result
 
     def _find_validation_error(self, key: AnyGroupKey, members: Sequence[Position]) -> str:
-        """Return why no pod of the group is tried, or ""."""
+        """Return why no pod of the group is tried, or an empty string."""
         if isinstance(key, GangKey) or not LIKE_ITS_PODS.at(self.scheduler.gates.release):
             return ""
         infos = {position: self.build_own_info(position) for position in members}
         return find_validation_error(find_pod_group(self.view, key), infos, self.view, self.scheduler.gates.release)
 
     def _build_cycle(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> PodGroupCycle:
+        """Build the pod-group cycle of a group."""
         infos = {position: self.build_own_info(position) for position in members}
         topology_aware = self.topology_aware and not isinstance(key, GangKey)
         return PodGroupCycle(framework, self.view, key, members, infos, topology_aware, self._choose_row)
@@ -235,16 +238,16 @@ class Gangs:
         """
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
-        last = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
+        completing = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
         priority = self.view.pods.priority[self.view.pods.info]
         return (
             list(members)
-            if last is None
-            else sorted(members, key=lambda member: (-int(priority[member]), member != last))
+            if completing is None
+            else sorted(members, key=lambda member: (-int(priority[member]), member != completing))
         )
 
     def build_own_info(self, position: Position) -> PodInfo:
-        """Return the pod's own PodInfo instead of the one that identical pods share."""
+        """Build the PodInfo of this very pod, instead of the one that identical pods share."""
         info = self.placements.build_arriving_info(position)
         return PodInfo(self.placements.build_waiting_pod(position), info.options, info.number, info.alike)
 
@@ -253,7 +256,7 @@ class Gangs:
         return Row(int(rows[self.placements.random.randrange(len(rows))]))
 
     def _needs_full_cycle(self, key: AnyGroupKey, members: Sequence[Position]) -> bool:
-        """Return whether the group's cycle tries several placements, or takes what is hard to give back."""
+        """Return whether the group's cycle tries several placements, or makes changes that are hard to take back."""
         if self.topology_aware and not isinstance(key, GangKey):
             group = find_pod_group(self.view, key)
             if group is None or group.spec.scheduling_constraints is not None:
@@ -265,8 +268,9 @@ class Gangs:
     def _place_one_by_one(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool
     ) -> GangAttempt:
-        """Bind the members that fit, or none if Permit allows none of them or a required one does not fit. Raises
-        PluginError.
+        """Bind the members that fit one by one, and take them back if they are not enough. Raises PluginError.
+
+        They are enough if Permit allows one of them and, with `all_or_none`, if all of them fit.
         """
         placed: dict[Position, PlacedMember] = {}
         nominated_rows = {position: row for position in members if (row := self.view.nominated_row(position)) != NO_ROW}
@@ -308,7 +312,7 @@ class Gangs:
             return True
         group = find_pod_group(self.view, key)
         gang = group.spec.scheduling_policy.gang if group else None
-        return gang is None or len(find_state(self.view, key).scheduled) >= gang.min_count
+        return gang is None or len(find_group_state(self.view, key).scheduled) >= gang.min_count
 
     def _take_back(self, positions: Collection[Position], nominated_rows: Mapping[Position, Row]) -> None:
         """Take pods off their nodes, and restore their nominations."""
@@ -319,10 +323,10 @@ class Gangs:
         self.pods.taken_back += 2 * len(positions)
 
     def _bind_result(self, result: GroupResult, members: Sequence[Position]) -> GangAttempt:
-        """Bind the members that a cycle placed. Raises PluginError."""
+        """Bind the members that a cycle placed, and return the attempt. Raises PluginError."""
         if result.status.code is Code.ERROR:
             raise PluginError(result.message)
-        placed = _list_placed(result)
+        placed = _collect_placed_members(result)
         if not result.placed:
             return _build_failure(members, placed)
         for position, member in placed.items():
@@ -342,9 +346,9 @@ def _has_pod_affinity(info: PodInfo) -> bool:
 def _build_success(
     members: Sequence[Position], placed: Mapping[Position, PlacedMember], *, left_over_at_once: bool
 ) -> GangAttempt:
-    """Return the attempt with the placed members and those to try again.
+    """Build an attempt that placed members, with the other members to try again at once.
 
-    A member that waits while too few have a node makes the queue retry the members that were tried before it.
+    If a member waits because too few have a node yet, the queue retries the members that were tried before it.
     """
     retried_count = max(
         (turn for turn, member in enumerate(members) if member in placed and placed[member].waits), default=0
@@ -357,15 +361,17 @@ def _build_success(
 
 
 def _build_failure(members: Sequence[Position], fitting: Container[Position]) -> GangAttempt:
-    """Return an attempt in which no member was placed."""
+    """Build an attempt that placed no member. The members in `fitting` would fit by themselves."""
     return GangAttempt({}, failed={member: FITTING_MEMBER if member in fitting else UNFIT_MEMBER for member in members})
 
 
-def _list_placed(result: GroupResult) -> dict[Position, PlacedMember]:
+def _collect_placed_members(result: GroupResult) -> dict[Position, PlacedMember]:
+    """Return the placed members of a group's result by position."""
     return {member.position: _build_placed_member(member) for member in result.members if member.placed}
 
 
 def _build_placed_member(member: MemberResult) -> PlacedMember:
+    """Convert the result of a placed member."""
     waits = member.permit is not None and member.permit.code is Code.WAIT
     return PlacedMember(member.row, member.tied, member.feasible, waits)
 

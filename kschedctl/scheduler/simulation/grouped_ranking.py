@@ -1,4 +1,6 @@
-"""The best nodes for identical pods, found by looking at one example of each group that no plugin distinguishes."""
+"""The best nodes for identical pods, found by judging one example of each group of nodes that no plugin
+distinguishes.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,7 @@ class RowAnswers:
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> RowAnswers | None:
-        """Return the answers, or None if a plugin does not say how it distinguishes nodes. Raises PluginError."""
+        """Build the answers, or return None if a plugin cannot answer for single rows. Raises PluginError."""
         verdicts, scores = consulted.build_row_verdicts(), consulted.build_row_scores()
         return None if verdicts is None or scores is None else cls(consulted, verdicts, scores)
 
@@ -101,8 +103,9 @@ class RowAnswers:
         return rejected
 
     def score_rows(self, rows: Rows, counts: Counts) -> Scores:
-        """Return what is added to the local scores, (F,), if each row stands for `counts` nodes and no others are
-        scored.
+        """Return what the plugins add to the local scores of the rows, (F,).
+
+        Each row stands for `counts` nodes, and no other nodes are scored.
         """
         total = np.zeros(len(rows), np.int64)
         for plugin, state, raw, weight in self.consulted.fixed:
@@ -125,8 +128,9 @@ class GroupedRanking:
 
     @classmethod
     def from_plugins(cls, consulted: ConsultedPlugins) -> GroupedRanking | None:
-        """Return a ranking, or None if nodes cannot be grouped or there would be too many groups. Raises
-        PluginError.
+        """Build a ranking, or return None if nodes cannot be grouped or there would be too many groups.
+
+        Raises PluginError.
         """
         if any(peers_of(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
@@ -147,11 +151,11 @@ class GroupedRanking:
 
     @property
     def max_groups(self) -> int:
-        """Number of groups above which looking at all nodes is as fast."""
+        """Number of groups above which judging all nodes is as fast."""
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
     def compact(self) -> GroupedRanking | None:
-        """Return the ranking without empty groups if there are many groups, or None if too many remain."""
+        """Drop empty groups if there are too many groups, and return the ranking, or None if too many remain."""
         if len(self.groups) <= self.max_groups:
             return self
         self.groups = self._build_groups()
@@ -164,8 +168,8 @@ class GroupedRanking:
     def rank(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.
 
-        `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims or pods nominated ahead of it
-        reject the nodes. Return None if rejections change so often that looking at all nodes is as fast.
+        `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims, or pods nominated ahead of it,
+        reject the nodes. Return None if rejections change so often that judging all nodes is as fast.
         """
         changed_rows = self._update_rejections(rejected)
         if changed_rows is None:
@@ -186,7 +190,7 @@ class GroupedRanking:
         return groups.get_best_rows(feasible[total == total.max()]), int(counts.sum())
 
     def _update_rejections(self, rejected: Bools | bool) -> Rows | None:
-        """Apply the rejections, and return the rows that changed, or None if too many change too often."""
+        """Apply the pod's rejections, and return the rows that changed, or None if too many change too often."""
         if self.rejections is None:
             if rejected is False:
                 return NO_ROWS
@@ -217,7 +221,7 @@ class GroupedRanking:
         return by_group.take(groups.group)
 
     def score_rows(self, rows: Rows) -> Scores | int:
-        """Return what the score plugins add to the local scores if only these rows are scored, (F,)."""
+        """Return what the score plugins add to the local scores if only these rows are scored, (F,) or 0."""
         if not (self.scores or self.consulted.fixed):
             return 0
         groups, by_group = self.groups, np.zeros(len(self.groups), np.int64)

@@ -75,8 +75,8 @@ class LocalScores:
     def __init__(self, framework: FrameworkLike, info: PodInfo, number: int, view: Fork) -> None:
         self.info, self.number, self.view = info, number, view
         self.demand_codes = view.pods.distinct.demand
-        self.filters = _list_filters(framework, info, view)
-        self.scorers = _list_scorers(framework, info, view)
+        self.filters = _list_local_filters(framework, info, view)
+        self.scorers = _list_local_scorers(framework, info, view)
         nodes = len(view.nodes)
         self.scores, self.ahead = np.zeros(nodes, np.int64), np.zeros((nodes, LOOKAHEAD), np.int64)
         self.step = np.full(nodes, LOOKAHEAD, np.int8)
@@ -89,14 +89,15 @@ class LocalScores:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether devices that count as resources of nodes were allocated or freed."""
+        """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._devices and self._replaced != self.view.objects.replaced
 
     def update(self, tied: Rows | TiedRows, alone: bool = True) -> None:
-        """Update the scores after moves. If such a pod was placed, its node's scores are known ahead.
+        """Bring the scores up to date after moves.
 
-        `tied` are the nodes that were best when such a pod was placed, which the next pod may go to. `alone` means that
-        pods on other nodes do not matter to such pods.
+        Scores of a node after the next such pods are computed ahead. `tied` are the nodes that were best when the
+        latest such pod was placed, so the next one may go there. With `alone`, pods on other nodes do not matter to
+        such pods.
         """
         trail, seen = self.view.trail, self.seen
         if seen == len(trail):
@@ -135,7 +136,7 @@ class LocalScores:
         return known.rejected
 
     def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
-        """Recompute the nodes whose nominations or pods changed since `before`."""
+        """Recompute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
         has_nominations = np.zeros(len(self.view.nodes), np.bool_)
         has_nominations[nominated.node] = True
         rejected, to_compute = np.zeros_like(has_nominations), has_nominations
@@ -174,7 +175,7 @@ class LocalScores:
         return rejected
 
     def _advance(self, row: int) -> bool:
-        """Use the score that was computed ahead for a placed pod, and return False if there is none."""
+        """Use the score that was computed ahead for a placed pod, and return whether there was one."""
         step = self.step[row]
         if step == LOOKAHEAD:
             return False
@@ -182,14 +183,14 @@ class LocalScores:
         return True
 
     def _predict_rows(self, latest: int, tied: Rows | TiedRows) -> Rows:
-        """Return the nodes where such pods may come next: the latest again, or those that were as good."""
+        """Return the nodes to which such pods may come next: the latest again, or nodes that were as good."""
         if self.placed < MANY_PODS:
             return np.array([latest])
         rows = tied.unordered() if isinstance(tied, TiedRows) else tied
         return np.append(rows[self.step[rows] == LOOKAHEAD], latest)
 
     def _compute_ahead(self, rows: Rows, next_rows: Rows, pods: int) -> None:
-        """Compute `rows` now, and `coming` with up to `pods` more pods."""
+        """Compute the scores of `rows` now, and those of `next_rows` with up to `pods` more such pods."""
         count = len(rows)
         added_pods = np.concatenate((np.zeros(count, np.int64), np.tile(np.arange(1, pods + 1), len(next_rows))))
         scores = self._compute_scores(np.concatenate((rows, np.repeat(next_rows, pods))), added_pods)
@@ -198,6 +199,7 @@ class LocalScores:
         self.step[next_rows] = LOOKAHEAD - pods
 
     def _store_scores(self, rows: Rows, scores: Scores) -> None:
+        """Store the current scores of these rows, for which nothing is computed ahead any more."""
         self.scores[rows], self.step[rows] = scores, LOOKAHEAD
 
     def _find_closed(self, rows: Rows) -> Bools:
@@ -206,7 +208,7 @@ class LocalScores:
         return np.zeros(len(rows), np.bool_) if closed is None else closed.mask[rows]
 
     def _compute_scores(self, rows: Rows, added_pods: Rows | None = None) -> Scores:
-        """Return the scores of the rows, each with `added_pods` more such pods on it."""
+        """Compute the scores of the rows, each with `added_pods` more such pods on it."""
         own_rows = OwnRows(self.view, rows, added_pods, self.number)
         rejected = self._find_closed(rows)
         for plugin, state in self.filters:
@@ -219,8 +221,11 @@ class LocalScores:
         return total
 
 
-def _list_filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, object]]:
-    """Return the Filter plugins with their PreFilter state, without those whose PreFilter skips the pod."""
+def _list_local_filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[FilterPlugin, object]]:
+    """Return the Filter plugins that read only a node's own row, with their PreFilter state.
+
+    Plugins whose PreFilter skips or rejects the pod are left out.
+    """
     pre_filters = framework.plugins_at("preFilter")
     before = {p.name: p.pre_filter(info, view) for p in pre_filters if _reads_own_row(p) and offers(p, PreFilterPlugin)}
     filters = []
@@ -233,8 +238,11 @@ def _list_filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[t
     return filters
 
 
-def _list_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, object, int]]:
-    """Return the Score plugins with their PreScore state and weight, without those whose PreScore skips the pod."""
+def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[tuple[Any, object, int]]:
+    """Return the Score plugins that read only a node's own row, with their PreScore state and weight.
+
+    Plugins whose PreScore skips the pod are left out.
+    """
     prepares = map_score_preparations(framework)
     scorers = []
     for plugin in framework.plugins_at("score"):
@@ -247,7 +255,7 @@ def _list_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> list[t
 
 
 def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
-    """Return, by plugin, what runs before its Score: its PreScore if the profile has it, or its PreFilter."""
+    """Return, by plugin, the function that runs before its Score: its PreScore, or else its PreFilter."""
     prepare: dict[str, Prepare] = dict.fromkeys([p.name for p in framework.plugins_at("score")], _prepare_nothing)
     pre_filters = (p for p in framework.plugins_at("preFilter") if scores_with_pre_filter_state(p))
     prepare.update({p.name: partial(_prepare_by_pre_filter, p) for p in pre_filters if offers(p, PreFilterPlugin)})
@@ -256,15 +264,18 @@ def map_score_preparations(framework: FrameworkLike) -> Mapping[str, Prepare]:
 
 
 def _prepare_by_pre_filter(plugin: PreFilterPlugin, info: PodInfo, view: Any, rows: Rows) -> PreScoreResult:
+    """Prepare scoring by the plugin's PreFilter, whose state its Score uses."""
     result = plugin.pre_filter(info, view)
     return PreScoreResult(result.state, reads=result.reads)
 
 
 def _prepare_nothing(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
+    """Prepare scoring for a plugin that needs no preparation."""
     return PreScoreResult()
 
 
 def _reads_own_row(plugin: Plugin) -> bool:
+    """Return whether the plugin reads nothing but a node's own row."""
     return reads_of(plugin) is Reads.OWN_ROW
 
 

@@ -1,7 +1,7 @@
-"""Where the scheduler places one pod after the other on a fork of the snapshot.
+"""The choice of nodes for pods that are placed one after another on a fork of the snapshot.
 
-The answer is that of a full cycle (scheduler/cycle.py) at every step. What identical pods have in common is cached
-(scheduler/simulation/alike_pods.py).
+The answer is that of a full cycle (scheduler/engine/cycle.py) at every step. Answers that identical pods have in common
+are cached (scheduler/simulation/alike_pods.py).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.extenders.extender import any_interested
+from kschedctl.scheduler.engine.extenders.extender import is_any_extender_called
 from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
@@ -39,7 +39,7 @@ MADE_UP = "the best node is one that an extender made up: kube-scheduler binds t
 class Placements(IncomingPods):
     """Chooses nodes for the pods of a fork, with ties broken by the seed.
 
-    With `sampling`, only the nodes that upstream looks at are searched. Extenders are asked about each pod by itself.
+    With `sampling`, only the nodes that upstream examines are searched. Extenders are called for each pod by itself.
     """
 
     def __init__(self, view: Fork, seed: int = 0, sampling: Sampling | None = None) -> None:
@@ -58,25 +58,28 @@ class Placements(IncomingPods):
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 
     def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Return the node that the scheduler would choose for a pod now, or None if none is feasible. Raises
-        PluginError.
+        """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
+
+        Raises PluginError.
         """
         choice = self._choose_node(framework, position)
-        if choice and self._has_unsure_nominations and not any_interested(framework.extenders, choice.info.pod):
+        if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
             unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
     def _choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
-        """Choose a node from cached answers if they suffice, else by a full cycle. Raises PluginError."""
+        """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         row = self.view.nominated_row(position)
-        if any_interested(framework.extenders, info.pod) or (row == NO_ROW and position in self._nominated_before):
+        if is_any_extender_called(framework.extenders, info.pod) or (
+            row == NO_ROW and position in self._nominated_before
+        ):
             return self._choose_by_full_cycle(framework, position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:
-                still_fits = alike_pods.fits_for_certain(row, self.view.nominated_besides(position, info.priority))
+                still_fits = alike_pods.certainly_fits(row, self.view.nominated_besides(position, info.priority))
                 return (
                     Choice(info, row, np.array([row]), 1, {})
                     if still_fits
@@ -89,7 +92,7 @@ class Placements(IncomingPods):
             return self._choose_by_full_cycle(framework, position)
 
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:
-        """Return where a pod fits now, (N,), or None if pods on other nodes matter."""
+        """Return a mask (N,) of the nodes on which a pod fits now, or None if pods on other nodes matter."""
         try:
             return self._get_alike_pods(
                 framework, self.build_arriving_info(position), int(self.view.pods.info[position])
@@ -98,7 +101,7 @@ class Placements(IncomingPods):
             return None
 
     def find_locally_feasible(self, framework: FrameworkLike, position: Position) -> Bools:
-        """Return the nodes that no plugin rejects which only reads the node's own row, (N,). Raises PluginError."""
+        """Return the nodes that no plugin rejects that reads only the node's own row, (N,). Raises PluginError."""
         local = self._get_local_scores(
             framework, self.build_arriving_info(position), int(self.view.pods.info[position])
         )
@@ -106,14 +109,13 @@ class Placements(IncomingPods):
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:
-        """Return the feasible rows and the pod's scores there, without what all nodes have in common. Raises
-        PluginError.
+        """Return the feasible rows and the pod's scores there, without scores that are equal on all nodes.
 
-        Return None if extenders are interested in the pod or it is nominated.
+        Return None if extenders are interested in the pod or it is nominated. Raises PluginError.
         """
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         nominated = position in self._nominated_before or self.view.nominated_row(position) != NO_ROW
-        if nominated or any_interested(framework.extenders, info.pod):
+        if nominated or is_any_extender_called(framework.extenders, info.pod):
             return None
         return self._get_alike_pods(framework, info, number).score_feasible_rows(info)
 
@@ -125,7 +127,7 @@ class Placements(IncomingPods):
         if position in self._nominated_before or self.view.nominated_row(position) != NO_ROW:
             return (position,)
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
-        if any_interested(framework.extenders, info.pod):
+        if is_any_extender_called(framework.extenders, info.pod):
             return (position,)
         if not self._uses_claims_cached(info):
             return number
@@ -146,9 +148,9 @@ class Placements(IncomingPods):
         return not alike_pods.hopeless and bool(alike_pods.changing_filters)
 
     def run_cycle(self, framework: FrameworkLike, position: Position, sampling: Sampling | None = None) -> Cycle:
-        """Return the full cycle of a pod in the current state, for its reasons and for preemption.
+        """Run the full cycle of a pod in the current state, for its reasons and for preemption.
 
-        Extenders are not asked again while nothing moves.
+        While nothing moves, extenders are not called again for the same pod.
         """
         if self._latest_cycle and self._latest_cycle[:2] == (position, len(self.view.trail)):
             return self._latest_cycle[2]
@@ -175,11 +177,11 @@ class Placements(IncomingPods):
         return alike
 
     def _share_column(self, column: Scores) -> Scores:
-        """Return the first of equal columns (N,), since most kinds of pods may run on the same nodes."""
+        """Return the first of equal columns (N,), which saves memory since most kinds of pods fit on the same nodes."""
         return self._columns.setdefault(column.tobytes(), column)
 
     def _uses_claims_cached(self, info: PodInfo) -> bool:
-        """Return whether such pods use claims."""
+        """Return whether such pods use claims, from a cache."""
         claiming = self._claim_users.get(info.alike)
         if claiming is None:
             claiming = self._claim_users[info.alike] = uses_claims(info, self.view)
@@ -188,7 +190,7 @@ class Placements(IncomingPods):
     def _get_local_scores(self, framework: FrameworkLike, info: PodInfo, number: int) -> LocalScores:
         """Return the cached local scores for pods with the same requests."""
         requests = int(self.view.pods.distinct.demand[number])
-        key = (framework, requests, self.find_incoming(number) is self.view.pods.infos[number])
+        key = (framework, requests, self.get_incoming_info(number) is self.view.pods.infos[number])
         local = self._local_scores_cache.get(key)
         if local is None or local.is_outdated:
             drop_oldest_if_full(self._local_scores_cache, CACHED_KINDS)
@@ -204,7 +206,7 @@ class Placements(IncomingPods):
         return self._pick_best(info, cycle.scores.best, len(cycle.passed.rows), cycle.pre_filter.results)
 
     def _run_placing_cycle(self, framework: FrameworkLike, position: Position) -> Cycle:
-        """Run the cycle in which a pod is placed, and keep it if extenders were asked."""
+        """Run the cycle in which a pod is placed, and keep it if extenders were called."""
         cycle = self.run_cycle(framework, position, self.sampling)
         if cycle.consultation.extenders:
             self._latest_cycle = position, len(self.view.trail), cycle

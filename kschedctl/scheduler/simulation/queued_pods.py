@@ -1,7 +1,7 @@
-"""The pods of a simulation in the scheduling queue: which pod is tried next, and which are tried again after an event.
+"""The pods of a simulation in the scheduling queue: the pod that is tried next, and the pods that an event wakes.
 
-Placing or evicting a pod is an event that the plugins which rejected other pods hear of. When no pod is ready, time
-passes: backoffs end, and after five minutes all pods are tried again, as long as something moved.
+Placing or evicting a pod is an event for the plugins that rejected other pods. When no pod is ready, time passes:
+backoffs end, and after five minutes all pods are tried again, as long as something moved.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kschedctl.scheduler.event_handling.event_handlers import Occurrence
 from kschedctl.scheduler.framework.events import ASSIGNED_POD, POD, ActionType, ChangedObject, ClusterEvent
 from kschedctl.scheduler.queueing.queue_order import QueueOrder
 from kschedctl.scheduler.queueing.queue_plugins import QueuePlugins
-from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_queue
+from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, may_requeue
 from kschedctl.scheduler.queueing.scheduling_queue import (
     MAX_UNSCHEDULABLE_TIME,
     TIMEOUT,
@@ -39,7 +39,7 @@ DELETED = ClusterEvent(ASSIGNED_POD, ActionType.DELETE)
 class QueuedPods:
     """The scheduling queue of a simulation, which every pod leaves once it is placed or cannot be placed.
 
-    Pods that fit nowhere are judged lazily: the plugins that reject them are only determined when an event comes that
+    Pods that fit nowhere are judged lazily: the plugins that reject them are determined only when an event comes that
     may matter to them.
     """
 
@@ -103,7 +103,7 @@ class QueuedPods:
         self.scheduling_queue.done(position)
 
     def find_retry_label(self, position: Position) -> str:
-        """Return the label of the event after which a pod is tried again, or "" the first time."""
+        """Return the label of the event after which a pod is tried again, or "" for the first attempt."""
         queued = self.tried.get(position)
         return queued.moved_by if queued else ""
 
@@ -122,18 +122,18 @@ class QueuedPods:
         self.scheduling_queue.add_unschedulable(self.get_queued_pod(position), rejectors)
 
     def build_departure(self, position: Position) -> Occurrence:
-        """Return the event that a pod which waited at Permit left its node."""
+        """Build the event of a pod that waited at Permit and left its node, after putting groups back."""
         self._put_groups_back()
         return self._advice.build_departure(position)
 
     def _record_move(self) -> None:
-        """Wake parked pods and record the move, after a pod came to a node or left it."""
+        """Record that a pod came to a node or left it, and wake parked pods."""
         self.waits.unpark(self.scheduling_queue)
         if self.view.gang_history:
             self.view.gang_history.note_move()
 
     def take_group(self, group: AnyGroupKey) -> list[Position]:
-        """Return the waiting pods of a group and take them out of the queue."""
+        """Take the waiting pods of a group out of the queue, and return them."""
         members = self._group_members[group]
         for member in members:
             self.get_queued_pod(member)
@@ -149,8 +149,8 @@ class QueuedPods:
     ) -> None:
         """Record that not enough pods of a group fit now.
 
-        `members` keep waiting, with the plugins that rejected each. The victims have left their nodes. The pods in
-        `again` are tried again at once because other members of the group were placed.
+        `members` are the pods that keep waiting, with the plugins that rejected each. The victims have left their
+        nodes. The pods in `again` are tried again at once because other members of the group were placed.
         """
         self._group_members[group] = list(members)
         self._rejected_members += [
@@ -162,18 +162,18 @@ class QueuedPods:
         if victims:
             self.move_after_evictions(victims)
 
-    def judge_before_moves(self, positions: Iterable[Position], victims: Iterable[Position]) -> None:
-        """Judge the waiting pods that these moves may concern, while the state before the moves is known."""
+    def judge_before_moves(self, coming: Iterable[Position], victims: Iterable[Position]) -> None:
+        """Determine what rejects the waiting pods that these moves may concern, before the moves happen."""
         if not self._unjudged:
             return
         advice = self._advice
-        for occurrence in [advice.build_arrival(position) for position in positions] + [
+        for occurrence in [advice.build_arrival(position) for position in coming] + [
             advice.build_departure(victim) for victim in victims
         ]:
             self._judge(occurrence)
 
     def _judge(self, occurrence: Occurrence) -> None:
-        """Put pods that the event may wake into the queue, with the plugins that reject them now."""
+        """Put the pods that an event may wake into the queue, with the plugins that reject them now."""
         info_numbers = self._advice.find_woken(self._unjudged.keys(), occurrence)
         for pod in sorted((pod for number in info_numbers for pod in self._unjudged.pop(number)), key=_get_timestamp):
             rejectors = self._judged[pod.position] or self._rejectors(pod.position)
@@ -209,7 +209,7 @@ class QueuedPods:
             self._deliver(self._advice.build_departure(victim))
 
     def _put_groups_back(self) -> None:
-        """Put back the pods of groups that did not fit. Before anything moved, trying them again would be useless."""
+        """Put back the pods of groups that did not fit, since something has moved."""
         for pod, rejectors, refused_at in self._rejected_members:
             self.scheduling_queue.add_unschedulable(pod, rejectors, refused_at)
         self._rejected_members = []
@@ -227,12 +227,13 @@ class QueuedPods:
         return self.tried[position]
 
     def _get_priority(self, position: Position) -> int:
+        """Return the pod's priority."""
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
     def _deliver(self, occurrence: Occurrence) -> None:
-        """Move waiting pods after the event if any of their plugins is interested in it."""
+        """Move waiting pods after an event, unless none of their plugins is interested in it."""
         is_interesting = any(
-            self._advice.interested(rejector, occurrence.event)
+            self._advice.is_interested(rejector, occurrence.event)
             for rejector in self.scheduling_queue.unschedulable.rejectors()
         )
         if is_interesting or self.waits.pods:
@@ -248,7 +249,7 @@ class QueuedPods:
         Time stops before the first pod that waits at Permit runs into its timeout.
         """
         backoff_end, permit_timeout, flush = (
-            self.scheduling_queue.backoff.next_completion(),
+            self.scheduling_queue.backoff.find_next_completion(),
             self.waits.find_first_timeout(),
             self._find_next_flush(),
         )
@@ -263,7 +264,7 @@ class QueuedPods:
         return True
 
     def _find_next_flush(self) -> int | None:
-        """Return when unschedulable pods are flushed, or None if nothing moved and no gang backs off."""
+        """Return the time of the next flush of unschedulable pods, or None if a flush would change nothing."""
         if not (self.scheduling_queue.unschedulable or self._unjudged):
             return None
         flush_time, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
@@ -285,14 +286,15 @@ class QueuedPods:
 
 
 def _get_timestamp(pod: QueuedPod) -> int:
+    """Return when the pod last entered the queue."""
     return pod.timestamp
 
 
 class _SharedQueuePlugins(QueuePlugins):
     """Queue plugins whose answers are shared by identical pods and by events of identical pods.
 
-    A pod is gated only while evictions for that very pod are under way, so gates ask `own`, which returns a pod's own
-    PodInfo.
+    Gates are asked with the pod's own PodInfo, which `own` returns, since a pod is gated only while evictions for this
+    very pod are under way.
     """
 
     def __init__(self, scheduler: Scheduler, placements: Placements, own: Callable[[Position], PodInfo]) -> None:
@@ -337,24 +339,26 @@ class _SharedQueuePlugins(QueuePlugins):
         return self._nomination_losses[number]
 
     def _build_placed_pod(self, position: Position) -> Pod:
-        """Return the pod as placed on a node."""
+        """Return the pod as if it were placed on a node."""
         pod = self._info(position).pod
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
-    def find_woken(self, numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """Return the PodInfos whose pods the event could put back into the queue, whichever plugins rejected them."""
+    def find_woken(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
+        """Return the PodInfos whose pods the event could put back into the queue, no matter which plugins rejected
+        them.
+        """
         unaffected, (checked, listening) = (
             self._unaffected.setdefault(self._get_event_id(occurrence), set()),
-            self._get_listening(occurrence.event),
+            self._get_listeners(occurrence.event),
         )
-        listening.update(number for number in numbers - checked if not self._skips_all(number, occurrence.event))
-        checked.update(numbers)
-        to_ask = numbers & listening - unaffected
+        listening.update(number for number in info_numbers - checked if not self._skips_all(number, occurrence.event))
+        checked.update(info_numbers)
+        to_ask = info_numbers & listening - unaffected
         woken = [number for number in to_ask if self._may_wake(number, occurrence)]
         unaffected.update(to_ask - set(woken))
         return sorted(woken)
 
-    def _get_listening(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
+    def _get_listeners(self, event: ClusterEvent) -> tuple[set[int], set[int]]:
         """Return the PodInfos checked for such events, and those of them to which the events may matter."""
         return self._listening.setdefault(event, (set(), set()))
 
@@ -374,19 +378,23 @@ class _SharedQueuePlugins(QueuePlugins):
         if not _reaches_priority(occurrence, info.priority):
             return False
         registrations = self._scheduler.registrations(info.spec.scheduler_name)
-        return may_queue(registrations, info, occurrence, self._view)
+        return may_requeue(registrations, info, occurrence, self._view)
 
-    def gating_plugin(self, pod: QueuedPod) -> str:
-        return self._unshared.gating_plugin(pod) if self._view.preempting else ""
+    def find_gating_plugin(self, pod: QueuedPod) -> str:
+        """Return the plugin that gates the pod, which happens only while victims are being evicted."""
+        return self._unshared.find_gating_plugin(pod) if self._view.preempting else ""
 
-    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
-        return super().hears(pod, occurrence) if pod.gating_plugin else _reaches_priority(occurrence, pod.priority)
+    def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+        """Return whether an event concerns the pod, whose other plugins are asked later."""
+        return (
+            super().is_concerned(pod, occurrence) if pod.gating_plugin else _reaches_priority(occurrence, pod.priority)
+        )
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
-        """Return the queueing strategy for the pod after the event, cached for identical pods."""
+    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+        """Return what to do with the pod after an event, cached for identical pods."""
         key = int(self._view.pods.info[pod.position]), pod.rejectors, self._get_event_id(occurrence), in_flight
         if key not in self._strategies:
-            self._strategies[key] = super().strategy(pod, occurrence, in_flight)
+            self._strategies[key] = super().choose_strategy(pod, occurrence, in_flight)
         return self._strategies[key]
 
 

@@ -23,7 +23,7 @@ SMALL_COUNT = 8
 
 
 class TiedRows:
-    """Rows of several ascending lists as one sequence, valid until pods move. Its length stays valid."""
+    """The rows of several ascending lists as one sequence, valid until pods move. Its length stays valid."""
 
     def __init__(self, lists: Sequence[array[int]]) -> None:
         self._lists = lists
@@ -50,7 +50,7 @@ class TiedRows:
         return np.concatenate([_view_as_array(rows) for rows in self._lists])
 
     def _search(self, place: int) -> int:
-        """Return the lowest row such that more than `place` rows are less than or equal to it.
+        """Return the row at this place, searching between the lowest and the highest row.
 
         Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
         `up_to` rows are at most `high`.
@@ -119,7 +119,7 @@ class RankedGroups:
     def update(self, score: Scores, always: Scores | None, changed_rows: Rows) -> None:
         """Update the groups with the current local scores and the scores that are always added.
 
-        `more` are rows whose distinction changed although no pod came to them or left them.
+        `changed_rows` are rows whose distinction changed although no pod came to them or left them.
         """
         new_moves = len(self.trail) - self.seen
         if not (new_moves or len(changed_rows)):
@@ -137,7 +137,7 @@ class RankedGroups:
             self._move_many(chosen, score[chosen] if always is None else score[chosen] + always[chosen])
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
-        """Return the rows of the latest moves, in order and without duplicates."""
+        """Return the distinct rows of the latest moves in ascending order."""
         if count == 1:
             return (self.trail.latest.row,)
         return (
@@ -164,7 +164,7 @@ class RankedGroups:
             self._update_top(group)
 
     def _move_many(self, rows: Rows, new_scores: Scores) -> None:
-        """Move these rows, which are in order, to these scores."""
+        """Move these rows, in ascending order, to these scores."""
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
@@ -185,7 +185,7 @@ class RankedGroups:
             self._move_within(group, rows[in_group], old_scores[in_group], new_scores[in_group])
 
     def _move_within(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
-        """Give rows of one group other scores."""
+        """Change the scores of rows of one group."""
         self.score[rows] = new_scores
         self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
         floor = self._floor[group]
@@ -210,7 +210,7 @@ class RankedGroups:
             rows.insert(bisect_left(rows, row), row)
 
     def _remove_rows(self, group: int, score: int, leaving: Sequence[int]) -> None:
-        """Remove rows, which are in order, from their list."""
+        """Remove rows, in ascending order, from the list for their score."""
         lists = self._lists[group]
         rows = lists[score]
         if len(leaving) <= SMALL_COUNT:
@@ -225,7 +225,7 @@ class RankedGroups:
             del lists[score]
 
     def _update_top(self, group: int) -> None:
-        """Find the highest score of a group in which rows moved, and a row that has it."""
+        """Update the highest score of a group in which rows moved, and a row that has it."""
         if not self.count[group]:
             return
         lists = self._lists[group]
@@ -236,7 +236,7 @@ class RankedGroups:
         self.top[group], self.example[group] = top, lists[top][0]
 
     def _fill(self, group: int, rows: Rows) -> None:
-        """List the best feasible rows of a group in order. The list suffices until all its rows have left it."""
+        """List the best feasible rows of a group in order, which suffice until all of them have left it."""
         if not len(rows):
             return
         scores, floor = self.score[rows], 0
@@ -251,7 +251,7 @@ class RankedGroups:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def _find_current_group(self, row: int) -> int:
-        """Return the group of a row in the current state, creating the group if it is new."""
+        """Return the group to which a row belongs now, creating it if it is new."""
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
             value = distinction.value_at(row)
@@ -263,6 +263,7 @@ class RankedGroups:
         return self._group_by_key[key] if key in self._group_by_key else self._add_group(key)
 
     def _build_key(self, row: int) -> tuple[int, ...]:
+        """Return the key of the group with the row's lasting codes and current values."""
         return (int(self._lasting_codes[row]), *[int(values[row]) for values in self._values])
 
     def _add_group(self, key: tuple[int, ...]) -> int:
@@ -320,11 +321,11 @@ def split_by_value(values: Rows | Ints) -> list[Rows]:
 
 
 def _get_lasting_codes(distinction: Distinction) -> Rows:
-    """Return what of a distinction no pod changes, (N,)."""
+    """Return codes (N,) of the part of a distinction that no pod changes."""
     domains = distinction.domains
     return (domains.present if domains.alone else domains.codes).astype(np.int64)
 
 
 def _view_as_array(rows: array[int]) -> Ints:
-    """Return a view of the rows, which must not change while it is used."""
+    """Return the rows as a numpy view. They must not change while it is used."""
     return np.frombuffer(rows, np.int32) if rows else np.empty(0, np.int32)

@@ -19,12 +19,16 @@ from kschedctl.scheduler.engine.diagnosis import (
     NO_REJECTORS,
     PostFilterOutcome,
     Rejectors,
+    build_fit_error,
     find_rejectors,
-    fit_error,
     run_post_filter,
 )
 from kschedctl.scheduler.engine.preemption.candidates import Candidate
-from kschedctl.scheduler.engine.preemption.evaluator import clears_nomination, find_preemption_plugins, tied_candidates
+from kschedctl.scheduler.engine.preemption.evaluator import (
+    clears_nomination,
+    find_preemption_plugins,
+    get_tied_candidates,
+)
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.default_preemption import are_victims_evicted_asynchronously
@@ -45,8 +49,7 @@ MAX_RETURNS = 10
 class Preemptors:
     """Decides for which pods of a simulation preemption is worth a try.
 
-    If victims have a lower priority, preemption ends by itself. Otherwise pods could preempt each other in turn
-    forever.
+    If all victims have a lower priority, preemption ends by itself. Otherwise, pods could preempt each other forever.
     """
 
     def __init__(self, view: Fork) -> None:
@@ -59,7 +62,7 @@ class Preemptors:
         self._low_priority_pod: Position | None = None
 
     def may_preempt(self, framework: FrameworkLike, position: Position, info: PodInfo) -> bool:
-        """Return whether the pod may preempt others, judged without regard to where pods are."""
+        """Return whether the pod may preempt others, disregarding which pods are on nodes."""
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
         return (
@@ -71,12 +74,12 @@ class Preemptors:
     def has_victim(self, framework: FrameworkLike, priority: int) -> bool:
         """Return whether a pod of this priority might find a pod to evict."""
         return (
-            self.has_lower_priority(priority)
+            self.has_victim_of_lower_priority(priority)
             if preempts_only_lower_priority(framework)
             else bool((self.view.node >= 0).any())
         )
 
-    def has_lower_priority(self, priority: int) -> bool:
+    def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
         view, pods = self.view, self.view.pods
         example = self._low_priority_pod
@@ -96,17 +99,17 @@ def preempts_only_lower_priority(framework: FrameworkLike) -> bool:
 
 
 def choose_candidate(outcome: PostFilterOutcome, random: Random) -> Candidate | None:
-    """Return one of the equally good candidates, chosen by the seed."""
+    """Return one of the equally good candidates, chosen at random, or None if preemption did not succeed."""
     if outcome.status.code is not Code.SUCCESS:
         return None
     for result in outcome.results.values():
-        if tied := tied_candidates(result):
+        if tied := get_tied_candidates(result):
             return tied[random.randrange(len(tied))] if len(tied) > 1 else tied[0]
     return None
 
 
 class KnownFailures:
-    """Which pods fit nowhere in the current state, and why, shared by identical pods until a pod moves."""
+    """The pods that fit nowhere in the current state, and the reasons, shared by identical pods until a pod moves."""
 
     def __init__(self, placements: Placements, gangs: Gangs, framework: Callable[[Position], Framework]) -> None:
         self.view, self._placements, self._gangs, self._framework = placements.view, placements, gangs, framework
@@ -116,7 +119,7 @@ class KnownFailures:
         self._seen = -1
 
     def is_known(self, position: Position) -> bool:
-        """Return whether an identical pod was found to fit nowhere in the current state."""
+        """Return whether an identical pod is known to fit nowhere in the current state."""
         failures = self._current_failures
         return bool(failures) and self._find_likeness(position) in failures
 
@@ -130,7 +133,7 @@ class KnownFailures:
         self._rejectors_by_likeness = {}
 
     def find_rejectors(self, position: Position) -> Rejectors:
-        """Return the plugins that reject a pod that fits nowhere now."""
+        """Return the plugins that reject a pod which fits nowhere now."""
         failures, likeness = self._current_failures, self._find_likeness(position)
         if failures.get(likeness) is None:
             failures[likeness] = find_rejectors(self._placements.run_cycle(self._framework(position), position))
@@ -140,7 +143,7 @@ class KnownFailures:
         """Return kube-scheduler's message for a pod that fits nowhere now."""
         cycle = self._placements.run_cycle(self._framework(position), position)
         self.add(position, find_rejectors(cycle))
-        return cycle.error or fit_error(cycle, run_post_filter(cycle).message)
+        return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
@@ -178,16 +181,16 @@ class KnownFailures:
 
     def _find_likeness(self, position: Position) -> Hashable:
         """Return a key that is equal for pods that fail for the same reasons."""
-        like, history = self._placements.find_likeness(self._framework(position), position), self.view.gang_history
+        likeness, history = self._placements.find_likeness(self._framework(position), position), self.view.gang_history
         gang = self._gangs.find_group_key(position) if history else None
-        return (like, history.state(gang)) if history and isinstance(gang, GangKey) else like
+        return (likeness, history.state(gang)) if history and isinstance(gang, GangKey) else likeness
 
 
 class ReusedAnswers:
     """Finds nodes and preemption candidates for pods, reusing answers for identical pods.
 
-    Without `preemption`, no pod is evicted. `members` are the pods of gangs that are tried one by one and wait on their
-    nodes for each other. What rejects other pods may change meanwhile.
+    Without `preemption`, no pod is evicted. `gang_pods` are the pods of gangs that are tried one by one and wait on
+    their nodes for each other, so that the plugins which reject other pods may change meanwhile.
     """
 
     def __init__(self, placements: Placements, gangs: Gangs, nominations: Nominations, failures: KnownFailures) -> None:
@@ -198,16 +201,16 @@ class ReusedAnswers:
         self._is_known_failure = False
 
     def build_info(self, position: Position) -> PodInfo:
-        """Return the pod's own PodInfo instead of the one that identical pods share."""
+        """Build the PodInfo of this very pod, instead of the one that identical pods share."""
         return self.gangs.build_own_info(position)
 
     def find(self, position: Position, framework: Framework) -> Choice | None:
-        """Return the node for a pod, or None if it fits nowhere. Raises PluginError."""
+        """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
         self._is_known_failure = position not in self.gang_pods and self.failures.is_known(position)
         return None if self._is_known_failure else self.placements.choose(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return what preemption could do for a pod for which no node was found just now. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find` just returned None. Raises PluginError."""
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
@@ -232,10 +235,11 @@ class ReusedAnswers:
     def find_candidate(
         self, position: Position, framework: Framework
     ) -> tuple[Candidate | None, PostFilterOutcome | None]:
-        """Return the preemption candidate, and the PostFilter outcome or None if PostFilter cannot help. Raises
-        PluginError.
+        """Return the preemption candidate or None, and the PostFilter outcome or None if PostFilter cannot help.
+
+        Raises PluginError.
         """
-        info = self.placements.find_incoming(int(self.placements.view.pods.info[position]))
+        info = self.placements.get_incoming_info(int(self.placements.view.pods.info[position]))
         if self._is_known_failure or not self.preemption or info.spec.preemption_policy == "Never":
             return None, None
         may_preempt = self.preemptors.may_preempt(framework, position, info)

@@ -67,15 +67,14 @@ class Simulation(Attempts):
     def run(self, positions: Iterable[Position]) -> list[Outcome]:
         """Schedule the pods in the order of the queue, and return their outcomes in the order in which they arose.
 
-        Pods that fit nowhere come last. After an interrupt `interrupted` is set, and the remaining pods were not tried.
+        Pods that fit nowhere come last, each with kube-scheduler's message. After an interrupt, `interrupted` is set
+        and the remaining pods were not tried.
         """
         return self.explain(self.schedule(positions))
 
     @without_garbage_collection()
     def schedule(self, positions: Iterable[Position], progress: Progress | None = None) -> list[Outcome]:
-        """Schedule the pods without explaining those that fit nowhere, since explanations cost more than everything
-        else.
-        """
+        """Schedule the pods like `run`, but without messages for pods that fit nowhere, which take most of the time."""
         outcomes: list[Outcome] = []
         waiting = list(positions)
         verdict, loop = UNSCHEDULABLE, SettlingLoop(self, waiting, outcomes, self.recreation)
@@ -94,19 +93,19 @@ class Simulation(Attempts):
         ]
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
-        """Return the outcomes with a message for every pod that fits nowhere now."""
+        """Return the outcomes with a message for every pod that fits nowhere in the current state."""
         return self.failures.explain(outcomes)
 
     def find_rejectors(self, position: Position) -> Rejectors:
-        """Return the plugins that reject a pod that fits nowhere now."""
+        """Return the plugins that reject a pod which fits nowhere in the current state."""
         return self.failures.find_rejectors(position)
 
     def build_message(self, position: Position) -> str:
-        """Return kube-scheduler's message for a pod that fits nowhere now."""
+        """Return kube-scheduler's message for a pod that fits nowhere in the current state."""
         return self.failures.build_message(position)
 
     def run_cycle(self, position: Position) -> Cycle:
-        """Return the full scheduling cycle of a pod in the current state."""
+        """Run the full scheduling cycle of a pod in the current state."""
         return self.placements.run_cycle(self.require_framework(position), position)
 
 
@@ -117,7 +116,7 @@ MAX_EVICTIONS_PER_PAIR = 3
 class SettlingLoop(SchedulingLoop):
     """One run of the scheduling loop over the pods in `waiting`.
 
-    While it runs, the view records which pods were evicted and how gangs whose pods wait for each other fared.
+    While it runs, the view records which pods were evicted and what happened to gangs whose pods wait for each other.
     """
 
     def __init__(
@@ -151,7 +150,7 @@ class SettlingLoop(SchedulingLoop):
             view.absent[waiting] = False
 
     def run(self, retried: dict[Position, list[str]], progress: Progress) -> None:
-        """Try pods and groups until none is worth another try.
+        """Try pods and groups until none is worth another attempt.
 
         `retried` collects the label of the event before each retry of a pod.
         """
@@ -170,7 +169,7 @@ class SettlingLoop(SchedulingLoop):
                 self._stop_gang_rounds()
 
     def _process_lost_nominations(self) -> None:
-        """Move waiting pods that lost nominations concern."""
+        """Move the waiting pods that may use nodes for which others lost their nomination."""
         nominations = self.pods.nominations
         if nominations.lost:
             self.attempts.failures.forget()
@@ -178,7 +177,7 @@ class SettlingLoop(SchedulingLoop):
             nominations.lost = []
 
     def close(self) -> None:
-        """Take pods that wait at Permit off their nodes, and detach from the attempts."""
+        """Take pods that wait at Permit off their nodes, and detach the loop from the attempts."""
         if self.queued_pods.gangs:
             for waiting in self.waiting.park_gangs():
                 self.pods.take_back(waiting.pod.position)
@@ -186,15 +185,13 @@ class SettlingLoop(SchedulingLoop):
         self.attempts.search.gang_pods, self.pods.nominations.before_loss = frozenset(), None
 
     def _stop_gang_rounds(self) -> None:
-        """Fail gangs whose pods preempt each other forever, until another event happens."""
+        """Stop gangs whose pods preempt each other forever, until another event happens."""
         failure = Failed(Code.ERROR, PREEMPTION_LOOP.message)
-        for position in self.waiting.stop_looping_gangs(self.queue, self.settle):
+        for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             self.attempts.failures.permit_failures[position] = failure
 
     def _process(self, position: Position) -> int:
-        """Try a popped pod, alone or with its group, wake the pods that its placement concerns, and return the
-        number of new outcomes.
-        """
+        """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes."""
         outcome_count, replacements = len(self.outcomes), self._recreated_later.pop(position, ())
         self._try_popped(position)
         self._create(replacements)
@@ -205,7 +202,7 @@ class SettlingLoop(SchedulingLoop):
         return len(new_outcomes)
 
     def _try_popped(self, position: Position) -> None:
-        """Try a popped pod, alone or with its group, and record outcomes."""
+        """Try a popped pod, alone or with its group, and record the outcomes."""
         gangs, outcome_count = self.attempts.gangs, len(self.outcomes)
         gang = gangs.find_group_key(position) if gangs.has_groups else None
         if gang is not None and not isinstance(gang, GangKey):
@@ -219,14 +216,14 @@ class SettlingLoop(SchedulingLoop):
             return
         self.attempt(position, framework)
         if gang is not None and self.outcomes[outcome_count:] and self.outcomes[-1].verdict == SCHEDULED:
-            self.settle_waiting(gang)
+            self.end_completed_waits(gang)
             objects = self.view.pods.objects
             self.outcomes[outcome_count:] = sorted(
                 self.outcomes[outcome_count:], key=lambda outcome: objects[outcome.position].key
             )
 
     def _try_group(self, key: AnyGroupKey) -> None:
-        """Try the waiting pods of a group together. Those that keep waiting come back when something moves."""
+        """Try the waiting pods of a group together. Pods that keep waiting come back after the next move."""
         members = self.queued_pods.take_group(key)
         self.queued_pods.judge_before_moves(members, ())
         outcomes, attempt = self.attempts.try_group(members, queued=True)
@@ -248,10 +245,12 @@ class SettlingLoop(SchedulingLoop):
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
 
-    def queued(self, position: Position) -> QueuedPod:
+    def get_queued(self, position: Position) -> QueuedPod:
+        """Return the queue entry of a pod that is being tried."""
         return self.queued_pods.get_queued_pod(position)
 
     def prepare_moves(self, coming: Sequence[Position], leaving: Sequence[Position]) -> None:
+        """Determine what rejects the waiting pods that these moves may concern."""
         if self.queued_pods.gangs:
             self._nominated_before.update(
                 position for position in coming if self.view.nominated_row(position) != NO_ROW
@@ -296,16 +295,16 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods.move_after_evictions(evicted)
         self._recreate(evicted, position)
 
-    def select_waiting(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
-        """Pods wait for their gangs alone; other plugins are taken to allow them at once."""
+    def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
+        """Return only the plugin of the pod's gang, since other plugins are assumed to allow the pod at once."""
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
     def _recreate(self, victims: Sequence[Position], preemptor: Position) -> None:
-        """Let controllers recreate the victims, all but members of gangs.
+        """Let controllers recreate the victims, except members of gangs.
 
-        A pod that is recreated only once its predecessor is gone comes after the preemptor if there is no other victim
-        and no other pod waits: then the deletion wakes the preemptor first. Else the pod can be back before the last
-        victim is gone, or while others that the deletion woke are tried.
+        A pod that is recreated only once its predecessor is gone is created after the preemptor's next attempt,
+        provided that it is the only victim and no other pod waits: its deletion then wakes the preemptor first.
+        Otherwise, the pod can be back before the last victim is gone, or while other woken pods are tried.
         """
         if self.recreation is None:
             return
@@ -314,13 +313,13 @@ class SettlingLoop(SchedulingLoop):
                 Recreation.NEVER if self.attempts.gangs.find_group_key(victim) is not None else self.recreation(victim)
             )
             sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
-            if sole_victim and not self._others_wait(preemptor, victims):
+            if sole_victim and not self._do_others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
                 self._create((victim,))
 
-    def _others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
-        """Return whether pods besides the preemptor and its victims have no node and are not gone."""
+    def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
+        """Return whether pods besides the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
@@ -335,14 +334,14 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.add(position)
 
     def _create_remaining(self) -> bool:
-        """Add the recreated pods whose preemptors are not tried again; return whether there were any."""
+        """Create the pods that wait for an attempt of their preemptor, and return whether there were any."""
         remaining = [victim for victims in self._recreated_later.values() for victim in victims]
         self._recreated_later = {}
         self._create(remaining)
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:
-        """Record who was evicted for a pod, which gives up if the same pods return again and again."""
+        """Record who was evicted for a pod, which stops preempting if the same victims return again and again."""
         self.attempts.log_evictions(position, victims)
         self._evicted_by.update((position, victim) for victim in victims)
         if any(self._evicted_by[position, victim] >= MAX_EVICTIONS_PER_PAIR for victim in victims):
@@ -352,13 +351,13 @@ class SettlingLoop(SchedulingLoop):
     def _evict_victims(self, victims: Sequence[Position], preemptor: Position) -> Sequence[Position]:
         """Evict the victims and return them, except those that wait at Permit.
 
-        Those leave their nodes in the order of their names and are tried again. Pods that have left already with others
-        of their gang are ignored.
+        Pods that wait at Permit leave their nodes in the order of their names and are tried again. Victims that have
+        left already with others of their gang are ignored.
         """
         if self.queued_pods.gangs:
             placed = [victim for victim in victims if self.view.node[victim] != NO_ROW]
             waiting, objects = self.waiting.remove_preempted(placed, preemptor), self.view.pods.objects
             for position in sorted(waiting, key=lambda position: objects[position].key):
-                self.settle(waiting[position], PREEMPTED)
+                self.end_wait(waiting[position], PREEMPTED)
             victims = [victim for victim in placed if victim not in waiting]
         return self.attempts.evict_victims(victims)

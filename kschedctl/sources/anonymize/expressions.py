@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from kschedctl.api.objects import DeviceAttribute, DeviceSelector
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
-from kschedctl.sources.anonymize.keys import is_well_known_domain
+from kschedctl.sources.anonymize.kept_texts import is_well_known_domain
 
 LONGEST = 10 << 10
 """Maximum length in characters: CELSelectorExpressionMaxLength in staging/src/k8s.io/api/resource/v1/types.go

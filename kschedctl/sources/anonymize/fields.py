@@ -11,14 +11,18 @@ from msgspec.structs import replace
 from kschedctl.api import machines
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
-from kschedctl.sources.anonymize.admission import ADMISSION_FIELDS
-from kschedctl.sources.anonymize.annotations import filter_annotations, replace_name_list, replace_setting
-from kschedctl.sources.anonymize.elsewhere import ELSEWHERE_FIELDS
+from kschedctl.sources.anonymize.admission import ADMISSION_FIELDS, replace_quota_names
+from kschedctl.sources.anonymize.custom_resources import ELSEWHERE_FIELDS, KARPENTER_FIELDS
 from kschedctl.sources.anonymize.expressions import is_known_driver
-from kschedctl.sources.anonymize.karpenter import KARPENTER_FIELDS
-from kschedctl.sources.anonymize.keys import is_well_known_domain
-from kschedctl.sources.anonymize.observed import OBSERVED_FIELDS, drop_unknown_container_reason, replace_reason
-from kschedctl.sources.anonymize.quotas import replace_quota_names
+from kschedctl.sources.anonymize.kept_texts import is_well_known_domain
+from kschedctl.sources.anonymize.observed import (
+    OBSERVED_FIELDS,
+    drop_unknown_container_reason,
+    filter_annotations,
+    replace_name_list,
+    replace_reason,
+    replace_setting,
+)
 from kschedctl.sources.anonymize.rewriter import Handler, Rewriter
 
 LATEST = "latest"
@@ -441,4 +445,4 @@ FIELDS: dict[type, dict[str, Handler]] = {
     **ADMISSION_FIELDS,
     **ELSEWHERE_FIELDS,
 }
-"""Struct -> its fields that are rewritten, with their handlers. kept_fields.py lists the texts that are kept."""
+"""Struct -> its fields that are rewritten, with their handlers. kept_texts.py lists the texts that are kept."""

@@ -12,7 +12,7 @@ from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 
 from kschedctl.api.resource_names import is_qualified_name
-from kschedctl.sources.anonymize.keys import CUSTOM_NAME_DOMAINS, KEPT_PARTS, is_well_known, is_well_known_domain
+from kschedctl.sources.anonymize.kept_texts import CUSTOM_NAME_DOMAINS, KEPT_PARTS, is_well_known, is_well_known_domain
 
 INVALID = "?"
 """A suffix that makes a label value or key invalid, so that an invalid original remains invalid."""

@@ -13,7 +13,7 @@ from kschedctl.api.priority import SYSTEM_CLASSES
 from kschedctl.api.resource_names import NATIVE_DOMAIN, QUOTA_PREFIX
 from kschedctl.scheduler.configuration.document import DEFAULT_SCHEDULER_NAME
 from kschedctl.sources.anonymize.expressions import Expressions
-from kschedctl.sources.anonymize.keys import KEPT_VALUES, RESOURCE_PREFIXES
+from kschedctl.sources.anonymize.kept_texts import KEPT_VALUES, RESOURCE_PREFIXES
 from kschedctl.sources.anonymize.labels import ZONE_DELIMITER, Numbers
 from kschedctl.sources.anonymize.pseudonyms import INVALID, Pseudonyms
 

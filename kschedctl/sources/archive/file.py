@@ -11,12 +11,11 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from kschedctl.api.component_flags import DEFAULT_API_SERVER, ApiServerInstance, AutoscalerInstance
 from kschedctl.api.decoding import decode_json
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonDict
 from kschedctl.api.kube_version import KubeVersion, clamp_minor, describe_substitute
-from kschedctl.api.observed.api_server import AS_BY_DEFAULT, ApiServerInstance
-from kschedctl.api.observed.autoscaler import AutoscalerInstance
 from kschedctl.cluster import CREATION_KINDS, FIELDS, NOT_HELD, Cluster, Gap, Provenance
 from kschedctl.errors import InputError
 from kschedctl.scheduler.configuration.secrets import redact_secrets
@@ -59,7 +58,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     kinds: tuple[str, ...] = ()
     """The kinds that the snapshot can hold. The first snapshots of this format do not say."""
     autoscaler: AutoscalerInstance | None = None
-    api_server: ApiServerInstance = AS_BY_DEFAULT
+    api_server: ApiServerInstance = DEFAULT_API_SERVER
 
 
 # -- writing ------------------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from kschedctl.api.columns import LATEST, NEVER, UID_BYTES, InternedTexts, TextC
 from kschedctl.api.container_states import NOT_RECORDED
 from kschedctl.api.decoding import decode_msgpack
 from kschedctl.api.kinds import KINDS
+from kschedctl.api.noise import hash_host_path, strip_noise
 from kschedctl.api.objects import (
     Affinity,
     ContainerImage,
@@ -31,10 +32,9 @@ from kschedctl.api.objects import (
     Struct,
     Volume,
 )
-from kschedctl.api.observed.noise import hash_host_path, strip_noise
-from kschedctl.api.pod_columns import OwnColumns
+from kschedctl.api.pod_columns import PodTextColumns
 from kschedctl.api.pod_table import PodTable
-from kschedctl.sources.object_checks import validate_stored_names
+from kschedctl.sources.decoding import validate_stored_names
 
 
 class _ColumnForm(StrEnum):
@@ -227,9 +227,9 @@ def _decode_pods(data: bytes) -> PodTable:
     return PodTable(templates, template, record.names, _decode_columns(record, count))
 
 
-def _decode_columns(record: _PodRecord, count: int) -> OwnColumns:
+def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
     """Return the columns of a table of so many pods. Raises ValueError."""
-    return OwnColumns(
+    return PodTextColumns(
         uids=_decode_column(record.uids, count),
         node=_decode_texts(record.node, count),
         created=_decode_column(record.created, count),

@@ -1,18 +1,20 @@
-"""Folders that a program builds into manifests, the objects built, and how the programs are run."""
+"""Folders that a program builds into manifests, the objects built, and the patches that changed their fields."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError, UsageError
-from kschedctl.sources.builds.overlays import Overlays
-from kschedctl.sources.documents.documents import MAX_SIZE, Content, decode_utf8
+from kschedctl.sources.applied.kustomizations import list_patch_files
+from kschedctl.sources.documents.documents import MAX_SIZE, Content, decode_utf8, load_content, parse_documents
 from kschedctl.sources.documents.files import relative_path
 from kschedctl.sources.documents.positions import LocatedObject, Path
 
@@ -118,3 +120,117 @@ def _get_last_words(stderr: bytes) -> str:
     """Return the end of the program's error output on one line."""
     words = " ".join(stderr.decode(errors="replace").split()).removeprefix("Error: ").removeprefix("error: ")
     return (f"…{words[-MAX_MESSAGE_LENGTH:]}" if len(words) > MAX_MESSAGE_LENGTH else words) or "failed without a word"
+
+
+TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
+_IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "containerPort")
+"""Fields by which items of a list are matched if others were inserted before them."""
+
+
+class PatchedField(NamedTuple):
+    """The file that changes a field, and the line that names the field."""
+
+    file: str
+    line: int
+
+
+class Overlays(NamedTuple):
+    """The kustomizations that changed an object."""
+
+    files: Sequence[str]
+    """The kustomizations, the innermost first."""
+    written: object
+    """The object as it was written."""
+    built: object
+    """The object as it was built."""
+
+    def find_patch(self, path: Path) -> PatchedField | None:
+        """Return the file and line that changed or added a field, or None if it is as it was written."""
+        if not self.files or not _is_changed(self.written, self.built, path):
+            return None
+        fields = [step for step in reversed(path) if isinstance(step, str)]
+        for field in fields[:2]:
+            for kustomization in reversed(self.files):
+                for file in (*list_patch_files(os.path.dirname(kustomization)), kustomization):
+                    if line := _find_line(file, field):
+                        return PatchedField(file, line)
+        return PatchedField(self.files[-1], 1)
+
+    def written_path(self, path: Path) -> Path:
+        """Return the path of the field in the object as it was written, where items may have other indices."""
+        written, built, steps = self.written, self.built, list(path)
+        for at, step in enumerate(path):
+            if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
+                item = _find_written_item(built[step], step, written)
+                steps[at] = next((i for i, sibling in enumerate(written) if sibling is item), step)
+                written, built = item, built[step]
+            else:
+                written, built = _get_field(written, step), _get_field(built, step)
+        return tuple(steps)
+
+
+def list_kustomizations(annotation: str, folder: str) -> list[str]:
+    """Return the kustomizations that an annotation names, relative to a folder."""
+    paths: dict[str, None] = {}
+    for transformation in _parse_annotation(annotation):
+        path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
+        if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
+            paths[file] = None
+    return list(paths)
+
+
+def _parse_annotation(annotation: str) -> list[object]:
+    """Return the first list in the annotation's YAML, or []."""
+    try:
+        documents: list[object] = [
+            document.value for document in parse_documents(Content(TRANSFORMATIONS, annotation, is_json=False))
+        ]
+    except InputError:
+        return []
+    return next((value for value in documents if isinstance(value, list)), [])
+
+
+def _is_changed(written: object, built: object, path: Path) -> bool:
+    """Return whether a build changed the field. Mappings and lists that existed before count as unchanged."""
+    for step in path:
+        if isinstance(built, list) and isinstance(step, int):
+            item = built[step] if step < len(built) else None
+            written, built = _find_written_item(item, step, written), item
+        else:
+            written, built = _get_field(written, step), _get_field(built, step)
+    if isinstance(written, Mapping | list) and isinstance(built, Mapping | list):
+        return False
+    return bool(path) and built is not None and written != built
+
+
+def _get_field(value: object, step: str | int) -> object:
+    """Return the value of a key, or None."""
+    return value.get(step) if isinstance(value, Mapping) else None
+
+
+def _find_written_item(item: object, index: int, written_list: object) -> object:
+    """Return the item of a list as it was written: by its identifying field, else by its index."""
+    items = written_list if isinstance(written_list, list) else []
+    for name in _IDENTIFYING_FIELDS:
+        if isinstance(item, Mapping) and item.get(name) is not None:
+            for candidate in items:
+                if isinstance(candidate, Mapping) and candidate.get(name) == item[name]:
+                    return candidate
+            return None
+    return items[index] if index < len(items) else None
+
+
+def _find_line(file: str, field: str) -> int:
+    """Return the first line of a file that names the field, or 0."""
+    alternatives = "|".join(map(re.escape, (field, field.replace("/", "~1"))))  # as keys, and as RFC 6901 has them
+    word = re.compile(rf"(?<![\w.-])(?:{alternatives})(?![\w-])")
+    return next((number for number, line in enumerate(_read_lines(file), 1) if word.search(line)), 0)
+
+
+@lru_cache(maxsize=256)
+def _read_lines(file: str) -> list[str]:
+    """Return the lines of a file, or none if it cannot be read."""
+    try:
+        return load_content(file).text.splitlines()
+    except InputError:
+        return []

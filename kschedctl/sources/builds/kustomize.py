@@ -24,10 +24,16 @@ from kschedctl.sources.applied.kustomizations import (
     iter_bases,
     list_folders,
 )
-from kschedctl.sources.applied.standalone_folders import iter_parents
+from kschedctl.sources.applied.standalone_files import iter_parents
 from kschedctl.sources.builds import helm_guard
-from kschedctl.sources.builds.build import BuiltObject, find_program, run_program
-from kschedctl.sources.builds.overlays import TRANSFORMATIONS, Overlays, list_kustomizations
+from kschedctl.sources.builds.build import (
+    TRANSFORMATIONS,
+    BuiltObject,
+    Overlays,
+    find_program,
+    list_kustomizations,
+    run_program,
+)
 from kschedctl.sources.builds.unsafe_fields import find_unsafe_fields
 from kschedctl.sources.documents.files import relative_path
 from kschedctl.sources.documents.positions import LocatedObject, load_objects, parse_objects

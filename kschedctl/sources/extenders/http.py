@@ -1,15 +1,21 @@
-"""Calls of extenders over HTTP as kube-scheduler makes them, with limits on time and size.
+"""Calls of extenders over HTTP as kube-scheduler makes them, with its TLS settings and limits on time and size.
 
 Only the configuration's URLs are called. Errors of the scheduler's client are raised as ExtenderError with the same
 message. If the scheduler's own call might end differently, because the extender is not reachable from here or because
-we stop reading, UnknownAnswerError is raised. Upstream: HTTPExtender.send in pkg/scheduler/extender.go (v1.36),
-net/http of Go.
+we stop reading, UnknownAnswerError is raised. Upstream: HTTPExtender.send and makeTransport in
+pkg/scheduler/extender.go, TLSConfigFor in client-go/transport/transport.go (v1.36), net/http and encoding/json of Go.
 """
 
 from __future__ import annotations
 
+import base64
+import json
+import os
 import re
+import ssl
+import tempfile
 import zlib
+from contextlib import suppress
 from time import monotonic
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -26,14 +32,14 @@ from urllib3.exceptions import (
 )
 
 from kschedctl.api.json_values import JsonObject
+from kschedctl.errors import InputError
+from kschedctl.scheduler.configuration.secrets import REDACTED
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
-from kschedctl.scheduler.engine.extenders.extender import Extender, UnknownAnswerError
+from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
-from kschedctl.sources.extenders.go_json import decode_first_value
-from kschedctl.sources.extenders.tls import build_tls_context
 from kschedctl.sources.live.http import shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
@@ -162,3 +168,115 @@ def _describe_error(error: BaseException) -> str:
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
     return strip_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", description)))
+
+
+_BLANK = " \t\r\n"
+_STRINGS = re.compile(r'"(?:\\.|[^"\\])*"')
+_AFTER = {
+    "Expecting value": "looking for beginning of value",
+    "Expecting property name enclosed in double quotes": "looking for beginning of object key string",
+    "Expecting ':' delimiter": "after object key",
+    "Invalid control character at": "in string literal",
+    "Invalid \\escape": "in string escape code",
+}
+
+
+def decode_first_value(body: bytes) -> object:
+    """Decode the first JSON value and ignore what follows, as Go does on a stream.
+
+    Raises ExtenderError with Go's message.
+    """
+    text = body.decode("utf-8", errors="replace").lstrip(_BLANK)
+    if not text:
+        raise ExtenderError("EOF")
+    try:
+        return json.JSONDecoder(parse_constant=_reject_constant).raw_decode(text)[0]
+    except json.JSONDecodeError as error:
+        raise ExtenderError(_describe_json_error(text, error)) from None
+    except RecursionError:
+        raise ExtenderError("exceeded max depth") from None
+    except ValueError:  # more digits than anything has a use for
+        raise ExtenderError("json: cannot unmarshal number into Go value of type int64") from None
+
+
+def _reject_constant(name: str) -> object:
+    """Raise ExtenderError for NaN and Infinity, which are not valid JSON."""
+    raise ExtenderError(f"invalid character '{name[0]}' looking for beginning of value")
+
+
+def _describe_json_error(text: str, error: json.JSONDecodeError) -> str:
+    """Describe a decoding error in Go's words."""
+    if error.pos >= len(text) or error.msg.startswith("Unterminated string"):
+        return "unexpected EOF"
+    character = text[error.pos]
+    context = _AFTER.get(error.msg) or f"after {_describe_enclosing_element(text[: error.pos])}"
+    return f"invalid character {character!r} {context}"
+
+
+def _describe_enclosing_element(preceding_text: str) -> str:
+    """Describe the kind of element after which a comma is expected, in Go's words."""
+    open_brackets: list[str] = []
+    for bracket in re.findall(r"[\[\]{}]", _STRINGS.sub("", preceding_text)):
+        if bracket in "[{":
+            open_brackets.append(bracket)
+        elif open_brackets:
+            open_brackets.pop()
+    return "array element" if open_brackets and open_brackets[-1] == "[" else "object key:value pair"
+
+
+_LEFT_OUT = base64.b64decode(REDACTED)
+
+
+def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
+    """Build the TLS context of an extender's configuration, in which data take precedence over files.
+
+    Raises InputError, whose message shows no key.
+    """
+    tls = settings.tls_config or ExtenderTLSConfig()
+    for data in (tls.ca_data, tls.cert_data, tls.key_data):
+        if data == _LEFT_OUT:
+            raise InputError("its TLS keys were left out when the cluster was saved", where=url, hint="give --config")
+    try:
+        context = _build_verifying_context(tls)
+        if tls.insecure or (settings.enable_https and not (tls.ca_data or tls.ca_file)):
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        _load_client_certificate(context, tls)
+    except (OSError, ValueError) as error:
+        message = error.strerror or "no PEM certificates and key" if isinstance(error, OSError) else str(error)
+        raise InputError(f"its tlsConfig cannot be used: {message}", where=url) from None
+    return context
+
+
+def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
+    """Build a context that verifies the server by the configured CA, or by the system's."""
+    if tls.ca_data:
+        return ssl.create_default_context(cadata=tls.ca_data.decode("ascii"))
+    return ssl.create_default_context(cafile=tls.ca_file or None)
+
+
+def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
+    """Load the client certificate into the context, if there is one.
+
+    The ssl module reads it only from files, so data are written to a private temporary file for a moment.
+    """
+    if not (tls.cert_data or tls.cert_file):
+        return
+    if not (tls.cert_data or tls.key_data):
+        context.load_cert_chain(tls.cert_file, tls.key_file or None)
+        return
+    parts = [tls.cert_data or _read_file(tls.cert_file), tls.key_data or _read_file(tls.key_file)]
+    file, path = tempfile.mkstemp(prefix="kschedctl-")
+    try:
+        with open(file, "wb") as written:
+            written.write(b"\n".join(parts))
+        context.load_cert_chain(path)
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _read_file(path: str) -> bytes:
+    """Read a file."""
+    with open(path, "rb") as file:
+        return file.read()

@@ -10,13 +10,13 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
-from kschedctl.reports.extender_answers import ExtenderAnswer, ExtenderAnswers
+from kschedctl.reports.plugin_answers import ExtenderAnswer, ExtenderAnswers
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import CallExtender, UnknownAnswerError
 from kschedctl.sources.extenders.whole_pods import Payload, PodExtras, WholePods
 from kschedctl.sources.output_file import write_file
 from kschedctl.sources.read import read_documents
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 VOLATILE_FIELDS = ("status",)
 """Fields of pods that change between snapshots and do not influence placement."""

@@ -18,23 +18,21 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from kschedctl.api.api_versions import group_of, version_order
+from kschedctl.api.api_versions import get_group, get_version_order
 from kschedctl.api.decoding import convert_builtins, decode_json, get_json_decoder
+from kschedctl.api.events import is_irrelevant
 from kschedctl.api.json_values import Json, JsonObject, object_at
 from kschedctl.api.kinds import KINDS, ReadFor
-from kschedctl.api.newer_versions import describe_skipped, find_unknown_field
+from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import ContainerImage, Node, Pod, Struct
-from kschedctl.api.observed.events import is_irrelevant
-from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key, PodTable, PodTableBuilder
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import describe_skipped, find_unknown_field, is_newer_version
 from kschedctl.cluster import OBSERVED, drop_nulls
 from kschedctl.errors import ClusterError
-from kschedctl.sources.item_decoders import build_item_type
-from kschedctl.sources.list_items import PodItems
+from kschedctl.sources.decoding import validate_stored_names
+from kschedctl.sources.list_items import PodItems, build_item_type
 from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
-from kschedctl.sources.object_checks import validate_stored_names
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -142,7 +140,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
     known = KINDS[kind]
-    group = group_of(known.versions[0])
+    group = get_group(known.versions[0])
     if not group or known.read_for is ReadFor.HISTORY:
         return ()
     try:
@@ -151,7 +149,7 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
         log.info("versions of %s: %s", group, error)
         return ()
     names = (version.group_version for version in served.versions)
-    return sorted((name for name in names if is_newer_version(kind, name)), key=version_order)
+    return sorted((name for name in names if is_newer_version(kind, name)), key=get_version_order)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:

@@ -11,17 +11,16 @@ from itertools import chain
 
 import msgspec
 
-from kschedctl.api.api_versions import group_of, is_custom_api
+from kschedctl.api.api_versions import get_group, is_custom_api
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.gangs import find_group_kinds
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.api.json_values import Json, JsonObject
 from kschedctl.api.kinds import KINDS, OTHER_CUSTOM_RESOURCE
-from kschedctl.api.newer_versions import describe_accepted
 from kschedctl.api.objects import Namespace, Pod, PodSpec
 from kschedctl.api.pod_table import PodTable
-from kschedctl.api.versions_read import is_newer_version
+from kschedctl.api.versions_read import describe_accepted, is_newer_version
 from kschedctl.cluster import (
     ADMISSION_HOOK_KINDS,
     CLUSTER_SCOPED,
@@ -37,18 +36,16 @@ from kschedctl.cluster import (
     build_gaps,
 )
 from kschedctl.errors import ClusterError, ConfigurationError
+from kschedctl.scheduler.framework.declaration import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES
-from kschedctl.scheduler.framework.kinds_read import ALWAYS_READ, READ_FOR_NEW_PODS
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.sources.live.api_server import read_api_server
-from kschedctl.sources.live.autoscaler import read_autoscaler
 from kschedctl.sources.live.cache import ReadingCache
+from kschedctl.sources.live.components import SchedulerSetup, read_api_server, read_autoscaler, read_setup
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
 from kschedctl.sources.live.lists import FORBIDDEN, NOT_FOUND, LeftOutError, Listing, Others, read_list, read_path
-from kschedctl.sources.live.scheduler import SchedulerSetup, read_setup
 from kschedctl.sources.live.watch import caught_up
-from kschedctl.text.urls import strip_credentials
+from kschedctl.text.printable import strip_credentials
 
 log = logging.getLogger(__name__)
 
@@ -163,7 +160,7 @@ def _read_kinds(
 
     elsewhere = {*QUEUE_KINDS} & {*wishes.also}
     served = served_groups(server) if elsewhere else None
-    absent = {kind for kind in elsewhere if served is not None and group_of(KINDS[kind].versions[0]) not in served}
+    absent = {kind for kind in elsewhere if served is not None and get_group(KINDS[kind].versions[0]) not in served}
     lists = read(
         (*ALWAYS_READ, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
     )

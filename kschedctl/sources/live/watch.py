@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kschedctl.api.decoding import decode_json
+from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import Struct
-from kschedctl.api.observed.noise import strip_noise
 from kschedctl.api.pod_table import Key
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
 from kschedctl.sources.live.lists import GONE, Listing, decode_object, key_of

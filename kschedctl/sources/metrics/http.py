@@ -23,7 +23,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueE
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import RefusedError, shortened
 from kschedctl.sources.live.limits import Limit, limited, with_limits
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection

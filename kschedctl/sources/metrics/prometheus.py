@@ -17,12 +17,19 @@ import msgspec
 from kschedctl.api.decoding import convert_builtins, decode_json
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.live.http import shortened
-from kschedctl.sources.metrics.catalogue import BUCKET_LABEL, METRICS, Metric, MetricKind
+from kschedctl.sources.metrics.catalogue import (
+    BUCKET_LABEL,
+    METRICS,
+    Labels,
+    Metric,
+    MetricKind,
+    MetricsReading,
+    Period,
+)
+from kschedctl.sources.metrics.exposition import parse_bound
 from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram, Histogram, NativeBucket, NativeHistogram
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import Labels, MetricsReading, Period
-from kschedctl.sources.metrics.samples import parse_bound
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 ALL_SECONDS = 120.0
 PART, BUCKETS, SUM, COUNT, NATIVE = "kschedctl_part", "bucket", "sum", "count", "native"

@@ -7,11 +7,16 @@ from collections.abc import Sequence
 
 from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.documents.files import display_path, open_file
+from kschedctl.sources.metrics.catalogue import MetricsReading
+from kschedctl.sources.metrics.exposition import (
+    MOST_BYTES,
+    Exposition,
+    compute_difference,
+    compute_since_start,
+    read_text,
+)
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import MetricsReading
-from kschedctl.sources.metrics.samples import Exposition, compute_difference, compute_since_start
-from kschedctl.sources.metrics.text import MOST_BYTES, read_text
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 NOT_ITS_OWN = "no metric of kube-scheduler is in it"
 

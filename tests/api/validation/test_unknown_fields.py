@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from kschedctl.api.validation.known_fields import fields_by_type
-from kschedctl.api.validation.unknown_fields import POD_HOLDERS, find_unknown_fields
+from kschedctl.api.validation.unknown_fields import POD_HOLDERS, fields_by_type, find_unknown_fields
 from kschedctl.sources.read import read
 
 POD: dict[str, Any] = {

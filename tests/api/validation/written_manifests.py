@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from kschedctl.api.validation import ValidationOptions
 from kschedctl.api.validation.manifests import KINDS, validate_manifest
-from kschedctl.api.validation.options import ValidationOptions
 from kschedctl.cluster import drop_nulls
 
 Json = dict[str, Any]

@@ -15,7 +15,7 @@ from kschedctl.cli.options import Scope, Source
 from kschedctl.cli.source import load_cluster
 from kschedctl.cluster import Cluster
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.following import LiveSessions
+from kschedctl.commands.browse.background import LiveSessions
 from kschedctl.commands.browse.lines import LineList
 from kschedctl.commands.browse.session import BrowseSession
 from kschedctl.demo import DEMO_TIME

@@ -7,11 +7,11 @@ from typing import Any
 from driven_browser import CHECKOUT, LARGE, demo, drive, lines, of_objects, on_screen, press, shown, text, write
 from textual.pilot import Pilot
 
+from kschedctl.commands.browse.answer_pane import TabLine
+from kschedctl.commands.browse.answers import list_map_lines
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.copying import format_commands
 from kschedctl.commands.browse.lines import LineList
-from kschedctl.commands.browse.map_lines import list_map_lines
-from kschedctl.commands.browse.tab_line import TabLine
+from kschedctl.commands.browse.session import format_commands
 from kschedctl.commands.explain.report import Explanation, NodeReport, Refusal
 from kschedctl.reports.remedy import Remedy
 

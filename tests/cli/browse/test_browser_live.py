@@ -21,8 +21,8 @@ from kschedctl.cli.options import Source
 from kschedctl.commands.browse import app as browser_app
 from kschedctl.commands.browse import session as browse_session
 from kschedctl.commands.browse.app import Browser
+from kschedctl.commands.browse.background import LiveSessions
 from kschedctl.commands.browse.command import _iter_sessions
-from kschedctl.commands.browse.following import LiveSessions
 from kschedctl.commands.browse.lines import Openable
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.fixes.search import RemedyWishes

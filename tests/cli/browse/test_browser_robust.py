@@ -25,7 +25,7 @@ from textual.pilot import Pilot
 from kschedctl.cli.options import Source
 from kschedctl.cluster import Gap
 from kschedctl.commands.browse.app import Browser
-from kschedctl.commands.browse.desk import QuestionQueue, Urgency
+from kschedctl.commands.browse.background import QuestionQueue, Urgency
 from kschedctl.commands.browse.session import BrowseSession
 
 GAPS = {"PersistentVolumeClaim": Gap("could not be read: forbidden")}

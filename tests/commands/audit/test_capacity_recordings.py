@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing import build_packing_section
 from kschedctl.commands.audit.races import build_races_section
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
 NODES = {d["metadata"]["name"]: d for d in PENDING["objects"] if d["kind"] == "Node"}
@@ -50,7 +50,7 @@ def test_nodes_that_are_nominated_are_kept_and_one_that_can_go_drains_safely(aud
     found = build_packing_section(audited)
     tried = {each.node for each in (*found.emptied, *found.kept)}
     assert tried | {"w8", "w9"} == {name for name, node in NODES.items() if not node["spec"].get("unschedulable")}
-    assert drain(audited.cluster, [found.emptied[0].node]).drained
+    assert drain_nodes(audited.cluster, [found.emptied[0].node]).drained
 
 
 def test_one_scheduler_places_pods(audited: AuditedCluster) -> None:

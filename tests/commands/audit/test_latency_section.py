@@ -9,8 +9,7 @@ from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import build_measured_section
 from kschedctl.commands.audit.latency.figures import split_attempt_time
 from kschedctl.commands.audit.latency.report import LatencySection
-from kschedctl.sources.metrics.samples import compute_since_start
-from kschedctl.sources.metrics.text import read_text
+from kschedctl.sources.metrics.exposition import compute_since_start, read_text
 
 # 1,000 pods, each in 5 ms: 2 of Filter, 2 of Score, 1 of Bind.
 SOUND = {

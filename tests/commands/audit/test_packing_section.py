@@ -11,7 +11,7 @@ from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing import DEFAULT_LIMITS, build_packing_section
 from kschedctl.commands.audit.packing.emptying import TrialLimits
 from kschedctl.commands.audit.packing.report import PackingSection
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
 Json = dict[str, Any]
@@ -205,8 +205,8 @@ def test_what_was_not_read_makes_it_undecided() -> None:
 def test_an_emptied_node_is_one_that_drain_finds_safe() -> None:
     found = section(FAULT)
     cluster = Cluster.from_objects(FAULT)
-    assert all(not drain(cluster, [each.node]).safe for each in found.kept)
+    assert all(not drain_nodes(cluster, [each.node]).safe for each in found.kept)
     assert [each.node for each in found.emptied] == []
     room = [*FAULT, node("n3")]
     first = section(room).emptied[0].node
-    assert drain(Cluster.from_objects(room), [first]).safe
+    assert drain_nodes(Cluster.from_objects(room), [first]).safe

@@ -19,14 +19,14 @@ from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
 from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
 from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.errors import UsageError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
 from kschedctl.replay.edits import cordon_node
 from kschedctl.replay.node_drain import NodeDrain, report_moved_pods
 from kschedctl.replay.parallel import Workers
-from kschedctl.reports.pool_change import PoolChange
+from kschedctl.reports.placements import PoolChange
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
@@ -43,7 +43,7 @@ def naive(cluster: Cluster, order: list[str]) -> list[str]:
     """Drains, each from scratch on a cluster without the nodes that went, in an order."""
     found = []
     for name in order:
-        report = drain(cluster, [name])
+        report = drain_nodes(cluster, [name])
         if report.safe:
             cluster = remove_nodes(cluster, [name], report.moved)
             found.append(name)
@@ -187,7 +187,7 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
     report = find_removable_nodes(cluster)
     assert len(names(report)) == 3
     for each in report.removable:
-        assert drain(cluster, [each.node]).safe
+        assert drain_nodes(cluster, [each.node]).safe
         cluster = remove_nodes(cluster, [each.node], each.moves)
     assert len(cluster.nodes) == 1
     assert all(found.spec.node_name for found in cluster.pods)

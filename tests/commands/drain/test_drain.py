@@ -10,7 +10,7 @@ from small import Json, budget, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.errors import InputError
 from kschedctl.render.page import Style
 from kschedctl.render.renderers import RENDERERS
@@ -19,7 +19,7 @@ from kschedctl.reports.placements import PodCount, Spread
 
 
 def drained(objects: list[Json], *nodes: str) -> Drain:
-    return drain(Cluster.from_objects(objects), nodes)
+    return drain_nodes(Cluster.from_objects(objects), nodes)
 
 
 def test_pods_move_and_daemons_stay() -> None:
@@ -225,10 +225,10 @@ def test_runs() -> None:
     ties[2]["metadata"]["labels"]["disk"] = "ssd"
     large = replica("r2", "n1", "2", nodeSelector={"disk": "ssd"})
     cluster = Cluster.from_objects([*ties, replica("r1", "n1", "1"), large])
-    report = drain(cluster, ["n1"], runs=16)
+    report = drain_nodes(cluster, ["n1"], runs=16)
     assert (report.runs, report.over_runs["moved"], report.over_runs["unplaced"]) == (16, Spread(1, 2), Spread(0, 1))
     assert not report.safe
-    assert drain(cluster, ["n1"], runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+    assert drain_nodes(cluster, ["n1"], runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
 class Interrupting:
@@ -246,7 +246,7 @@ class Interrupting:
 
 def test_an_interrupted_drain_tells_what_was_not_tried() -> None:
     objects = [node("n1"), node("n2"), *(replica(f"r{i}", "n1") for i in range(4))]
-    report = drain(Cluster.from_objects(objects), ["n1"], progress=Interrupting())
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"], progress=Interrupting())
     assert (len(report.moved), report.untried, report.blocked) == (2, 2, ())
     assert (report.interrupted, report.drained, report.safe) == (True, False, False)
 
@@ -305,7 +305,7 @@ def test_what_no_order_allows_and_what_depends_on_it() -> None:
     """n2 has 4 cpus: room for the pod of 3 or for that of 2, and never for that of 5."""
     sized = {"a": "3", "b": "2", "c": "5"}
     pods = [of_set(f"{name}-0", name, cpu) for name, cpu in sized.items()]
-    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), *pods]), ["n1"], runs=16)
+    report = drain_nodes(Cluster.from_objects([node("n1", cpu="16"), node("n2"), *pods]), ["n1"], runs=16)
     assert report.unplaced_over_runs == {
         "StatefulSet d/b": Spread(0, 1),
         "StatefulSet d/c": Spread(1, 1),
@@ -324,7 +324,7 @@ def test_where_others_could_help_nothing_is_proven() -> None:
     beside = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     near, seed = of_set("near-0", "near", "3"), of_set("seed-0", "seed", "3")
     near["spec"]["affinity"], seed["metadata"]["labels"] = beside, {"app": "seed"}
-    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), near, seed]), ["n1"], runs=4)
+    report = drain_nodes(Cluster.from_objects([node("n1", cpu="16"), node("n2"), near, seed]), ["n1"], runs=4)
     assert report.unplaced_over_runs == {"StatefulSet d/near": Spread(1, 1)}
     assert report.in_no_order == {}
 
@@ -334,7 +334,7 @@ def test_room_that_could_be_made_proves_nothing() -> None:
     low = pod("low", "n2", "4", owner={"kind": "StatefulSet", "name": "low"})
     big, same = of_set("big-0", "big", "3"), of_set("same-0", "same", "3")
     low["spec"]["priority"], big["spec"]["priority"], same["spec"]["priority"] = -1, 5, 5
-    report = drain(Cluster.from_objects([node("n1", cpu="16"), node("n2"), low, big, same]), ["n1"], runs=6)
+    report = drain_nodes(Cluster.from_objects([node("n1", cpu="16"), node("n2"), low, big, same]), ["n1"], runs=6)
     assert sum(report.unplaced_over_runs[f"StatefulSet d/{name}"].most for name in ("big", "same")) == 2
     assert report.in_no_order == {}
 
@@ -343,14 +343,14 @@ def test_pods_of_jobs_come_last() -> None:
     """One by one the Job's pod is first by name; its back-off lets the other have the only place in each other run."""
     pods = [of_job("a"), of_set("b-0", "b", "1")]
     cluster = Cluster.from_objects([node("n1"), node("n2", cpu="1"), *pods])
-    assert [moved.pod for moved in drain(cluster, ["n1"]).moved] == ["d/a"]
+    assert [moved.pod for moved in drain_nodes(cluster, ["n1"]).moved] == ["d/a"]
     for seed in range(1, 9):
-        report = drain(cluster, ["n1"], seed=0, runs=seed + 1)
+        report = drain_nodes(cluster, ["n1"], seed=0, runs=seed + 1)
         assert report.unplaced_over_runs == {"Job d/once": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
 
 
 def test_evictions_side_by_side_spend_the_budget_together() -> None:
     """One disruption is allowed at a time: however they come back, all four go in turn."""
     objects = [node("n1"), node("n2"), budget(1), *(replica(f"r{i}", "n1") for i in range(4))]
-    report = drain(Cluster.from_objects(objects), ["n1"], runs=8)
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"], runs=8)
     assert (report.safe, report.over_runs["moved"], report.over_runs["blocked"]) == (True, Spread(4, 4), Spread(0, 0))

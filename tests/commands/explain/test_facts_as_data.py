@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.registry.facts import AnyFact
+from kschedctl.scheduler.registry.in_tree import AnyFact
 
 
 def explained(*objects: Json) -> Json:

@@ -14,7 +14,7 @@ import pytest
 from naive_cluster import MOST, WANTED, Naive, random_cluster
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.room import RoomWishes
 
 
@@ -23,7 +23,7 @@ def test_as_few_moves_as_any_sequence_needs(seed: int) -> None:
     objects = random_cluster(Random(seed))
     naive = Naive(objects)
     possible, certain, cost = naive.fewest()
-    report = make_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(MOST))
+    report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(MOST))
     if certain is not None:
         assert report.fits, f"{certain} moves do"
         assert len(report.moves) <= certain

@@ -10,7 +10,7 @@ import pytest
 from small import HOSTNAME, ZONE, Json, budget, node, pod
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.report import MakeRoom
 
 APART = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": "r"}}}
@@ -34,7 +34,7 @@ def room(kind: str = "ReplicaSet", *more: Json, filled: str = "1", **spec: objec
     nodes = [node("n1"), node("n2"), node("n3", zone="b")]
     other = pod("other", "n3", filled)
     other["metadata"]["labels"] = {"app": "other"}
-    return make_room(Cluster.from_objects([*nodes, r, other, new, *more]), ["d/new"])
+    return find_room(Cluster.from_objects([*nodes, r, other, new, *more]), ["d/new"])
 
 
 def targets(report: MakeRoom) -> tuple[str, tuple[str, ...]]:

@@ -12,7 +12,7 @@ from small import HOSTNAME, Json, budget, node, pod, replica
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import search
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.errors import UsageError
@@ -31,7 +31,7 @@ def waiting(cpu: str = "3", name: str = "new", **spec: object) -> Json:
 
 def room(objects: list[Json], *names: str, **wishes: object) -> MakeRoom:
     keys = [f"d/{name}" for name in names or ("new",)]
-    return make_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
+    return find_room(Cluster.from_objects(objects), keys, RoomWishes(**wishes))  # type: ignore[arg-type]
 
 
 def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
@@ -103,7 +103,7 @@ def test_the_cheaper_of_two_plans_of_two_moves(priority: int) -> None:
 
 def test_an_interrupted_search_for_a_cheaper_plan_keeps_the_one_it_has() -> None:
     """The fifth plan that is tried is the first that holds, and not the cheapest."""
-    report = make_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
+    report = find_room(Cluster.from_objects(two_plans(5)), ["d/new"], progress=Interrupting(5))
     assert (report.interrupted, report.fits) == (True, True)
     assert {move.pod for move in report.moves} == {"d/a1", "d/a2"}
 

@@ -11,7 +11,7 @@ from small import HOSTNAME, Json, node
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.make_room import search
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 from kschedctl.render.page import Style
@@ -19,7 +19,7 @@ from kschedctl.render.renderers import RENDERERS
 
 
 def room(*objects: Json, **wishes: int) -> MakeRoom:
-    return make_room(Cluster.from_objects([*objects, CLASS]), ["d/new"], RoomWishes(**wishes))
+    return find_room(Cluster.from_objects([*objects, CLASS]), ["d/new"], RoomWishes(**wishes))
 
 
 def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
@@ -135,7 +135,7 @@ def test_where_it_goes_may_depend_on_who_is_tried_first() -> None:
 
 def test_commands_on_a_control_plane() -> None:
     objects = [*two_nodes(), CLASS, template(2), template(4), *claiming("new", 4)]
-    report = make_room(Cluster.from_objects(objects), ["d/new"], RoomWishes())
+    report = find_room(Cluster.from_objects(objects), ["d/new"], RoomWishes())
     store = control_plane(objects, "d/new")
     for command in report.commands:
         kubectl.run(store, command)

@@ -17,7 +17,7 @@ from naive_cluster import OTHER, WANTED, Naive
 from small import Json, node, pod
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
 
@@ -87,7 +87,7 @@ def test_every_step_is_safe(share: int) -> None:
     plans, guarded = 0, 0
     for seed in range(share, CLUSTERS, 4):
         objects = guarded_cluster(Random(seed))
-        report = make_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(3))
+        report = find_room(Cluster.from_objects(objects), [f"d/{WANTED}"], RoomWishes(3))
         if report.fits:
             guarded += replay(objects, report)
             plans += len(report.moves) > 0

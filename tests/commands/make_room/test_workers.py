@@ -11,7 +11,7 @@ from naive_cluster import MOST, WANTED, random_cluster
 from small import node, pod, replica
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.make_room.plan import make_room
+from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.make_room.room import DraftTask, RoomWishes
 from kschedctl.replay.parallel import WorkerPool, Workers
 
@@ -27,8 +27,8 @@ def test_several_workers_find_the_same(seed: int, monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(WorkerPool, "run", counted)
     cluster = Cluster.from_objects(random_cluster(Random(seed)))
-    alone = make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST))
-    assert make_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST), workers=Workers(2)) == alone
+    alone = find_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST))
+    assert find_room(cluster, [f"d/{WANTED}"], RoomWishes(MOST), workers=Workers(2)) == alone
     assert rounds[0] > 0 or len(alone.moves) < 2
 
 
@@ -38,7 +38,7 @@ def test_an_interruption_tells_what_was_found(workers: Workers) -> None:
     nodes = [node(f"n{i}", cpu="4" if i < 3 else "2") for i in range(6)]
     running = [replica(name, f"n{i}", "2") for i, name in enumerate("abc")]
     cluster = Cluster.from_objects([*nodes, *running, *[pod(f"w{i}", "", "3") for i in range(3)]])
-    report = make_room(cluster, ["d/w0", "d/w1", "d/w2"], workers=workers, progress=Interrupting(2))
+    report = find_room(cluster, ["d/w0", "d/w1", "d/w2"], workers=workers, progress=Interrupting(2))
     assert report.interrupted
     assert [(placed.pod, placed.node) for placed in report.placed] == [("d/w0", "n0"), ("d/w1", "n1")]
     assert len(report.moves) == 2

@@ -12,11 +12,11 @@ from remedy_worlds import ASKED, World
 import kschedctl
 from kschedctl.api.arrays import Row
 from kschedctl.commands.explain.report import Explanation
-from kschedctl.fixes.catalogue import get_plugin_remedies, propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.document import iter_object_changes
+from kschedctl.fixes.proposals import get_plugin_remedies, propose_fixes_anywhere, propose_fixes_at_node
 from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.fixes.trial.trials import PREEMPTS, RemedyTrial, Trials
+from kschedctl.fixes.trial.trials import RemedyTrial, Trials
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -53,7 +53,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
         assert within_budgets(world, trial.changes)
         assert moved_fit(world, trial), [change.text for change in trial.changes]
         for fewer in combinations(trial.changes, len(trial.changes) - 1):
-            assert_helps_not(world, asked.replay(fewer), any(change.kind == PREEMPTS for change in trial.changes))
+            assert_helps_not(world, asked.replay(fewer), trial.raises_priority)
     return len(remedies)
 
 

@@ -6,7 +6,7 @@ import pytest
 from command_worlds import World, worlds
 from operators import Operator
 
-from kschedctl.fixes.trial.prices import PRICES
+from kschedctl.fixes.trial.fix_kinds import FixKind
 
 WORLDS: dict[str, World] = dict(worlds())
 
@@ -39,4 +39,4 @@ def test_every_kind_is_made_in_some_cluster() -> None:
     made: set[str] = set()
     for world in WORLDS.values():
         made.update(kind for remedy in Operator(world).told().remedies for kind in remedy.kinds)
-    assert made == PRICES.keys()
+    assert made == set(FixKind)

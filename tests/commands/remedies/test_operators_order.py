@@ -14,7 +14,7 @@ import yaml
 from golden_cases import SETTINGS, Json, family_lines
 
 from kschedctl import demo
-from kschedctl.autoscaling.node_groups.found import UserGroups
+from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.one_pod import explain_with_fixes, find_target
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes

@@ -7,7 +7,6 @@ from small import HOSTNAME, Json, node, pod
 
 from kschedctl import Cluster, remedies
 from kschedctl.fixes.search import RemedyWishes
-from kschedctl.fixes.trial.prices import KINDS_BY_PRICE, PRICES
 from kschedctl.reports.remedy import Remedy
 
 ARCH, OS = "kubernetes.io/arch", "kubernetes.io/os"
@@ -32,10 +31,6 @@ def of_arch(name: str, arch: str, os: str = "linux") -> Json:
     found = node(name)
     found["metadata"]["labels"] |= {ARCH: arch, OS: os}
     return found
-
-
-def test_every_kind_has_one_price() -> None:
-    assert sorted(kind for of_price in KINDS_BY_PRICE.values() for kind in of_price) == sorted(PRICES)
 
 
 @pytest.mark.parametrize(("key", "value"), [(ARCH, "arm64"), (OS, "windows")])

@@ -11,7 +11,7 @@ from remedy_checks import found, trials
 from remedy_worlds import DISK, GPU, HOSTNAME, ZONE, Json, World, namespace
 
 from kschedctl.fixes import ways
-from kschedctl.fixes.catalogue import REMEDIES
+from kschedctl.fixes.proposals import REMEDIES
 
 TEAM = {"key": "team", "value": "data", "effect": "NoSchedule"}
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

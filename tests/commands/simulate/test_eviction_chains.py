@@ -9,7 +9,7 @@ from small import HOSTNAME, ZONE, Json, node, pod, pod_spec, workload
 
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.drain.runs import drain
+from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.commands.explain.cycle_report import explain_pod
 from kschedctl.commands.explain.one_pod import find_target
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
@@ -219,7 +219,7 @@ def test_a_drain_follows_whom_the_displaced_pods_evict() -> None:
         owned("ReplicaSet", "mid", "n1", "4", priority=50),
         owned("ReplicaSet", "low", "n2", "4", priority=0),
     ]
-    report = drain(Cluster.from_objects(objects), ["n1"])
+    report = drain_nodes(Cluster.from_objects(objects), ["n1"])
     assert [(moved.pod, moved.target) for moved in report.moved] == [("d/mid", "n2")]
     assert report.chain is not None
     assert report.chain.sentence == "evicts 1 pod, which stays Pending"

@@ -11,7 +11,7 @@ import pytest
 
 import kschedctl
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.commands.versions.changes import compare_versions, group_rules_by_plugin, list_all_changes
+from kschedctl.commands.versions import compare_versions, group_rules_by_plugin, list_all_changes
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.errors import ConfigurationError
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, stage_at

@@ -9,7 +9,7 @@ import pytest
 from small import Json, node, pod, replica
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.whatif import compare_two_versions, rescheduling, whatif
+from kschedctl.commands.whatif import build_version_settings, rescheduling, whatif
 from kschedctl.commands.whatif.report import PodsElsewhere, Replacement
 from kschedctl.errors import ConfigurationError, UsageError
 from kschedctl.scheduler.framework import PluginError
@@ -41,19 +41,19 @@ def uneven(*pods: Json) -> Cluster:
 
 
 def test_a_pending_pod_goes_where_balance_is_gained() -> None:
-    report = whatif(uneven(with_memory(pod("p"))), None, compare_two_versions(("1.35", "1.36")))
+    report = whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.35", "1.36")))
     assert [(c.pod, c.change, c.before, c.after) for c in report.changes] == [("d/p", "Moved", "n1", "n2")]
     assert (report.compared, report.messages, report.replacement) == (("1.35", "1.36"), (), Replacement(0, 0))
-    assert whatif(uneven(with_memory(pod("p"))), None, compare_two_versions(("1.34", "1.35"))).changes == ()
+    assert whatif(uneven(with_memory(pod("p"))), None, build_version_settings(("1.34", "1.35"))).changes == ()
 
 
 def test_a_running_pod_would_go_there_too_if_it_were_made_anew() -> None:
     """A pod that nobody makes anew is not asked about."""
-    report = whatif(uneven(with_memory(replica("r", "n1"))), None, compare_two_versions(("1.35", "1.36")))
+    report = whatif(uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.35", "1.36")))
     moved = PodsElsewhere("Deployment d/web", ("d/r",), ("n1",), ("n2",), (BALANCE,))
     assert (report.changes, report.replacement) == ((), Replacement(1, 1, (moved,)))
     assert whatif(
-        uneven(with_memory(replica("r", "n1"))), None, compare_two_versions(("1.34", "1.35"))
+        uneven(with_memory(replica("r", "n1"))), None, build_version_settings(("1.34", "1.35"))
     ).replacement == Replacement(1, 1)
 
 
@@ -63,28 +63,28 @@ def test_nothing_is_said_of_a_running_pod_of_which_a_plugin_fails(monkeypatch: p
 
     cluster = uneven(with_memory(replica("r", "n1")))
     monkeypatch.setattr(NodePorts, "pre_filter", fails)
-    report = whatif(cluster, None, compare_two_versions(("1.35", "1.36")))
+    report = whatif(cluster, None, build_version_settings(("1.35", "1.36")))
     assert report.replacement == Replacement(1, 1, (), 1)
 
 
 def test_a_message_that_alerts_match_on() -> None:
     """#135023: up to 1.34.1 the taint is named."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
-    report = whatif(cluster, None, compare_two_versions(("1.34.1", "1.34.2")))
+    report = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2")))
     (change,) = report.messages
     assert change.before.startswith("0/1 nodes are available: 1 node(s) had untolerated taint {gpu: yes}.")
     assert change.after.startswith("0/1 nodes are available: 1 node(s) had untolerated taint(s).")
     assert change.pods == ("d/p", "d/q")
     assert (report.changes, report.pending) == ((), (2, 2))
-    assert whatif(cluster, None, compare_two_versions(("1.34.2", "1.36"))).messages == ()
+    assert whatif(cluster, None, build_version_settings(("1.34.2", "1.36"))).messages == ()
 
 
 def test_twice_the_same_and_what_is_not_replayed() -> None:
     cluster = Cluster.from_objects([node("n1")])
     with pytest.raises(UsageError, match="two different versions"):
-        whatif(cluster, None, compare_two_versions(("1.34", "v1.34")))
+        whatif(cluster, None, build_version_settings(("1.34", "v1.34")))
     with pytest.raises(ConfigurationError, match=r"'1\.29' is not supported"):
-        whatif(cluster, None, compare_two_versions(("1.29", "1.34")))
+        whatif(cluster, None, build_version_settings(("1.29", "1.34")))
 
 
 def two_of_each() -> Cluster:
@@ -106,7 +106,7 @@ def test_of_too_many_some_of_each_workload_are_asked_about(monkeypatch: pytest.M
 
     monkeypatch.setattr(rescheduling, "MAX_PODS", 4)
     monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", noted)
-    found = whatif(two_of_each(), None, compare_two_versions(("1.35", "1.36"))).replacement
+    found = whatif(two_of_each(), None, build_version_settings(("1.35", "1.36"))).replacement
     assert found is not None
     assert (found.running, found.asked) == (6, 4)
     assert sorted(set(asked)) == ["d/a-0", "d/a-1", "d/b-0", "d/c-0"]
@@ -125,7 +125,7 @@ def test_what_is_known_when_the_user_stops_is_told(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(rescheduling, "BATCH_SIZE", 1)
     monkeypatch.setattr(rescheduling._SchedulerProbe, "find_best_nodes", patience)
-    report = whatif(two_of_each(), None, compare_two_versions(("1.35", "1.36")))
+    report = whatif(two_of_each(), None, build_version_settings(("1.35", "1.36")))
     assert report.interrupted
     assert report.replacement is not None
     assert (report.replacement.running, report.replacement.asked) == (6, 2)
@@ -139,7 +139,7 @@ def test_progress_is_shown_for_running_pods() -> None:
             shown[what] = [total]
             return shown[what].append
 
-    whatif(two_of_each(), None, compare_two_versions(("1.35", "1.36")), progress=Seen())
+    whatif(two_of_each(), None, build_version_settings(("1.35", "1.36")), progress=Seen())
     assert shown["Running pods"] == [1, 1]
 
 
@@ -149,6 +149,6 @@ def test_what_was_not_read_is_told_of_running_pods() -> None:
     objects = [node("n1"), node("n2"), replica("r", "n1", volumes=[volume])]
     lists = [{"kind": f"{kind}List", "items": []} for kind in ("Node", "Pod")]
     cluster = Cluster.from_objects([*objects, *lists], assume_complete=False)
-    report = whatif(cluster, None, compare_two_versions(("1.35", "1.36")))
+    report = whatif(cluster, None, build_version_settings(("1.35", "1.36")))
     assert {each.kind for each in report.unknown if each.affects == "replacement"} >= {"PersistentVolumeClaim"}
     assert not report.undecided

@@ -12,9 +12,9 @@ from small import Json, node, pod, replica
 
 from kschedctl.api.kube_version import VersionMix
 from kschedctl.cluster import Cluster
-from kschedctl.commands.versions.changes import compare_versions
-from kschedctl.commands.whatif import causes, compare_two_versions, whatif
-from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, Causes, TwoVersions, explain_pods
+from kschedctl.commands.versions import compare_versions
+from kschedctl.commands.whatif import build_version_settings, causes, whatif
+from kschedctl.commands.whatif.causes import NOT_ATTRIBUTED, CauseSearch, TwoVersions, find_causes_of_pods
 from kschedctl.commands.whatif.report import MessageChange, PodsRescored, WhatIf
 from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates
 
@@ -22,13 +22,13 @@ NAMES = "abcdefg"
 TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
-def of_sets(enough: list[frozenset[str]]) -> Causes:
+def of_sets(enough: list[frozenset[str]]) -> CauseSearch:
     """A pod that fares as before where all of one of these sets of changes are as before."""
 
     def replay(names: frozenset[str]) -> Callable[[str], bool]:
         return lambda pod: any(each <= names for each in enough)
 
-    return Causes({name: name for name in NAMES}, {"p": True}, replay)
+    return CauseSearch({name: name for name in NAMES}, {"p": True}, replay)
 
 
 @given(st.lists(st.frozensets(st.sampled_from(NAMES), min_size=1), max_size=4))
@@ -50,11 +50,11 @@ def test_what_explains_one_pod_is_tried_first_for_the_next() -> None:
         replays.append(names)
         return lambda pod: "c" in names
 
-    found = Causes({name: name.upper() for name in NAMES}, dict.fromkeys("pqr", True), replay)
+    found = CauseSearch({name: name.upper() for name in NAMES}, dict.fromkeys("pqr", True), replay)
     assert found.explain_pod("p") == ("C",)
     first = len(replays)
     assert first <= 7
-    assert explain_pods("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
+    assert find_causes_of_pods("qr", found, lambda done: None) == {"q": ("C",), "r": ("C",)}
     assert len(replays) == first
 
 
@@ -67,7 +67,9 @@ def test_what_is_likely_is_tried_before_all_changes(likely: str, asked: int) -> 
         replays.append(names)
         return lambda pod: "c" in names
 
-    searched = Causes({name: name.upper() for name in NAMES}, {"p": True}, replay, guess=lambda pod: frozenset(likely))
+    searched = CauseSearch(
+        {name: name.upper() for name in NAMES}, {"p": True}, replay, guess_changes=lambda pod: frozenset(likely)
+    )
     assert searched.explain_pod("p") == ("C",)
     assert replays[0] == frozenset(likely)
     assert len(replays) <= asked
@@ -103,7 +105,7 @@ def because(report: WhatIf) -> list[tuple[str, ...]]:
 
 def test_a_rule_behind_a_message() -> None:
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p"), pod("q")])
-    (message,) = whatif(cluster, None, compare_two_versions(("1.34.1", "1.34.2"))).messages
+    (message,) = whatif(cluster, None, build_version_settings(("1.34.1", "1.34.2"))).messages
     assert message.because == (
         "TaintToleration: the reason for an untolerated taint (#134740, brought back by #135023)",
     )
@@ -113,7 +115,7 @@ def test_a_rule_behind_a_message() -> None:
 def test_several_together() -> None:
     """Without claims DynamicResources says nothing before 1.34; the taint is named up to 1.34.1."""
     cluster = Cluster.from_objects([node("n1", taints=[TAINT]), pod("p")])
-    (message,) = whatif(cluster, None, compare_two_versions(("1.33", "1.36"))).messages
+    (message,) = whatif(cluster, None, build_version_settings(("1.33", "1.36"))).messages
     assert [why.split(":")[0] for why in message.because] == ["TaintToleration", "DynamicResources"]
 
 
@@ -156,16 +158,16 @@ def test_a_gate_behind_a_place() -> None:
     """n2 has more room for the volume; n1 is otherwise the better one, as 1 cpu is in use on n2."""
     busy = pod("busy", "n2", "1")
     cluster = Cluster.from_objects([node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(pod("p"))])
-    report = whatif(cluster, None, compare_two_versions(("1.36", "1.37")))
+    report = whatif(cluster, None, build_version_settings(("1.36", "1.37")))
     assert [(c.pod, c.before, c.after, c.because) for c in report.changes] == [
         ("d/p", "n1", "n2", ("StorageCapacityScoring",))
     ]
     running = [node("n1"), node("n2"), *STORAGE, claim("c"), busy, with_claim(replica("r", "n1"))]
-    assert because(whatif(Cluster.from_objects(running), None, compare_two_versions(("1.36", "1.37")))) == [
+    assert because(whatif(Cluster.from_objects(running), None, build_version_settings(("1.36", "1.37")))) == [
         ("StorageCapacityScoring",)
     ]
     set_by_hand = Cluster.from_objects(running, feature_gates={"StorageCapacityScoring": True})
-    assert because(whatif(set_by_hand, None, compare_two_versions(("1.36", "1.37")))) == []
+    assert because(whatif(set_by_hand, None, build_version_settings(("1.36", "1.37")))) == []
 
 
 def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
@@ -178,11 +180,11 @@ def test_nothing_is_asked_where_only_the_cluster_changes() -> None:
 def test_scores_that_change_and_the_best_node_stays() -> None:
     """The volume's pool has more room on n2, where also more cpu is free: it stays the best by more points."""
     objects = [node("n1"), node("n2"), *STORAGE, claim("c"), pod("busy", "n1", "1"), with_claim(replica("r", "n2"))]
-    found = whatif(Cluster.from_objects(objects), None, compare_two_versions(("1.36", "1.37"))).replacement
+    found = whatif(Cluster.from_objects(objects), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None
     assert found.elsewhere == ()
     assert found.rescored == (PodsRescored("Deployment d/web", ("d/r",), ("StorageCapacityScoring",)),)
     without_claims = [node("n1"), node("n2"), pod("busy", "n1", "1"), replica("r", "n2")]
-    found = whatif(Cluster.from_objects(without_claims), None, compare_two_versions(("1.36", "1.37"))).replacement
+    found = whatif(Cluster.from_objects(without_claims), None, build_version_settings(("1.36", "1.37"))).replacement
     assert found is not None
     assert (found.elsewhere, found.rescored) == ((), ())

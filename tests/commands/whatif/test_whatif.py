@@ -11,11 +11,11 @@ from small import HOSTNAME, ZONE, Json, budget, node, pod, pod_spec, replica, wo
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.schema import build_schema
-from kschedctl.commands.whatif import compare_configurations, whatif
+from kschedctl.commands.whatif import build_configuration_settings, whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import InputError, KschedctlError
 from kschedctl.replay.parallel import Workers
-from kschedctl.replay.scenarios.scenario import load_scenario
+from kschedctl.replay.scenarios import load_scenario
 from kschedctl.reports.placements import Spread
 from kschedctl.reports.scenario import build_scenario_schema
 
@@ -209,7 +209,7 @@ def test_another_configuration_counts_from_then_on() -> None:
 
 def test_two_configurations_compared() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("r1", "n1", "2"), pod("p", cpu="500m")])
-    report = whatif(cluster, None, compare_configurations({"even.yaml": EVEN, "packed.yaml": PACKED}))
+    report = whatif(cluster, None, build_configuration_settings({"even.yaml": EVEN, "packed.yaml": PACKED}))
     assert changes(report) == {("p", "Moved", "n2", "n1")}
     assert report.compared == ("even.yaml", "packed.yaml")
 

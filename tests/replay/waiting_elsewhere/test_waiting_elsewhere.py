@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import kschedctl
-from kschedctl.api.operator_resources import count_pods, may_create_pods
+from kschedctl.api.operator_resources import count_requested_pods, may_create_pods
 from kschedctl.cluster import Cluster, Gap
 from kschedctl.commands.explain.pending_report import PendingPods
 from kschedctl.replay.waiting_elsewhere import find_unread_waiting_kinds, find_waiting_elsewhere
@@ -58,7 +58,7 @@ def test_pods_that_exist_are_not_expected() -> None:
     ],
 )
 def test_pods_are_counted_as_operators_name_them(spec: Json, pods: int | None) -> None:
-    assert count_pods(spec) == pods
+    assert count_requested_pods(spec) == pods
 
 
 def test_kinds_without_a_line_of_their_own_are_found_in_files() -> None:

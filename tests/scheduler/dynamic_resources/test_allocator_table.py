@@ -16,8 +16,7 @@ from kschedctl.cluster import convert
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState
 from kschedctl.scheduler.plugins.dynamic_resources.allocator import InvalidPoolsError, Search
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, read_claim
-from kschedctl.scheduler.plugins.dynamic_resources.results import build_allocation_result
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, build_allocation_result, read_claim
 from kschedctl.scheduler.plugins.helper.device_features import Features
 
 GATES = {

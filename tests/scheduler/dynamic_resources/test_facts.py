@@ -8,8 +8,7 @@ from plugin_cases import filtered, pod_info, pre_filter, snapshot
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginVerdict
 from kschedctl.scheduler.framework.facts import describe_fact
-from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
-from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources, DynamicResourcesArgs
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
 

@@ -15,9 +15,8 @@ from kschedctl.scheduler.engine.cycle import FilterOutcome
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.framework import PluginVerdict, Status
 from kschedctl.scheduler.framework.strict_decoding import GoDuration
-from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import score_alternatives
-from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
+from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources, DynamicResourcesArgs
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features
 from kschedctl.snapshot.delta import NO_CHANGE
 from kschedctl.snapshot.snapshot import Settings

@@ -23,8 +23,8 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
+    UtilizationShapePoint,
 )
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
 
 Json = dict[str, Any]
 MOST = 2**63 - 1

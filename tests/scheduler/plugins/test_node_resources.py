@@ -33,14 +33,14 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
+    UtilizationShapePoint,
+    broken_linear,
 )
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, broken_linear
 from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
     NodeResourcesBalancedAllocationArgs,
 )
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit, NodeResourcesFitArgs
 from kschedctl.snapshot.snapshot import Settings
 
 SIDECARS_OFF = ["not allow pod with restartable init containers if sidecar containers is disabled"]

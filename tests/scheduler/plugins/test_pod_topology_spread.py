@@ -25,8 +25,7 @@ from small_clusters import (
     wants_node,
 )
 
-from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
-from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
+from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread, PodTopologySpreadArgs
 
 
 def plugin(case):

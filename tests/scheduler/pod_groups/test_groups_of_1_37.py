@@ -29,7 +29,7 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import GroupProgress
 from kschedctl.scheduler.framework import Code, Rejection, Status
 from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.delta import Delta

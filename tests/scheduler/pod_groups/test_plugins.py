@@ -15,13 +15,11 @@ from kschedctl.api.arrays import Position, Row
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
 from kschedctl.scheduler.engine.pod_groups.placement import GroupPlacement, PodGroupAssignments, ProposedAssignment
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
 from kschedctl.scheduler.framework import Code, PluginError, Status
-from kschedctl.scheduler.plugins.gang_scheduling.plugin import GangScheduling
-from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
-from kschedctl.scheduler.plugins.node_resources.fit_arguments import NodeResourcesFitArgs
-from kschedctl.scheduler.plugins.pod_group_pods_count import PodGroupPodsCount
-from kschedctl.scheduler.plugins.topology_placement import TopologyPlacementGenerator
+from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
+from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit, NodeResourcesFitArgs
+from kschedctl.scheduler.plugins.topology_placement import PodGroupPodsCount, TopologyPlacementGenerator
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.pods import group_key
@@ -50,7 +48,7 @@ def others(info: PodInfo, view: Fork, code: str) -> Json:
     group = None if key is None else find_pod_group(view, key)
     if key is None or group is None or group.spec.scheduling_policy.gang is None:
         return {"activatedPods": [], "allowedPods": None}
-    state = find_state(view, key)
+    state = find_group_state(view, key)
     waiting = code == Code.WAIT
     assumed = [p for p in state.scheduled.tolist() if not view.pods.objects[p].spec.node_name]
     return {

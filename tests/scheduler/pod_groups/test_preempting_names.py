@@ -6,7 +6,7 @@ import pytest
 
 from kschedctl.api.objects import Pod
 from kschedctl.cluster import convert
-from kschedctl.scheduler.engine.pod_groups.victims import preemptor_key
+from kschedctl.scheduler.engine.pod_groups.victims import get_preemptor_key
 
 
 @pytest.mark.parametrize(
@@ -18,4 +18,4 @@ def test_by_namespace_and_name(group: str | None, workload_aware: bool, expected
     spec = {"containers": [{"name": "c"}]} | ({"schedulingGroup": {"podGroupName": group}} if group else {})
     pod = convert({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "team"}, "spec": spec})
     assert isinstance(pod, Pod)
-    assert preemptor_key(pod, workload_aware) == expected
+    assert get_preemptor_key(pod, workload_aware) == expected

@@ -63,7 +63,7 @@ def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] 
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
-        return dict(run.reason_counts())
+        return dict(run.count_unhelpful_nodes())
     return [(int(found.row), list(found.victims)) for found in choose_best(cycle.view, helpful).tied]
 
 

@@ -18,7 +18,7 @@ from kschedctl.api.kube_version import VERIFIED
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, FilterOutcome, run_cycle
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidate, choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import DryRun, dry_run
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
@@ -198,7 +198,7 @@ def test_budgets(case):
     pods = [{**pod, "spec": {**pod["spec"], "nodeName": "n"}} for (pod,) in case["victims"]]
     node = {"kind": "Node", "metadata": {"name": "n"}}
     view = snapshot({**case, "nodes": [node], "pods": pods})
-    violating = find_budgets(view).find_violations(np.arange(len(pods)))
+    violating = get_budgets(view).find_violations(np.arange(len(pods)))
     assert np.flatnonzero(violating).tolist() == case["want"]["violating"]
     assert np.flatnonzero(~violating).tolist() == case["want"]["nonViolating"]
 

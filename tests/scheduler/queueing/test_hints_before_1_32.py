@@ -16,7 +16,7 @@ import kschedctl
 from kschedctl.scheduler.engine.diagnosis import Rejectors
 from kschedctl.scheduler.event_handling.event_handlers import POD_DELETED, Occurrence
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.queueing.requeueing import is_concerned
+from kschedctl.scheduler.queueing.requeueing import concerns_pod
 from kschedctl.scheduler.scheduler import Scheduler
 
 ON = {"SchedulerQueueingHints": True}
@@ -415,4 +415,4 @@ def test_what_gated_pods_hear(version: str, rejectors: set[str], heard: bool) ->
     info, gone = scheduler.view.pods.infos[0], scheduler.view.pods.objects[1]
     registrations = scheduler.registrations("default-scheduler")
     occurrence = Occurrence(POD_DELETED, ChangedObject(POD, gone, None))
-    assert is_concerned(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources") is heard
+    assert concerns_pod(registrations, Rejectors(frozenset(rejectors)), info, occurrence, "DynamicResources") is heard

@@ -39,19 +39,19 @@ class Said:
     def __init__(self, strategy: QueueingStrategy = QueueingStrategy.AFTER_BACKOFF) -> None:
         self.answer, self.gated, self.asked = strategy, frozenset[int](), True
 
-    def gating_plugin(self, pod: QueuedPod) -> str:
+    def find_gating_plugin(self, pod: QueuedPod) -> str:
         return "SchedulingGates" if pod.position in self.gated else ""
 
-    def interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
+    def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
         return True
 
     def is_registered(self, event: ClusterEvent) -> bool:
         return self.asked
 
-    def hears(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
+    def is_concerned(self, pod: QueuedPod, occurrence: Occurrence) -> bool:
         return not pod.gating_plugin
 
-    def strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
+    def choose_strategy(self, pod: QueuedPod, occurrence: Occurrence, in_flight: bool = False) -> QueueingStrategy:
         return self.answer
 
 
@@ -165,8 +165,8 @@ def test_errors_of_long_ago(version: str, seconds: int) -> None:
         queue.flush_backoff()
     pod = pop(queue)
     queue.add_unschedulable(pod, FIT)
-    assert backoff.duration(backoff.count_failures(pod)) == seconds * NANOSECONDS
-    assert queue.backoff.find_expiration(pod) == backoff.align(pod.timestamp + seconds * NANOSECONDS)
+    assert backoff.compute_duration(backoff.count_failures(pod)) == seconds * NANOSECONDS
+    assert queue.backoff.find_expiration(pod) == backoff.align_to_window(pod.timestamp + seconds * NANOSECONDS)
 
 
 def test_within_a_second_pods_that_back_off_are_popped_by_priority() -> None:

@@ -15,8 +15,7 @@ from test_coscheduling import Json, cluster_of, config, group, node, pod
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
-from kschedctl.replay.queue_run_report import QueueRun
-from kschedctl.replay.run_queue import run_queue
+from kschedctl.replay.run_queue import QueueRun, run_queue
 from kschedctl.scheduler.engine.pod_groups.gangs import find_gang_plugin
 from kschedctl.scheduler.engine.queued_pod import Clock, QueuedPod
 from kschedctl.scheduler.queueing.queue_order import ChangingHeap

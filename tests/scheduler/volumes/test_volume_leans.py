@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import claim_dependencies
+from kschedctl.scheduler.plugins.helper.volumes.hints import claim_dependencies
 from kschedctl.scheduler.plugins.helper.volumes.listers import listers
 from kschedctl.snapshot.fork import Fork
 

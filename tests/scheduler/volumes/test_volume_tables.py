@@ -16,10 +16,9 @@ from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
-from kschedctl.scheduler.plugins.volume_binding.arguments import VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_utilization
 from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
-from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
+from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding, VolumeBindingArgs
 from kschedctl.scheduler.plugins.volume_restrictions import VolumeRestrictions
 from kschedctl.scheduler.plugins.volume_zone import VolumeZone
 from kschedctl.snapshot.indexes import ClusterObjects, Indexes

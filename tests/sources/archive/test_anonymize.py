@@ -19,8 +19,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster, Provenance
 from kschedctl.sources.anonymize.cluster import anonymize_cluster
 from kschedctl.sources.anonymize.fields import FIELDS
-from kschedctl.sources.anonymize.kept_fields import KEPT
-from kschedctl.sources.anonymize.keys import is_well_known
+from kschedctl.sources.anonymize.kept_texts import KEPT_FIELDS, is_well_known
 from kschedctl.sources.archive.file import read_archive, write_archive
 
 PSEUDONYM = re.compile(r"x\d{4,}")
@@ -155,7 +154,7 @@ def test_every_text_of_every_struct_is_decided_upon() -> None:
             structs.add(struct)
             waiting += [inner for field in msgspec.structs.fields(struct) for inner in _inner(field.type)]
     for struct in structs:
-        decided = {*FIELDS.get(struct, {}), *KEPT.get(struct, "").split()}
+        decided = {*FIELDS.get(struct, {}), *KEPT_FIELDS.get(struct, "").split()}
         texts = {field.name for field in msgspec.structs.fields(struct) if _holds_texts(field.type)}
         assert texts <= decided, struct
         assert decided <= {field.name for field in msgspec.structs.fields(struct)}, struct

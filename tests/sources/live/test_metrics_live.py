@@ -22,7 +22,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kschedctl.cli.main import main
 from kschedctl.commands import watch as monitoring
-from kschedctl.commands.watch import serving as serving_metrics
+from kschedctl.commands.watch import openmetrics as serving_metrics
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live import follow
 

@@ -14,8 +14,8 @@ from api_server import Answer, Response, for_path, kubeconfig, replayed, serving
 from failed_creations import case, objects
 from live_fixtures import nobody  # noqa: F401 - a fixture
 
+from kschedctl.api.events import FAILURE_SOURCES
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.observed.failed_creation import FAILURE_SOURCES
 from kschedctl.cli.main import main
 from kschedctl.cluster import LIMITS
 from kschedctl.sources.live.lists import paths

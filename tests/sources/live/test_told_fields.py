@@ -13,7 +13,7 @@ from golden_cases import FAMILIES, family_lines
 from live_fixtures import fixture_server_at  # noqa: F401 - a fixture
 from test_lists import ServerAt
 
-from kschedctl.api.newer_versions import iter_unknown_paths
+from kschedctl.api.versions_read import iter_unknown_paths
 from kschedctl.cluster import drop_nulls
 from kschedctl.sources.documents.documents import SMALL
 from kschedctl.sources.live.lists import read_list

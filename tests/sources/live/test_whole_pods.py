@@ -10,8 +10,8 @@ import pytest
 from api_server import Response, for_path, kubeconfig, replayed, serving, status
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
+from kschedctl.cli.extender_options import collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.option_groups.whole_pods import collect_pod_extras
 from kschedctl.cli.options import Source
 from kschedctl.cli.source import load_cluster
 from kschedctl.replay.controllers.target_pod import TargetPod

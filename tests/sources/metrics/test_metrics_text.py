@@ -9,8 +9,7 @@ import pytest
 from metrics_texts import ATTEMPT, attempts, histogram, number, queues
 
 from kschedctl.errors import InputError
-from kschedctl.sources.metrics.samples import compute_difference, compute_since_start
-from kschedctl.sources.metrics.text import LONGEST_LINE, read_text
+from kschedctl.sources.metrics.exposition import LONGEST_LINE, compute_difference, compute_since_start, read_text
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 

@@ -11,9 +11,8 @@ from metrics_server import MetricsServer, serving
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
-from kschedctl.sources.metrics.catalogue import METRICS
+from kschedctl.sources.metrics.catalogue import METRICS, MetricsReading
 from kschedctl.sources.metrics.http import MetricsAccess
-from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.sources.metrics.prometheus import build_query, read_prometheus
 
 LABELS = {"result": "scheduled", "profile": "default-scheduler"}

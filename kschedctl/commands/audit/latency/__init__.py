@@ -35,8 +35,8 @@ from kschedctl.sources.metrics.catalogue import (
     SLI,
     THROTTLING,
     VICTIMS,
+    MetricsReading,
 )
-from kschedctl.sources.metrics.measured import MetricsReading
 from kschedctl.text.counts import agreeing, counted
 
 TITLE = "Latency"

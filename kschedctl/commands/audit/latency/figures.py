@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from kschedctl.commands.audit.latency.report import LatencyCurve, Number, Timing
 from kschedctl.scheduler.registry.in_tree import IN_TREE
-from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, PLUGINS, POINTS, MetricKind
+from kschedctl.sources.metrics.catalogue import ATTEMPTS, METRICS, PERMIT, PLUGINS, POINTS, MetricKind, MetricsReading
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import MetricsReading
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 POINTS_OUTSIDE_ATTEMPTS = (("PreEnqueue",),)

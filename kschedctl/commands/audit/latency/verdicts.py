@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from kschedctl.api.digits import format_significant
 from kschedctl.commands.audit.audited_cluster import LatencyLimits
 from kschedctl.commands.audit.latency import rules
 from kschedctl.commands.audit.latency.figures import (
@@ -35,9 +34,10 @@ from kschedctl.sources.metrics.catalogue import (
     SLI,
     THROTTLING,
     VICTIMS,
+    MetricsReading,
 )
 from kschedctl.sources.metrics.histograms import Histogram
-from kschedctl.sources.metrics.measured import MetricsReading
+from kschedctl.text.counts import format_significant
 
 UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
 

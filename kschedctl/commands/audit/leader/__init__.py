@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kschedctl.api.ages import DAY
 from kschedctl.api.kinds import LEASE
+from kschedctl.api.times import DAY
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.instances import (
     compare_with_newest_renewal,

@@ -13,11 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.defaults import DEFAULT_SCHEDULER_NAME
+from kschedctl.api.events import LEADER_ELECTION, get_first_time, get_reporter, parse_assignment
 from kschedctl.api.objects import Event, Lease
-from kschedctl.api.observed.events import LEADER_ELECTION, first_seen, get_reporter, parse_assignment
-from kschedctl.api.times import parse_nanoseconds
+from kschedctl.api.times import format_age, parse_nanoseconds
 from kschedctl.cluster import Cluster, SchedulerInstance
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.leader.report import DifferentSetting, SchedulerLease, ServedName, WorkingInstance
@@ -186,7 +185,7 @@ def _group_placements(events: Iterable[Event]) -> Mapping[str, Sequence[Event]]:
         if parse_assignment(event) is not None and get_reporter(event):
             by_name.setdefault(get_reporter(event), []).append(event)
     for placements in by_name.values():
-        placements.sort(key=first_seen)
+        placements.sort(key=get_first_time)
     return by_name
 
 
@@ -200,8 +199,8 @@ def _summarize_instances(placements: Sequence[Event]) -> tuple[WorkingInstance, 
         WorkingInstance(
             instance=name,
             placed=len(instance_events),
-            first=first_seen(instance_events[0]),
-            last=first_seen(instance_events[-1]),
+            first=get_first_time(instance_events[0]),
+            last=get_first_time(instance_events[-1]),
         )
         for name, instance_events in by_instance.items()
     )

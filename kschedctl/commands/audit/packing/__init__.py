@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.digits import format_significant
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.packing.emptying import EmptyingResult, TrialLimits, find_removable_nodes
@@ -22,7 +21,7 @@ from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kin
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
 from kschedctl.snapshot.fork import Fork
-from kschedctl.text.counts import agreeing, counted
+from kschedctl.text.counts import agreeing, counted, format_significant
 
 DEFAULT_LIMITS = TrialLimits(nodes=30, pods=600)
 """The default number of trial drains: a few seconds of work in a large cluster."""

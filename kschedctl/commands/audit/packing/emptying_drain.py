@@ -13,7 +13,7 @@ from kschedctl.api.arrays import Position
 from kschedctl.replay.edits import is_recreated
 from kschedctl.replay.node_drain import NodeDrain
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.engine.diagnosis import fit_error
+from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Reads, reads_of
@@ -155,4 +155,4 @@ def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: Framew
 
 def _format_fit_error(cycle: Cycle) -> str:
     """Return the scheduler's message that the pod fits nowhere."""
-    return fit_error(cycle).removesuffix(".")
+    return build_fit_error(cycle).removesuffix(".")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column
 from kschedctl.reports.document import Document
-from kschedctl.reports.pool_change import NO_POOL
+from kschedctl.reports.placements import NO_POOL
 from kschedctl.reports.section import Section
 
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.arrays import Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import format_in_one_unit
+from kschedctl.api.times import format_age
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.placed.placement_errors import (
     MAX_EXAMPLES,

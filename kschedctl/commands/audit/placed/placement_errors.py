@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from kschedctl.api.arrays import Position, Row, Rows
+from kschedctl.api.events import is_kubelet_rejection
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import is_kubelet_rejection
 from kschedctl.api.ownership import find_controller
 from kschedctl.api.pod_table import PodTable
 from kschedctl.api.times import parse_nanoseconds

@@ -9,11 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from kschedctl.api.ages import format_age
 from kschedctl.api.columns import NO_TIME
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
-from kschedctl.api.times import parse_microseconds
+from kschedctl.api.times import format_age, parse_microseconds
 from kschedctl.commands.audit.audited_cluster import AuditedCluster
 from kschedctl.commands.audit.priorities.preemptions import (
     Growth,

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kschedctl.api.events import PREEMPTED, count_occurrences, get_last_time
 from kschedctl.api.objects import Pod
-from kschedctl.api.observed.events import PREEMPTED, count_occurrences, last_seen
 from kschedctl.api.ownership import Owner, find_controller, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.audited_cluster import PriorityLimits
@@ -20,7 +20,7 @@ from kschedctl.replay.settling import list_victims, recreate_gone
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.pod_info import PodInfo
@@ -59,8 +59,8 @@ def find_exposed_workloads(tiers: Tiers) -> tuple[ExposedWorkload, ...]:
 
 def _find_protecting_budgets(tiers: Tiers, numbers: list[int]) -> tuple[str, ...]:
     """Return the PDBs that protect the pods of these PodInfos."""
-    budgets = find_budgets(tiers.view)
-    names = (name for number in numbers for name in budgets.protecting(tiers.find_pod_with_info(number)))
+    budgets = get_budgets(tiers.view)
+    names = (name for number in numbers for name in budgets.find_protecting(tiers.find_pod_with_info(number)))
     return tuple(dict.fromkeys(names))
 
 
@@ -112,7 +112,7 @@ def _iter_preempted_pods(cluster: Cluster) -> Iterator[PreemptedPod]:
         reference = event.involved_object
         if event.reason == PREEMPTED and reference.kind in ("", "Pod"):
             reported.add((reference.namespace, reference.name))
-            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), last_seen(event))
+            yield PreemptedPod(reference.namespace, reference.name, count_occurrences(event), get_last_time(event))
     for row in cluster.pods.find_rows(_is_preempted).tolist():
         pod = cluster.pods[row]
         if (pod.metadata.namespace, pod.metadata.name) not in reported:

@@ -10,7 +10,6 @@ from kschedctl.commands.audit.sampling.report import (
     SamplingSection,
     SamplingSetting,
 )
-from kschedctl.render.not_created import build_not_created_section
 from kschedctl.render.page import (
     Block,
     Cell,
@@ -26,6 +25,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.plots.plot import Axis, Plot, Series
 from kschedctl.render.sections import build_left_out_lines
+from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.unknown import describe_doubt
 

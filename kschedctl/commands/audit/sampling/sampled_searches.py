@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_controller, find_owner
-from kschedctl.api.workloads import made_again
+from kschedctl.api.workloads import recreate_pod
 from kschedctl.commands.audit.sampling.report import (
     SampledKind,
     SampledProfile,
@@ -32,7 +32,7 @@ from kschedctl.replay.unknown import (
 )
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
-from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, adaptive_percentage
+from kschedctl.scheduler.engine.sampling import LEAST_NODES, SampledFrom, SearchTerms, compute_adaptive_percentage
 from kschedctl.scheduler.engine.start_indexes import EveryStart, Searches
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.framework.dependencies import Unknown
@@ -81,9 +81,7 @@ def _measure_percentage(
 ) -> SamplingPoint:
     """Measure the costs of one percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
-    enough = (
-        SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).feasible_needed(starts.offered, terms)
-    )
+    enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
     return build_point(percentage, enough, starts.search_for(enough))
 
 
@@ -148,7 +146,7 @@ class PodKind(NamedTuple):
 
 def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
     """Return a kind for each pod that was named."""
-    return [PodKind(target.scheduler, made_again(target.pod), str(find_owner(target.pod))) for target in targets]
+    return [PodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets]
 
 
 def iter_default_kinds(
@@ -198,7 +196,7 @@ def _choose_largest_workloads(scheduler: Scheduler, pods: Iterable[tuple[Pod, in
             firsts.setdefault(owner, stored)
             counts[owner] = counts.get(owner, 0) + count
     chosen = sorted(firsts, key=lambda owner: (-counts[owner], owner))[:max_kinds]
-    return [PodKind(scheduler, made_again(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
+    return [PodKind(scheduler, recreate_pod(firsts[owner]), str(owner), counts[owner]) for owner in chosen]
 
 
 PERCENTAGES = tuple(range(5, 101, 5))
@@ -314,7 +312,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
     configured = common if own is None else own
     origin = ("configuration" if common else "default") if own is None else "profile"
     nodes = len(scheduler.view.nodes)
-    adapted = configured or adaptive_percentage(nodes)
+    adapted = configured or compute_adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
     searches = SampledFrom(0).start_sampling(scheduler.configuration, nodes)
     terms = SearchTerms.from_profile(framework.profile, framework.release)
@@ -323,7 +321,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
         origin=origin,
         nodes=nodes,
         effective=effective,
-        enough=searches.feasible_needed(nodes, terms),
+        enough=searches.count_needed(nodes, terms),
         scores=terms.scoring or searches.extended,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from kschedctl.api.labels import EVERYTHING, Selector
 from kschedctl.api.objects import PreferredSchedulingTerm, WeightedPodAffinityTerm
-from kschedctl.api.validation.node_affinity import validate_weight
+from kschedctl.api.validation.placement import validate_weight
 from kschedctl.lint.analysis.placement import (
     HARD,
     PREFERRED,

@@ -132,7 +132,7 @@ class _DeployedObjects:
         elif compiled_selector := compile_selector(selector):
             pods = self.context.facts.pods_by_owner.get(owner, ())
             if not all(compiled_selector.matches(pod.metadata.labels) for pod in pods):
-                yield updates.immutable_selector(selector)
+                yield updates.build_selector_error(selector)
 
     def validate_claim_templates(
         self, owner: Owner, templates: tuple[api.PersistentVolumeClaim, ...]
@@ -146,11 +146,11 @@ class _DeployedObjects:
             }
             from_template = {name for name, claim in claims.items() if claim == f"{name}-{pod.metadata.name}"}
             if from_template != names and (from_template or not claims):
-                yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=at)
+                yield forbidden(("spec",), updates.STATEFUL_SET_RULE)._replace(at=at)
         for i, template in enumerate(templates):
             for claim in self._iter_template_claims(owner, template.metadata.name):
                 if _differs_from_template(template.spec, claim.spec):
-                    yield forbidden(("spec",), updates.STATEFUL_SET)._replace(at=(*at, i))
+                    yield forbidden(("spec",), updates.STATEFUL_SET_RULE)._replace(at=(*at, i))
 
     def _iter_template_claims(self, owner: Owner, template_name: str) -> Iterator[api.PersistentVolumeClaim]:
         """Yield the claims that were created from a claim template since the StatefulSet exists.

@@ -44,7 +44,7 @@ def find_unmatched_priorities(context: LintContext) -> Iterator[Problem]:
     Finds nothing unless all node groups of the cluster are known.
     """
     from kschedctl.autoscaling.cluster_autoscaler.expanders import matches_any, read_priorities  # noqa: PLC0415
-    from kschedctl.autoscaling.node_groups.found import find_node_groups  # noqa: PLC0415
+    from kschedctl.autoscaling.node_groups.discovery import find_node_groups  # noqa: PLC0415
 
     assert context.cluster is not None
     for subject, config_map in _iter_priority_maps(context):

@@ -11,8 +11,7 @@ from kschedctl.cel.library.times import parse_duration
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.field_edits import FieldEdit, RenameField
-from kschedctl.lint.framework.rule import WARNING, Rule
+from kschedctl.lint.framework.rule import WARNING, FieldEdit, RenameField, Rule
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload
 

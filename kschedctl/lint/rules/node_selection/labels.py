@@ -19,8 +19,7 @@ from kschedctl.lint.analysis.placement import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.field_edits import replace_value
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
+from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload, replace_value
 from kschedctl.lint.objects.kinds import WrittenNodePool
 from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.lint.objects.workload import Workload

@@ -14,9 +14,8 @@ from kschedctl.api.validation.resources import validate_container_resource_name
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
-from kschedctl.lint.objects.amounts import iter_requests_and_limits
 from kschedctl.lint.objects.subject import Problem
-from kschedctl.lint.objects.workload import Workload
+from kschedctl.lint.objects.workload import Workload, iter_requests_and_limits
 
 REQUIRED_RESOURCES = (CPU, MEMORY)
 _WHY_REQUESTS = (

@@ -9,20 +9,20 @@ from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_outcomes
+from kschedctl.admission.not_replayed import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
-from kschedctl.admission.unknown import find_undecidable_plugins, find_undecidable_plugins_for_pod
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
+from kschedctl.api.events import shorten_api_message
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import ResourceQuota
-from kschedctl.api.observed.failed_creation import shorten_api_message
-from kschedctl.api.pod_templates import POD_TEMPLATE_PATHS
-from kschedctl.cluster import LIMITS, NOT_GIVEN, NOT_LISTED, Cluster, drop_nulls
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS
+from kschedctl.cluster import LIMITS, Cluster, drop_nulls
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
 from kschedctl.lint.objects.subject import Problem
 from kschedctl.lint.objects.workload import Workload
-from kschedctl.reports.admission import Admission
+from kschedctl.reports.not_created import Admission
 from kschedctl.text.counts import counted
 
 PLUGINS_WITH_OWN_RULES = frozenset({"Priority"})
@@ -59,7 +59,7 @@ def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
     """Yield the kinds that could not be read from the cluster. A kind that files do not have does not count."""
     for kind in LIMITS:
         gap = cluster.gap(kind)
-        if gap is not None and not gap.why.startswith((NOT_GIVEN, NOT_LISTED)):
+        if gap is not None and not (gap.is_not_given or gap.is_not_listed):
             yield kind
 
 

@@ -13,8 +13,8 @@ from kschedctl.api.objects import LimitRange, LimitRangeItem, ResourceQuota
 from kschedctl.api.quantity import Quantity
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
-from kschedctl.lint.objects.amounts import parse_valid_quantities
 from kschedctl.lint.objects.subject import Problem, Subject
+from kschedctl.lint.objects.workload import parse_valid_quantities
 
 CONTAINING_TYPES = {
     "Container": ("Container", "Pod"),

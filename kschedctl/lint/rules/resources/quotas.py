@@ -30,9 +30,8 @@ from kschedctl.api.quantity import Format, Quantity, QuantityError, parse
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
-from kschedctl.lint.objects.amounts import parse_valid_quantities
 from kschedctl.lint.objects.subject import Path, Problem, Subject, join_names
-from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
+from kschedctl.lint.objects.workload import SERVING_KINDS, Workload, parse_valid_quantities
 from kschedctl.text.counts import agreeing, counted
 
 

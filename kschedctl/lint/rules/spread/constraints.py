@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kschedctl.api.admission import merge_constraint_label_keys
+from kschedctl.api.defaults import merge_constraint_label_keys
 from kschedctl.api.json_values import object_at
 from kschedctl.api.labels import NOTHING, Selector
 from kschedctl.api.ownership import ADDED_LABELS, TEMPLATE_HASH
-from kschedctl.api.validation.selectors import validate_label_selector
-from kschedctl.api.validation.spread import validate_match_label_keys, validate_min_domains
+from kschedctl.api.validation.names import validate_label_selector
+from kschedctl.api.validation.placement import validate_match_label_keys, validate_min_domains
 from kschedctl.lint.analysis.node_requirements import MISTAKEN_LABELS
 from kschedctl.lint.analysis.placement import HARD, SOFT, iter_pod_terms, iter_spread_constraints
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.field_edits import FieldEdit, RemoveField, replace_label
-from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, RuleProfile, for_each_workload
+from kschedctl.lint.framework.rule import (
+    ERROR,
+    NOTE,
+    WARNING,
+    FieldEdit,
+    RemoveField,
+    Rule,
+    RuleProfile,
+    for_each_workload,
+    replace_label,
+)
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import Workload, compile_selector
 from kschedctl.scheduler.configuration.version_fields import SPREAD_LABEL_KEYS

@@ -15,8 +15,7 @@ from kschedctl.lint.analysis.placement import (
 )
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
-from kschedctl.lint.framework.field_edits import replace_label
-from kschedctl.lint.framework.rule import ERROR, WARNING, Rule
+from kschedctl.lint.framework.rule import ERROR, WARNING, Rule, replace_label
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS
 from kschedctl.snapshot.node_order import ZONE

@@ -52,11 +52,11 @@ class ExtenderCall(NamedTuple):
 
 
 class Consultation:
-    """The extenders that are interested in a pod, and what they answered.
+    """The calls of the extenders that are interested in a pod, with their results.
 
-    `calls` are the calls so far. `statuses` has the diagnosis' status of nodes from extenders, and `refusals` each
-    extender's messages by URL and node. `narrowed` tells whether they left out nodes in a search of all nodes.
-    `unknown` has what the answers depend on if an extender cannot be asked.
+    `calls` are the calls so far. `statuses` has the status of each node to which an extender gave a message, and
+    `refusals` the messages by extender URL and node. `narrowed` is whether extenders dropped nodes in a search of all
+    nodes. `unknown` has what the answers depend on because an extender could not be called.
     """
 
     def __init__(self, extenders: Iterable[HTTPExtender], pod: Pod, release: KubeVersion = VERIFIED) -> None:
@@ -71,7 +71,7 @@ class Consultation:
 
     @property
     def pod(self) -> dict[str, Json]:
-        """The pod as it is sent."""
+        """The pod as it is sent to extenders."""
         if self._document is None:
             self._document = msgspec.to_builtins(self._pod)
         return self._document
@@ -79,7 +79,10 @@ class Consultation:
     # -- filter --------------------------------------------------------------------------------------------------
 
     def filter(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Return the rows that all extenders leave, asked in order. Raises PluginError if a non-ignorable one fails."""
+        """Return the nodes at these rows that remain after all extenders filtered them in order.
+
+        Raises PluginError if an extender fails that is not ignorable.
+        """
         offered = OfferedNodes.from_rows(view.nodes, rows)
         for extender in self.extenders:
             if not len(offered.rows):
@@ -102,13 +105,13 @@ class Consultation:
         return offered
 
     def filter_all(self, view: Fork, rows: Rows) -> OfferedNodes:
-        """Return the rows that the extenders leave of all rows that pass the plugins, and set `narrowed`."""
+        """Return the nodes that extenders leave of all rows that pass the plugins, and set `narrowed`."""
         offered = self.filter(view, rows)
         self.narrowed = len(offered.rows) != len(rows)
         return offered
 
     def _record_answer(self, extender: HTTPExtender, answer: FilterAnswer) -> None:
-        """Record the messages about nodes; a node in both lists is unresolvable."""
+        """Record the messages that an extender gave about nodes. A node in both of its lists is unresolvable."""
         for name, message in answer.unresolvable.items():
             self._record_status(extender, name, Code.UNRESOLVABLE, message)
         for name, message in answer.failed.items():
@@ -116,7 +119,7 @@ class Consultation:
                 self._record_status(extender, name, Code.UNSCHEDULABLE, message)
 
     def _record_status(self, extender: HTTPExtender, name: str, code: Code, message: str) -> None:
-        """Record the status of one node."""
+        """Record the status that an extender's message gives a node."""
         earlier = self.statuses.get(name) if AGGREGATED.at(self._release) else None
         if earlier is not None:
             code = Code.UNRESOLVABLE if Code.UNRESOLVABLE in (code, earlier.code) else code
@@ -126,9 +129,9 @@ class Consultation:
     # -- prioritize ----------------------------------------------------------------------------------------------
 
     def prioritize(self, view: Fork, offered: OfferedNodes) -> Iterator[tuple[str, Scores]]:
-        """Yield each extender's URL and what it adds to the total score of each node, (F,).
+        """Yield each scoring extender's URL with what it adds to the total score of each node, (F,).
 
-        Failures are ignored, and a single node is not scored.
+        Failing extenders are ignored, and a single node is not scored.
         """
         for extender in self.extenders if len(offered.rows) > 1 else ():
             verb = extender.settings.prioritize_verb
@@ -138,8 +141,8 @@ class Consultation:
                 answered = self._call_with_nodes(extender, verb, offered, extender.prioritize, view.nodes)
             except ExtenderError:
                 continue
-            except UnknownAnswerError as unheard:
-                self._record_unknown(Effect.SCORES, unheard)
+            except UnknownAnswerError as error:
+                self._record_unknown(Effect.SCORES, error)
                 continue
             totals: dict[str, int] = {}
             for host, score in answered:
@@ -153,44 +156,44 @@ class Consultation:
         extender: HTTPExtender,
         verb: str,
         offered: OfferedNodes,
-        ask: Callable[[JsonObject, OfferedNodes, NodeColumns], Answer],
+        make_call: Callable[[JsonObject, OfferedNodes, NodeColumns], Answer],
         nodes: NodeColumns,
     ) -> Answer:
         """Call a verb that takes nodes, and record the call."""
         full = not extender.settings.node_cache_capable
         call = ExtenderCall(extender.url, verb, offered.names, full)
-        return self._record_call(call, lambda: ask(self.pod, offered, nodes))
+        return self._record_call(call, lambda: make_call(self.pod, offered, nodes))
 
     # -- preempt -------------------------------------------------------------------------------------------------
 
     def preempt(
         self, extender: HTTPExtender, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims] | None:
-        """Return an extender's victims by node, or None if it cannot be asked. Raises ExtenderError."""
+        """Return the victims that an extender chooses by node, or None if it cannot be called. Raises ExtenderError."""
         call = ExtenderCall(extender.url, extender.settings.preempt_verb, tuple(victims))
         try:
             return self._record_call(call, lambda: extender.preempt(self.pod, victims))
-        except UnknownAnswerError as unheard:
-            self._record_unknown(Effect.VICTIMS, unheard)
+        except UnknownAnswerError as error:
+            self._record_unknown(Effect.VICTIMS, error)
             return None
 
-    def _record_call(self, call: ExtenderCall, ask: Callable[[], Answer]) -> Answer:
-        """Make a call and record it, also if it fails."""
+    def _record_call(self, call: ExtenderCall, make_call: Callable[[], Answer]) -> Answer:
+        """Make a call and record it, even if it fails."""
         try:
-            answer = ask()
+            answer = make_call()
         except (ExtenderError, UnknownAnswerError) as error:
             self.calls.append(call._replace(error=str(error)))
             raise
         self.calls.append(call)
         return answer
 
-    def _record_unknown(self, effect: Effect, unheard: UnknownAnswerError) -> None:
-        """Record that the answer depends on an extender that could not be asked."""
-        self.unknown[Unknown(Dependency(NAME, effect), Gap(str(unheard)))] = None
+    def _record_unknown(self, effect: Effect, error: UnknownAnswerError) -> None:
+        """Record that the answer depends on an extender that could not be called."""
+        self.unknown[Unknown(Dependency(NAME, effect), Gap(str(error)))] = None
 
 
 def _wrap_int64(value: int) -> int:
-    """Wrap a number as Go's int64 arithmetic does.
+    """Wrap a number around as Go's int64 arithmetic does.
 
     >>> _wrap_int64(2**63)
     -9223372036854775808

@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.extenders.answers import (
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.strict_decoding import GoDuration, Int64
 from kschedctl.snapshot.nodes import NodeColumns
-from kschedctl.text.urls import strip_url
+from kschedctl.text.printable import strip_url
 
 
 class ExtenderManagedResource(Struct, frozen=True):
@@ -104,7 +104,7 @@ class OfferedNodes(NamedTuple):
 
     @classmethod
     def from_rows(cls, nodes: NodeColumns, rows: Rows) -> OfferedNodes:
-        """Offer the scheduler's own nodes at these rows."""
+        """Offer the scheduler's own nodes at these rows to an extender."""
         if np.array_equal(rows, nodes.rows):  # the usual case, without a step for each
             return cls(tuple(nodes.names), rows)
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
@@ -137,14 +137,16 @@ class HTTPExtender:
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether the pod requests a resource that the extender manages; without managed resources, always."""
+        """Return whether the pod requests a resource that the extender manages. Without managed resources, every pod
+        counts.
+        """
         if not self._managed:
             return True
         containers = (*pod.spec.containers, *pod.spec.init_containers)
         return any(self._managed.intersection((*c.resources.requests, *c.resources.limits)) for c in containers)
 
     def find_unknowns(self, pod: Pod) -> Iterator[Unknown]:
-        """Yield the unknowns of an answer about the pod if the extender is not asked."""
+        """Yield what remains unknown about the pod because this extender is not called."""
         if self.call is not None or not self.is_interested(pod):
             return
         effects = {
@@ -157,7 +159,7 @@ class HTTPExtender:
                 yield Unknown(Dependency(NAME, effect), UNASKED)
 
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
-        """Ask which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError."""
+        """Ask the extender which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError."""
         result = parse_filter_result(self._send(self.settings.filter_verb, self._build_args(pod, offered, nodes)))
         if result.error:
             raise ExtenderError(result.error)
@@ -170,26 +172,33 @@ class HTTPExtender:
         return FilterAnswer(remaining, result.failed, result.unresolvable)
 
     def prioritize(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> list[tuple[str, int]]:
-        """Ask for host and unweighted score of the offered nodes. Raises ExtenderError or UnknownAnswerError."""
+        """Ask the extender for the unweighted scores of the offered nodes, by name. Raises ExtenderError or
+        UnknownAnswerError.
+        """
         return parse_host_priorities(self._send(self.settings.prioritize_verb, self._build_args(pod, offered, nodes)))
 
     def preempt(
         self, pod: JsonObject, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
     ) -> dict[str, MetaVictims]:
-        """Ask about victims: node -> (the pods to evict, the number of PDB violations). Raises as `filter` does."""
-        if self.settings.node_cache_capable:
-            uids = {n: [{"UID": field_at(pod, "metadata", "uid")} for pod in pods] for n, (pods, _) in victims.items()}
-            of_node: dict[str, list[dict[str, Json]]] = uids
-        else:
-            of_node = {n: pods for n, (pods, _) in victims.items()}
-        sent = {n: {"Pods": pods, "NumPDBViolations": victims[n][1]} for n, pods in of_node.items()}
-        name, other = "NodeNameToVictims", "NodeNameToMetaVictims"
-        if self.settings.node_cache_capable:
-            name, other = other, name
-        return parse_preemption_result(self._send(self.settings.preempt_verb, {"Pod": pod, name: sent, other: None}))
+        """Ask the extender which victims to evict on each node, and return its answer by node name.
+
+        `victims` maps each node to its pods to evict and the number of PDB violations. Raises ExtenderError or
+        UnknownAnswerError.
+        """
+        sends_uids = self.settings.node_cache_capable
+        by_node = {}
+        for node, (pods, violations) in victims.items():
+            sent = [{"UID": field_at(victim, "metadata", "uid")} for victim in pods] if sends_uids else pods
+            by_node[node] = {"Pods": sent, "NumPDBViolations": violations}
+        payload = {
+            "Pod": pod,
+            "NodeNameToVictims": None if sends_uids else by_node,
+            "NodeNameToMetaVictims": by_node if sends_uids else None,
+        }
+        return parse_preemption_result(self._send(self.settings.preempt_verb, payload))
 
     def _build_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
-        """Build upstream's ExtenderArgs."""
+        """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs."""
         if self.settings.node_cache_capable:
             return {"Pod": pod, "Nodes": None, "NodeNames": list(offered.names)}
         items = offered.returned
@@ -198,7 +207,7 @@ class HTTPExtender:
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
     def _send(self, verb: str, payload: JsonObject) -> Json:
-        """Call a verb and return the decoded body."""
+        """Call a verb and return the decoded body. Raises ExtenderError or UnknownAnswerError."""
         if self.call is None:
             raise UnknownAnswerError(UNASKED.why)
         status, body = self.call(self.document, verb, payload)
@@ -207,24 +216,24 @@ class HTTPExtender:
         return body
 
     def _resolve_names(self, names: Sequence[str], offered: OfferedNodes) -> OfferedNodes:
-        """Return the offered nodes of these names. Raises ExtenderError for a name that was not offered."""
-        place = {name: i for i, name in enumerate(offered.names)}
+        """Return the offered nodes with these names. Raises ExtenderError for a name that was not offered."""
+        index_by_name = {name: i for i, name in enumerate(offered.names)}
         for name in names:
-            if name not in place:
-                what = f'claims a filtered node "{name}" which is not found in the input node list'
-                raise ExtenderError(f'extender "{self.url}" {what}')
-        chosen = [place[name] for name in names]
+            if name not in index_by_name:
+                complaint = f'claims a filtered node "{name}" which is not found in the input node list'
+                raise ExtenderError(f'extender "{self.url}" {complaint}')
+        chosen = [index_by_name[name] for name in names]
         returned = None if offered.returned is None else tuple(offered.returned[i] for i in chosen)
         return OfferedNodes(tuple(names), offered.rows[chosen], returned)
 
 
-def any_interested(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
-    """Return whether an extender is asked about the pod."""
+def is_any_extender_called(extenders: Sequence[HTTPExtender], pod: Pod) -> bool:
+    """Return whether some extender is called about the pod."""
     return bool(extenders) and any(extender.call is not None and extender.is_interested(pod) for extender in extenders)
 
 
 def _resolve_nodes(documents: Sequence[JsonObject], nodes: NodeColumns) -> OfferedNodes:
-    """Return whole nodes as they were returned, including nodes that the cluster does not have."""
+    """Convert returned node objects to offered nodes, including nodes that the cluster does not have."""
     names = tuple(parse_node(document).metadata.name for document in documents)
     rows = np.array([nodes.index.get(name, NO_ROW) for name in names], np.int64)
     return OfferedNodes(names, rows, tuple(documents))

@@ -1,7 +1,7 @@
-"""The pod-group cycle: all waiting pods of a group are tried one after another and placed together or not at all.
+"""The pod-group cycle: the waiting pods of a group are tried one after another and placed together or not at all.
 
-Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Where upstream picks one of several equal nodes at
-random, `Choose` decides.
+Upstream: pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37). Upstream picks one of several equal nodes at random,
+which `Choose` decides here.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from kschedctl.scheduler.engine.diagnosis import (
     NO_REJECTORS,
     PostFilterOutcome,
     Rejectors,
+    build_fit_error,
     find_rejectors,
-    fit_error,
     format_histogram,
     run_post_filter,
 )
@@ -36,7 +36,7 @@ from kschedctl.scheduler.engine.pod_groups.placement import (
     score_placements,
 )
 from kschedctl.scheduler.engine.pod_groups.since_1_37 import UNTIL_INFEASIBLE, GroupProgress, run_placement_feasible
-from kschedctl.scheduler.engine.pod_groups.state import find_pod_group, find_state, is_unread
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group, may_be_unread
 from kschedctl.scheduler.engine.preemption.evaluator import Preemption
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import find_reserve_plugins, reserve
@@ -59,7 +59,7 @@ Choose = Callable[[Fork, Rows], Row]
 
 
 def choose_first_by_name(view: Fork, rows: Rows) -> Row:
-    """Return the row whose node name comes first."""
+    """Return the row whose node name comes first in the alphabet."""
     return Row(min(rows.tolist(), key=view.nodes.names.__getitem__))
 
 
@@ -152,24 +152,24 @@ class PodGroupCycle:
         return find_pod_group(self.view, self.key)
 
     def run(self, view: Fork | None = None, post_filter: bool = True) -> GroupResult:
-        """Place the group in `view`; without `post_filter` no pod may preempt by itself."""
+        """Try to place the group in `view`, or in the cycle's own view. Without `post_filter`, pods do not preempt."""
         view = self.view if view is None else view
-        if self.topology_aware and not is_unread(view, self.key):
+        if self.topology_aware and not may_be_unread(view, self.key):
             result = self.try_placements(view, post_filter)
         else:
             result = self._try_members(view, post_filter)
-        nobody = result.placed and not any(member.placed for member in result.members)
-        return replace(result, status=NO_FIT) if nobody else result
+        is_empty = result.placed and not any(member.placed for member in result.members)
+        return replace(result, status=NO_FIT) if is_empty else result
 
     @cached_property
-    def until_infeasible(self) -> bool:
-        """Whether PlacementFeasible plugins decide if enough pods have a node, rather than Permit."""
+    def checks_feasibility(self) -> bool:
+        """Whether PlacementFeasible plugins, and not Permit, decide if enough pods have a node."""
         return not isinstance(self.key, GangKey) and UNTIL_INFEASIBLE.at(self.framework.release)
 
     # -- placements ----------------------------------------------------------------------------------------------
 
     def try_placements(self, view: Fork, post_filter: bool) -> GroupResult:
-        """Try all placements, and return the best of those on which the group fits."""
+        """Try all placements, and return the best result among those on which the group fits."""
         try:
             group = self._require_group(view)
             placements = generate_placements(self.framework, group, view)
@@ -185,8 +185,8 @@ class PodGroupCycle:
             results.append(result)
         fitting = [result for result in results if result.placed or result.waiting_on_preemption]
         if not fitting:
-            why = format_no_placement(results)
-            reasons = (UNSCHEDULABLE_GROUP, why) if self.until_infeasible else (why,)
+            message = format_no_fitting_placement(results)
+            reasons = (UNSCHEDULABLE_GROUP, message) if self.checks_feasibility else (message,)
             return replace(results[0], status=Status(Code.UNSCHEDULABLE, reasons), tried=tuple(results))
         return self._choose_best(group, view, fitting, tuple(results))
 
@@ -200,7 +200,7 @@ class PodGroupCycle:
     def _choose_best(
         self, group: PodGroup, view: Fork, fitting: Sequence[GroupResult], tried: tuple[GroupResult, ...]
     ) -> GroupResult:
-        """Return the result on the placement with the highest score, the first of equals."""
+        """Return the result on the placement with the highest score, or the first of several equal ones."""
         if len(fitting) == 1:
             return replace(fitting[0], tried=tried)
         try:
@@ -221,12 +221,15 @@ class PodGroupCycle:
     # -- the pods one after another ------------------------------------------------------------------------------
 
     def _try_members(self, view: Fork, post_filter: bool, placement: GroupPlacement | None = None) -> GroupResult:
-        """Try the pods in order, each with the earlier ones assumed; one pod whose Permit succeeds is enough."""
+        """Try the pods in order, each with the earlier ones assumed.
+
+        The group fits if Permit succeeds for one of them.
+        """
         assumed = view.fork()
-        assumed.placement = placement_mask(placement, view)
+        assumed.placement = mask_placement(placement, view)
         if assumed.group_since is None:
             assumed.group_since = len(assumed.trail)
-        if self.until_infeasible:
+        if self.checks_feasibility:
             return self._try_while_feasible(assumed)
         results: list[MemberResult] = []
         status, waits_on_preemption, preempts = NO_FIT, False, False
@@ -250,10 +253,10 @@ class PodGroupCycle:
     def _try_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound."""
         group, results = find_pod_group(view, self.key), list[MemberResult]()
-        progress = GroupProgress(self._count_placed_before(view), len(self.members))
+        progress = GroupProgress(self._count_placed_pods(view), len(self.members))
         status = self._check_feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
-            return GroupResult(status if status.code is Code.ERROR else wrap_unschedulable(status), promised={})
+            return GroupResult(status if status.code is Code.ERROR else wrap_as_group_rejection(status), promised={})
         for position in self.members:
             member, view = self._try_member(view, position, post_filter=False)
             results.append(member)
@@ -264,31 +267,34 @@ class PodGroupCycle:
             status = self._check_feasible(group, progress)
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
-        status = wrap_unschedulable(status) if status.code is Code.WAIT else status
+        status = wrap_as_group_rejection(status) if status.code is Code.WAIT else status
         return GroupResult(status, tuple(results), promised={}, after=view if self.within else None)
 
-    def _count_placed_before(self, view: Fork) -> int:
-        """Count the group's pods that have a node already."""
+    def _count_placed_pods(self, view: Fork) -> int:
+        """Return how many pods of the group have a node already."""
         assert len(self.key) == 2
-        return len(find_state(view, self.key).scheduled)
+        return len(find_group_state(view, self.key).scheduled)
 
     def _check_feasible(self, group: PodGroup | None, progress: GroupProgress) -> Status:
-        """Return the status of the first PlacementFeasible plugin that does not succeed."""
+        """Return the first status of a PlacementFeasible plugin that is not Success, wrapping an error."""
         status = SUCCESS if group is None else run_placement_feasible(self.framework, group, progress)
         failed = status.code is Code.ERROR
         return Status(Code.ERROR, (NOT_EVALUATED.format(_join_reasons(status)),)) if failed else status
 
     def _try_member(self, view: Fork, position: Position, post_filter: bool) -> tuple[MemberResult, Fork]:
-        """Try one pod, and return the fork to continue with."""
+        """Run the cycle of one pod, and return its result with the fork to continue with."""
         cycle = run_cycle(self.framework, self.infos[position], view, self.sampling)
         if cycle.schedulable:
-            member = _build_fitting(cycle, position, self.choose(view, cycle.scores.best))
+            member = _build_fitting_member(cycle, position, self.choose(view, cycle.scores.best))
         else:
-            member = _build_failed(cycle, position, run_post_filter(cycle) if post_filter else None)
+            member = _build_failed_member(cycle, position, run_post_filter(cycle) if post_filter else None)
         return (member, view) if member.row == NO_ROW else self.assume_member(view, cycle, member)
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume the pod, reserve for it and ask Permit; a rejected pod leaves no trace in the returned fork."""
+        """Assume a pod on its node, reserve for it and ask Permit. Return its result with the fork to continue with.
+
+        A pod that Permit rejects leaves no trace in that fork.
+        """
         info, position, row = self.infos[member.position], member.position, member.row
         plugins = find_reserve_plugins(self.framework, info.spec)
         trial = view.fork() if plugins else view
@@ -297,28 +303,28 @@ class PodGroupCycle:
         except PluginError as failure:
             return MemberResult(position, Status(Code.ERROR, (str(failure),)), nominated=""), view
         trial.assume(position, row)
-        if self.until_infeasible:
+        if self.checks_feasibility:
             return member, trial
         outcome = run_permit(self.framework, info, trial, row)
         if outcome.status.code in (Code.SUCCESS, Code.WAIT):
             return replace(member, permit=outcome.status), trial
         if trial is view:
             view.forget(position)
-        return _build_rejected(position, outcome), view
+        return _build_rejected_member(position, outcome), view
 
 
-def format_no_placement(results: Sequence[GroupResult]) -> str:
+def format_no_fitting_placement(results: Sequence[GroupResult]) -> str:
     """Return the message for a group that fits on no placement."""
     return f"0/{len(results)} placements are available, first placement status: {results[0].status.reasons[0]}"
 
 
-def wrap_unschedulable(status: Status) -> Status:
-    """Wrap a status as a rejection of the group."""
+def wrap_as_group_rejection(status: Status) -> Status:
+    """Return a status that rejects the group for the reasons of another status."""
     return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, *status.reasons))
 
 
-def placement_mask(placement: GroupPlacement | None, view: Fork) -> Bools | None:
-    """Return the nodes of a placement, (N,), or None for all nodes."""
+def mask_placement(placement: GroupPlacement | None, view: Fork) -> Bools | None:
+    """Return a mask (N,) of a placement's nodes, or None if these are all nodes."""
     if placement is None or len(placement.rows) == len(view.nodes):
         return None
     mask = np.zeros(len(view.nodes), np.bool_)
@@ -331,21 +337,21 @@ def _join_reasons(status: Status) -> str:
     return ", ".join(status.reasons)
 
 
-def _build_fitting(cycle: Cycle, position: Position, row: Row) -> MemberResult:
-    """Build the result for a pod that has feasible nodes."""
+def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberResult:
+    """Build the result for a pod that has feasible nodes and gets this row."""
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
     return MemberResult(position, SUCCESS, row, len(cycle.feasible), evaluated, len(cycle.scores.best))
 
 
-def _build_failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
-    """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter was not asked."""
+def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:
+    """Build the result for a pod without feasible nodes. `outcome` is None if PostFilter did not run."""
     if cycle.error is not None:
         return MemberResult(position, Status(Code.ERROR, (cycle.error,)), nominated="")
     if not cycle.view.nodes_in_placement:
-        return MemberResult(position, Status(Code.UNRESOLVABLE, (fit_error(cycle),)), nominated="")
+        return MemberResult(position, Status(Code.UNRESOLVABLE, (build_fit_error(cycle),)), nominated="")
     outcome = outcome or PostFilterOutcome()
-    status = Status(Code.UNSCHEDULABLE, (fit_error(cycle, outcome.message),))
+    status = Status(Code.UNSCHEDULABLE, (build_fit_error(cycle, outcome.message),))
     rejectors = find_rejectors(cycle)
     for result in outcome.results.values():
         if result.status.code is Code.SUCCESS and result.nominated_node and isinstance(result.report, Preemption):
@@ -356,34 +362,34 @@ def _build_failed(cycle: Cycle, position: Position, outcome: PostFilterOutcome |
                 Row(row),
                 nominated=result.nominated_node,
                 requires_preemption=True,
-                victims=_find_victims(result.report, row),
+                victims=_get_victims(result.report, row),
                 rejectors=rejectors,
             )
-    return MemberResult(position, status, nominated=_remaining_nomination(outcome), rejectors=rejectors)
+    return MemberResult(position, status, nominated=_get_nomination(outcome), rejectors=rejectors)
 
 
-def _build_rejected(position: Position, outcome: PermitOutcome) -> MemberResult:
+def _build_rejected_member(position: Position, outcome: PermitOutcome) -> MemberResult:
     """Build the result for a pod that Permit rejects or fails for."""
     if outcome.status.code is Code.ERROR:
         return MemberResult(position, outcome.status, nominated="")
     status = Status(outcome.status.code, (format_histogram(1, dict.fromkeys(outcome.status.reasons, 1)),))
-    return MemberResult(position, status, nominated="", rejectors=_permit_rejectors(outcome))
+    return MemberResult(position, status, nominated="", rejectors=_build_permit_rejectors(outcome))
 
 
-def _permit_rejectors(outcome: PermitOutcome) -> Rejectors:
-    """Return the plugin that rejected the pod at Permit."""
+def _build_permit_rejectors(outcome: PermitOutcome) -> Rejectors:
+    """Return the rejectors of a pod that a Permit plugin rejected."""
     plugin = frozenset((outcome.plugin,))
     return Rejectors(plugin, plugin if outcome.status.code is Code.PENDING else frozenset())
 
 
-def _remaining_nomination(outcome: PostFilterOutcome) -> str | None:
-    """Return the nomination after PostFilter: cleared if preemption was tried in vain, otherwise unchanged (None)."""
+def _get_nomination(outcome: PostFilterOutcome) -> str | None:
+    """Return the nomination after PostFilter: empty if preemption was tried in vain, or None if it is unchanged."""
     reports = [result.report for result in outcome.results.values() if isinstance(result.report, Preemption)]
     in_vain = any(report.eligible for report in reports) and outcome.status.code is Code.UNSCHEDULABLE
     return "" if in_vain or not outcome.results else None
 
 
-def _find_victims(report: Preemption, row: int) -> tuple[Position, ...]:
-    """Return the victims on a row."""
+def _get_victims(report: Preemption, row: int) -> tuple[Position, ...]:
+    """Return the victims of the chosen candidate on a row."""
     assert report.choice is not None
     return next(candidate.victims for candidate in report.choice.tied if candidate.row == row)

@@ -13,7 +13,7 @@ from kschedctl.api.gangs import GROUP_KINDS, KUEUE_TOTAL_COUNT, GangKey, GangPro
 from kschedctl.api.objects import CoschedulingPodGroup, Pod, VolcanoPodGroup
 from kschedctl.api.pod_table import PodTable
 from kschedctl.scheduler.engine.pod_groups.cycle import GroupResult
-from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, has_node
+from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, mask_placed_pods
 from kschedctl.scheduler.engine.pod_groups.submission import MemberFailure
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import Plugin, offers
@@ -30,27 +30,27 @@ class GangPlugin(Plugin, Protocol):
     """A plugin whose Permit makes the pods of a gang wait for each other."""
 
     def gang(self, pod: Pod) -> GangKey | None:
-        """Return the gang of a pod, or None."""
+        """Return the gang of a pod, or None if it belongs to none."""
 
     def failures(self, result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-        """Return why the members that are not bound are not bound, in the order given."""
+        """Return the failures of the members that are not bound, in the order of `members`."""
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Return why the waiting pods of the gang leave their nodes if a pod fits nowhere; empty if they wait on."""
+        """Return why waiting pods of the gang leave their nodes when a pod fits nowhere, or "" if they keep waiting."""
 
     @property
     def after_another(self) -> str:
-        """Why the waiting pods leave their nodes when one of them does."""
+        """The reason with which waiting pods leave their nodes when one of them does."""
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
-        """Return the pods to be tried as soon as possible after a pod passed Permit or started to wait there."""
+        """Return the pods to try as soon as possible after a pod passed Permit or started to wait there."""
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record in the view's history that the gang failed, since a pod fits nowhere or had to leave its node."""
+        """Record in the view's history that the gang failed, because a pod fits nowhere or had to leave its node."""
 
 
 def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
-    """Return the profile's plugin that handles gangs, or None."""
+    """Return the profile's Permit plugin that makes pods of a gang wait for each other, or None."""
     return next((plugin for plugin in framework.plugins_at("permit") if offers(plugin, GangPlugin)), None)
 
 
@@ -76,17 +76,17 @@ class GangPods(NamedTuple):
         return len(self.waiting) + len(self.assigned)
 
     def count_gated(self, view: Fork) -> int:
-        """Count the pods with scheduling gates."""
+        """Return how many of the pods have scheduling gates."""
         gated = view.memo((GangPods, "gated"), lambda: view.pods.where(_is_gated))
         return int(gated[view.pods.info[np.concatenate(self)]].sum())
 
 
 def find_gang_pods(view: Fork, key: GangKey) -> GangPods:
-    """Return the pods of a gang as they are now."""
+    """Return the waiting and the placed pods of a gang in the current state."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
-    assigned = has_node(view, positions)
+    assigned = mask_placed_pods(view, positions)
     return GangPods(positions[~assigned], positions[assigned])
 
 
@@ -99,21 +99,21 @@ class EndedPods(NamedTuple):
 
 def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
     """Return the ended pods of each gang that has some."""
-    return view.memo(EndedPods, lambda: dict(_iter_ended(view.cluster.pods)))
+    return view.memo(EndedPods, lambda: dict(_iter_ended_pods(view.cluster.pods)))
 
 
-def _iter_ended(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
-    """Yield each gang and its ended pods."""
-    templates: dict[GangKey, tuple[list[int], list[int]]] = {}
+def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
+    """Yield each gang with its ended pods."""
+    templates_by_gang: dict[GangKey, tuple[list[int], list[int]]] = {}
     for number, template in enumerate(table.templates):
         for key in find_gangs(template) if template.terminated else ():
-            templates.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
-    for key, numbers in templates.items():
+            templates_by_gang.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
+    for key, numbers in templates_by_gang.items():
         yield key, EndedPods(*(np.flatnonzero(np.isin(table.template, chosen)) for chosen in numbers))
 
 
 def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return the terms of a gang from its object, or for Kueue from its pods."""
+    """Return how many pods a gang needs, as its object or, for Kueue, its pods say."""
     if key.project is GangProject.KUEUE:
         return _find_kueue_terms(view, key)
     gang = find_gang_object(view, key)
@@ -121,44 +121,44 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
-    heeded = gang.spec.min_member >= sum(tasks.values())  # Volcano passes over tasks that want more together
-    return GangTerms(gang.spec.min_member, tasks if heeded else {})
+    tasks_count = gang.spec.min_member >= sum(tasks.values())  # Volcano passes over tasks that want more together
+    return GangTerms(gang.spec.min_member, tasks if tasks_count else {})
 
 
 def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
-    """Return the terms of a Kueue group, in which every pod states the total count."""
+    """Return how many pods a Kueue group needs, which every pod states in an annotation."""
     positions = view.pods.by_gang.get(key, NO_MEMBERS).tolist()
     annotations = dict.fromkeys(
         view.pods.objects[position].metadata.annotations.pod_group_total_count for position in positions
     )
-    counts = {text: number for text in annotations if (number := _atoi(text)) is not None and number > 0}
-    wrong = next((text for text in annotations if text not in counts), None)
-    if wrong is not None or not annotations:
-        what = f'"{wrong[:MAX_SHOWN]}"' if wrong else "nothing"
-        return GangTerms(None, problem=f"its pods say {what} in annotation {KUEUE_TOTAL_COUNT}")
+    counts = {text: number for text in annotations if (number := _parse_go_int(text)) is not None and number > 0}
+    invalid = next((text for text in annotations if text not in counts), None)
+    if invalid is not None or not annotations:
+        count = f'"{invalid[:MAX_SHOWN]}"' if invalid else "nothing"
+        return GangTerms(None, problem=f"its pods say {count} in annotation {KUEUE_TOTAL_COUNT}")
     if len(set(counts.values())) > 1:
         differing = f"{min(counts.values())} and {max(counts.values())}"
         return GangTerms(None, problem=f"its pods say {differing} in annotation {KUEUE_TOTAL_COUNT}")
     total = next(iter(counts.values()))
-    fast = any(
+    admitted_early = any(
         view.pods.objects[position].metadata.annotations.pod_group_fast_admission == "true" for position in positions
     )
-    return GangTerms(min(total, len(positions)) if fast else total)  # else it waits for all of them
+    return GangTerms(min(total, len(positions)) if admitted_early else total)  # else it waits for all of them
 
 
-def _atoi(text: str) -> int | None:
-    """Parse a number as Go's strconv.Atoi does, or return None."""
+def _parse_go_int(text: str) -> int | None:
+    """Parse a number as Go's strconv.Atoi does, or return None if that fails."""
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,18}", text, re.ASCII) else None
 
 
 def find_coscheduling_group(view: Fork, key: GangKey) -> CoschedulingPodGroup | None:
-    """Return the object of a scheduler-plugins gang, or None."""
+    """Return the PodGroup object of a scheduler-plugins gang, or None."""
     gang = find_gang_object(view, key._replace(project=GangProject.COSCHEDULING))
     return gang if isinstance(gang, CoschedulingPodGroup) else None
 
 
 def find_gang_object(view: Fork, key: GangKey) -> GangObject | None:
-    """Return the object of a gang, or None; Kueue has none."""
+    """Return the object that defines a gang, or None. Kueue has no such objects."""
     kind = GROUP_KINDS.get(key.project)
     if kind is None:
         return None

@@ -15,7 +15,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Rows
 from kschedctl.api.objects import AnyGroup, CompositePodGroup, PodGroup
-from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_pod_group, find_state
+from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_group_state, find_pod_group
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey
@@ -44,12 +44,12 @@ class EntityKey(NamedTuple):
         return self.kind == "compositepodgroup"
 
 
-def entity_key_of_pod_group(key: GroupKey) -> EntityKey:
+def build_pod_group_key(key: GroupKey) -> EntityKey:
     """Build the key of a PodGroup."""
     return EntityKey("podgroup", *key)
 
 
-def entity_key_of_composite(namespace: str, name: str) -> EntityKey:
+def build_composite_key(namespace: str, name: str) -> EntityKey:
     """Build the key of a CompositePodGroup."""
     return EntityKey("compositepodgroup", namespace, name)
 
@@ -64,7 +64,7 @@ class GroupTree:
 
     @property
     def leaves(self) -> Iterator[GroupTree]:
-        """The PodGroups, in the order in which they are tried."""
+        """The PodGroups of the tree, in the order in which they are tried."""
         if not self.key.composite:
             yield self
         for child in self.children:
@@ -80,16 +80,16 @@ class GroupTree:
     @property
     def min_count(self) -> int:
         """Minimum number of its pods or groups that need nodes; 1 without a gang policy."""
-        return find_min_count(self.group)
+        return get_min_count(self.group)
 
     @property
     def pod_group(self) -> GroupKey:
-        """The key of a PodGroup."""
+        """The namespace and name of a PodGroup."""
         return self.key.namespace, self.key.name
 
 
-def find_min_count(group: AnyGroup) -> int:
-    """Return the minimum number of pods or groups of a group that need nodes."""
+def get_min_count(group: AnyGroup) -> int:
+    """Return the minimum number of pods or child groups that need nodes, which is 1 without a gang policy."""
     gang = group.spec.scheduling_policy.gang
     if gang is None:
         return 1
@@ -97,26 +97,26 @@ def find_min_count(group: AnyGroup) -> int:
 
 
 def find_composite(view: Fork, key: EntityKey) -> CompositePodGroup | None:
-    """Return the CompositePodGroup of a key, or None."""
-    found: CompositePodGroup | None = view.objects.index(
+    """Return the CompositePodGroup with this key, or None."""
+    composite: CompositePodGroup | None = view.objects.index(
         "composite pod groups", _index_composites, "CompositePodGroup"
     ).get(key)
-    return found
+    return composite
 
 
 def find_group(view: Fork, key: EntityKey) -> AnyGroup | None:
-    """Return the group of a key, or None."""
+    """Return the PodGroup or CompositePodGroup with this key, or None."""
     return find_composite(view, key) if key.composite else find_pod_group(view, (key.namespace, key.name))
 
 
 def find_parent_key(group: AnyGroup) -> EntityKey | None:
-    """Return the key of a group's parent, or None."""
+    """Return the key of the group's parent, or None if it is a root."""
     name = group.spec.parent_composite_pod_group_name
-    return None if name is None else entity_key_of_composite(group.metadata.namespace, name)
+    return None if name is None else build_composite_key(group.metadata.namespace, name)
 
 
 def find_root_key(view: Fork, key: EntityKey) -> EntityKey | None:
-    """Return the key of the root of a group's tree, or None if an object is missing or there is a cycle."""
+    """Return the key of the root of a group's tree, or None if an object is missing or the parents form a cycle."""
     seen: set[EntityKey] = set()
     while key not in seen:
         seen.add(key)
@@ -131,28 +131,28 @@ def find_root_key(view: Fork, key: EntityKey) -> EntityKey | None:
 
 
 def iter_ancestors(view: Fork, key: GroupKey) -> Iterator[tuple[EntityKey, AnyGroup]]:
-    """Yield a PodGroup and the groups above it, as far as they exist; the last is the root of a complete tree."""
-    at: EntityKey | None = entity_key_of_pod_group(key)
+    """Yield a PodGroup and the groups above it, as far as they exist. The last one of a complete tree is its root."""
+    ancestor: EntityKey | None = build_pod_group_key(key)
     seen: set[EntityKey] = set()
-    while at is not None and at not in seen and len(seen) < MAX_TREE_DEPTH:
-        seen.add(at)
-        group = find_group(view, at)
+    while ancestor is not None and ancestor not in seen and len(seen) < MAX_TREE_DEPTH:
+        seen.add(ancestor)
+        group = find_group(view, ancestor)
         if group is None:
             return
-        yield at, group
-        at = find_parent_key(group) if view.settings.groups_of_groups else None
+        yield ancestor, group
+        ancestor = find_parent_key(group) if view.settings.groups_of_groups else None
 
 
 def build_tree(view: Fork, key: GroupKey) -> GroupTree:
-    """Build the whole tree of a PodGroup. Raises PluginError with PreEnqueue's message if that is impossible."""
+    """Build the whole tree to which a PodGroup belongs. Raises PluginError with PreEnqueue's message on failure."""
     group = find_pod_group(view, key)
     if group is None:
-        raise PluginError(NO_POD_GROUP.format(entity_key_of_pod_group(key)))
+        raise PluginError(NO_POD_GROUP.format(build_pod_group_key(key)))
     start = find_parent_key(group)
     if start is None:
-        return GroupTree(entity_key_of_pod_group(key), group)
+        return GroupTree(build_pod_group_key(key), group)
     top = _find_top_key(view, start)
-    circular = _find_cycle(view, top, set())
+    circular = _find_repeated_group(view, top, set())
     if circular is not None:
         raise PluginError(CYCLE.format(circular))
     composite = find_composite(view, top)
@@ -172,10 +172,10 @@ def find_composite_tree(view: Fork, key: GroupKey) -> GroupTree | None:
         return None
 
 
-def iter_orders(tree: GroupTree) -> Iterator[GroupTree]:
-    """Yield the tree with its groups in each order, starting with the given one."""
+def iter_child_orders(tree: GroupTree) -> Iterator[GroupTree]:
+    """Yield the tree with its groups in every possible order, starting with the current one."""
     for children in permutations(tree.children):
-        for of_children in product(*map(iter_orders, children)):
+        for of_children in product(*map(iter_child_orders, children)):
             yield replace(tree, children=of_children)
 
 
@@ -192,19 +192,19 @@ def _find_top_key(view: Fork, key: EntityKey) -> EntityKey:
     return key
 
 
-def _find_cycle(view: Fork, key: EntityKey, seen: set[EntityKey]) -> EntityKey | None:
-    """Return the first group that is met twice on the way down, or None."""
+def _find_repeated_group(view: Fork, key: EntityKey, seen: set[EntityKey]) -> EntityKey | None:
+    """Return the first group that is visited twice on the way down from a group, or None."""
     if key in seen:
         return key
     seen.add(key)
-    below = (_find_cycle(view, child, seen) for child in _find_children(view, key) if child.composite)
+    below = (_find_repeated_group(view, child, seen) for child in _list_children(view, key) if child.composite)
     return next((circular for circular in below if circular is not None), None)
 
 
 def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> GroupTree:
     """Build the tree below a CompositePodGroup."""
     children = []
-    for child in _find_children(view, key):
+    for child in _list_children(view, key):
         if child.composite:
             of_groups = find_composite(view, child)
             assert of_groups is not None  # it names its parent
@@ -216,49 +216,54 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
     return GroupTree(key, composite, tuple(children))
 
 
-def _find_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
-    """Return the keys of the groups that name this group as parent, by name; upstream uses a Go map's order."""
-    found: tuple[EntityKey, ...] = view.objects.index(
+def _list_children(view: Fork, key: EntityKey) -> tuple[EntityKey, ...]:
+    """Return the keys of the groups whose parent is this group, sorted by name. Upstream uses a Go map's order."""
+    children: tuple[EntityKey, ...] = view.objects.index(
         "children of groups", _index_by_parent, "PodGroup", "CompositePodGroup"
     ).get(key, ())
-    return found
+    return children
 
 
-def find_scheduled_below(view: Fork, group: AnyGroup) -> Rows:
+def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
     """Return the positions of the pods of a group, or of all groups below it, that have a node."""
     key = group.metadata.namespace, group.metadata.name
     if isinstance(group, PodGroup):
-        return find_state(view, key).scheduled
-    leaves = _build_subtree(view, entity_key_of_composite(*key), group).leaves
-    return np.concatenate([NO_MEMBERS, *(find_state(view, leaf.pod_group).scheduled for leaf in leaves)])
+        return find_group_state(view, key).scheduled
+    leaves = _build_subtree(view, build_composite_key(*key), group).leaves
+    return np.concatenate([NO_MEMBERS, *(find_group_state(view, leaf.pod_group).scheduled for leaf in leaves)])
 
 
-def is_ready(view: Fork, tree: GroupTree, extra: GroupKey | None = None) -> bool:
-    """Return whether enough pods of the group exist, or enough of its groups are ready. `extra` counts one pod more."""
+def has_enough_pods(view: Fork, tree: GroupTree, extra: GroupKey | None = None) -> bool:
+    """Return whether enough pods of the group exist, or enough of its child groups have enough.
+
+    `extra` is a PodGroup for which one more pod is counted.
+    """
     if not tree.key.composite:
-        return find_state(view, tree.pod_group).size + (tree.pod_group == extra) >= tree.min_count
-    return sum(is_ready(view, child, extra) for child in tree.children) >= tree.min_count
+        return find_group_state(view, tree.pod_group).size + (tree.pod_group == extra) >= tree.min_count
+    return sum(has_enough_pods(view, child, extra) for child in tree.children) >= tree.min_count
 
 
 def _index_composites(groups: Iterable[CompositePodGroup]) -> dict[EntityKey, CompositePodGroup]:
     """Index CompositePodGroups by key."""
-    return {entity_key_of_composite(group.metadata.namespace, group.metadata.name): group for group in groups}
+    return {build_composite_key(group.metadata.namespace, group.metadata.name): group for group in groups}
 
 
 def _index_by_parent(
     groups: Iterable[PodGroup], composites: Iterable[CompositePodGroup]
 ) -> dict[EntityKey, tuple[EntityKey, ...]]:
-    """Index the keys of groups by their parent."""
+    """Index the keys of groups by the key of their parent."""
     children: dict[EntityKey, list[EntityKey]] = {}
-    named: list[tuple[EntityKey, AnyGroup]] = [(entity_key_of_pod_group(_group_key(group)), group) for group in groups]
-    named += [(entity_key_of_composite(*_group_key(group)), group) for group in composites]
-    for key, group in named:
+    keyed_groups: list[tuple[EntityKey, AnyGroup]] = [
+        (build_pod_group_key(_get_group_key(group)), group) for group in groups
+    ]
+    keyed_groups += [(build_composite_key(*_get_group_key(group)), group) for group in composites]
+    for key, group in keyed_groups:
         parent = find_parent_key(group)
         if parent is not None:
             children.setdefault(parent, []).append(key)
     return {parent: tuple(sorted(of, key=lambda key: (key.name, key.kind))) for parent, of in children.items()}
 
 
-def _group_key(group: AnyGroup) -> GroupKey:
-    """Return namespace and name of a group."""
+def _get_group_key(group: AnyGroup) -> GroupKey:
+    """Return the namespace and name of a group."""
     return group.metadata.namespace, group.metadata.name

@@ -26,9 +26,9 @@ from kschedctl.scheduler.engine.pod_groups.cycle import (
     MemberResult,
     PodGroupCycle,
     choose_first_by_name,
-    format_no_placement,
-    placement_mask,
-    wrap_unschedulable,
+    format_no_fitting_placement,
+    mask_placement,
+    wrap_as_group_rejection,
 )
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, GroupTree
 from kschedctl.scheduler.engine.pod_groups.placement import (
@@ -76,7 +76,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
     @property
     def members(self) -> list[Position]:
-        """All pods to place."""
+        """The positions of all pods to place."""
         return list(chain.from_iterable(self.waiting.get(leaf.key, ()) for leaf in self.tree.leaves))
 
     @property
@@ -85,28 +85,28 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         return self.tree.group
 
     def run(self, view: Fork | None = None, post_filter: bool = False) -> GroupResult:
-        """Return the root's result with all pods that found a node, including those of groups that do not fit."""
+        """Return the root's result, with all pods that found a node, even if their own group does not fit."""
         results = self.run_groups(view)
         members = chain.from_iterable(results[leaf.key].members for leaf in self.tree.leaves if leaf.key in results)
         return replace(results[self.tree.key], members=tuple(members))
 
     def run_groups(self, view: Fork | None = None) -> GroupResults:
-        """Return the results of the groups that were tried, starting from `view`."""
+        """Try the groups of the tree, starting from `view`, and return the results of those that were tried."""
         view = (self.view if view is None else view).fork()
         if view.group_since is None:
             view.group_since = len(view.trail)
         results: GroupResults = {}
         root, _ = self._try_group(view, self.tree, results)
-        if root.placed and not any(each.members for each in self._iter_successful(self.tree, results)):
+        if root.placed and not any(each.members for each in self._iter_fitting_pod_groups(self.tree, results)):
             results[self.tree.key] = replace(root, status=NO_FIT)
         return results
 
     def assume_member(self, view: Fork, cycle: Cycle, member: MemberResult) -> tuple[MemberResult, Fork]:
-        """Assume a pod and reserve for it, whatever its group."""
+        """Assume a pod on its node and reserve for it, no matter to which group it belongs."""
         return self._build_leaf_cycle(next(self.tree.leaves)).assume_member(view, cycle, member)
 
     def _build_leaf_cycle(self, leaf: GroupTree) -> PodGroupCycle:
-        """Build the cycle of a PodGroup."""
+        """Build the pod-group cycle of a PodGroup in the tree."""
         waiting = self.waiting.get(leaf.key, ())
         return PodGroupCycle(
             self.framework,
@@ -121,46 +121,49 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         )
 
     def _try_group(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
-        """Try a group, and return the fork to continue with; a group that does not fit leaves no trace."""
+        """Try one group, and return its result with the fork to continue with.
+
+        A group that does not fit leaves no trace in that fork. Results of all groups below are added to `results`.
+        """
         if tree.key.composite:
             return self._try_placements(view, tree, results)
         result = self._build_leaf_cycle(tree).try_placements(view, post_filter=False)
         results[tree.key] = replace(result, after=None, tried=tuple(replace(each, after=None) for each in result.tried))
-        return results[tree.key], _continue_after(result, view)
+        return results[tree.key], _get_next_fork(result, view)
 
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
-        """Try all placements, and take the best of those on which the group fits."""
+        """Try all placements of a group, and return the best result with the fork to continue with."""
         try:
             placements = generate_placements(self.framework, tree.group, view)
         except PluginError as failure:
-            return self._reject(tree, results, Status(Code.ERROR, (str(failure),))), view
+            return self._record_rejection(tree, results, Status(Code.ERROR, (str(failure),))), view
         if not placements:
-            return self._reject(tree, results, Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))), view
+            return self._record_rejection(tree, results, Status(Code.UNSCHEDULABLE, (NO_PLACEMENTS,))), view
         tried = []
         for placement in placements:
             attempt = self._try_placement(view, tree, placement)
             if attempt.result.status.code is Code.ERROR:
-                return self._reject(tree, results, attempt.result.status), view
+                return self._record_rejection(tree, results, attempt.result.status), view
             tried.append(attempt)
         fitting = [attempt for attempt in tried if attempt.result.placed]
         if not fitting:
-            first, why = tried[0], format_no_placement([attempt.result for attempt in tried])
+            first, why = tried[0], format_no_fitting_placement([attempt.result for attempt in tried])
             status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, why))
             result = replace(first.result, status=status, tried=tuple(attempt.result for attempt in tried))
             results |= first.below | {tree.key: result}
             return result, view
         return self._choose_best(view, tree, fitting, tried, results)
 
-    def _reject(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
-        """Record and return the rejection of a group."""
+    def _record_rejection(self, tree: GroupTree, results: GroupResults, status: Status) -> GroupResult:
+        """Record a group's rejection and return it as its result."""
         results[tree.key] = GroupResult(status, promised={})
         return results[tree.key]
 
     def _try_placement(self, view: Fork, tree: GroupTree, placement: GroupPlacement) -> _PlacementAttempt:
         """Try the child groups on one placement."""
-        inside, below = view.fork(), GroupResults()
-        inside.placement = placement_mask(placement, view)
-        status, after = self._try_children(inside, tree, below)
+        inner_view, below = view.fork(), GroupResults()
+        inner_view.placement = mask_placement(placement, view)
+        status, after = self._try_children(inner_view, tree, below)
         return _PlacementAttempt(GroupResult(status, placement=placement, promised={}), below, after)
 
     def _choose_best(
@@ -171,30 +174,36 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         tried: Sequence[_PlacementAttempt],
         results: GroupResults,
     ) -> tuple[GroupResult, Fork]:
-        """Record and return the result on the placement with the highest score, the first of equals."""
+        """Record the result on the placement with the highest score, and return it with the fork to continue with.
+
+        Of several equal placements, the first is taken.
+        """
         best, scores = fitting[0], {}
         if len(fitting) > 1:
             try:
                 proposals = [self._build_proposal(tree, attempt) for attempt in fitting]
                 scores = score_placements(self.framework, tree.group, view, proposals)
             except PluginError as failure:
-                return self._reject(tree, results, Status(Code.ERROR, (str(failure),))), view
+                return self._record_rejection(tree, results, Status(Code.ERROR, (str(failure),))), view
             total = np.sum([np.zeros(len(fitting), np.int64), *scores.values()], axis=0)
             best = fitting[int(total.argmax())]
         result = replace(best.result, tried=tuple(attempt.result for attempt in tried), scores=scores)
         results |= best.below | {tree.key: result}
-        return result, _continue_after(replace(result, after=best.after), view)
+        return result, _get_next_fork(replace(result, after=best.after), view)
 
     def _build_proposal(self, tree: GroupTree, attempt: _PlacementAttempt) -> PodGroupAssignments:
         """Build the assignments that PlacementScore plugins score."""
         assert attempt.result.placement is not None
-        successful = self._iter_successful(tree, attempt.below | {tree.key: attempt.result})
+        successful = self._iter_fitting_pod_groups(tree, attempt.below | {tree.key: attempt.result})
         placed = (member for result in successful for member in result.members if member.placed)
         assignments = tuple(ProposedAssignment(self.infos[member.position], member.row) for member in placed)
         return PodGroupAssignments(attempt.result.placement, assignments)
 
     def _try_children(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[Status, Fork]:
-        """Try the child groups in order, each with the earlier ones assumed, while enough can still fit."""
+        """Try the child groups in order, each with the earlier ones assumed, while enough of them can still fit.
+
+        Return the status of the parent with the fork to continue with.
+        """
         progress, after = GroupProgress(0, len(tree.children)), view
         status = run_placement_feasible(self.framework, tree.group, progress)
         for child in tree.children:
@@ -205,10 +214,12 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
                 return Status(Code.ERROR, (CHILD_FAILED.format(result.message),)), view
             progress = GroupProgress(progress.scheduled + result.placed, progress.remaining - 1)
             status = run_placement_feasible(self.framework, tree.group, progress)
-        status = wrap_unschedulable(status) if status.code is Code.WAIT else status
+        status = wrap_as_group_rejection(status) if status.code is Code.WAIT else status
         return status, after if status.code is Code.SUCCESS else view
 
-    def _iter_successful(self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> Iterator[GroupResult]:
+    def _iter_fitting_pod_groups(
+        self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]
+    ) -> Iterator[GroupResult]:
         """Yield the results of the PodGroups that fit together with all groups above them."""
         result = results.get(tree.key)
         if result is None or not result.placed:
@@ -216,11 +227,11 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         if not tree.key.composite and any(member.placed for member in result.members):
             yield result
         for child in tree.children:
-            yield from self._iter_successful(child, results)
+            yield from self._iter_fitting_pod_groups(child, results)
 
 
-def _continue_after(result: GroupResult, view: Fork) -> Fork:
-    """Return the fork to continue with after a group, in the placement of its parent."""
+def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
+    """Return the fork with which to continue after a group was tried in `view`."""
     if not result.placed or result.after is None:
         return view
     result.after.placement = view.placement
@@ -228,14 +239,14 @@ def _continue_after(result: GroupResult, view: Fork) -> Fork:
 
 
 def complete_results(tree: GroupTree, results: Mapping[EntityKey, GroupResult]) -> GroupResults:
-    """Return results for all groups of a tree; below a group that does not fit, none does."""
-    whole: GroupResults = {}
-    above: dict[EntityKey, GroupResult] = {}
+    """Return results for all groups of a tree. Groups below one that does not fit do not fit either."""
+    completed: GroupResults = {}
+    parent_results: dict[EntityKey, GroupResult] = {}
     for node in tree.nodes:
-        result, parent = results.get(node.key), above.get(node.key)
+        result, parent = results.get(node.key), parent_results.get(node.key)
         if parent is not None and (result is None or (result.placed and not parent.placed)):
             result = GroupResult(parent.status, promised={})
         assert result is not None  # the root was tried
-        whole[node.key] = result
-        above |= {child.key: result for child in node.children}
-    return whole
+        completed[node.key] = result
+        parent_results |= {child.key: result for child in node.children}
+    return completed

@@ -46,7 +46,7 @@ class PlacementGeneratePlugin(Plugin, Protocol):
     """A plugin that generates placements."""
 
     def generate_placements(self, group: AnyGroup, view: Fork, parent: GroupPlacement) -> list[GroupPlacement]:
-        """Return the placements to try within `parent`, by name. Raises PluginError."""
+        """Return the placements within `parent` to try, sorted by name. Raises PluginError."""
 
 
 @runtime_checkable
@@ -54,28 +54,34 @@ class PlacementScorePlugin(Plugin, Protocol):
     """A plugin that scores placements."""
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return the score of a placement, higher is better. Raises PluginError."""
+        """Return the score of a proposed placement, where higher is better. Raises PluginError."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
-        """Return scores from 0 to 100 for all placements, (S,); unchanged if upstream has no such extension."""
+        """Return the scores of all placements scaled to 0 to 100, (S,), or unchanged if upstream does not scale
+        them.
+        """
 
 
 def generate_placements(framework: FrameworkLike, group: AnyGroup, view: Fork) -> list[GroupPlacement]:
-    """Return the placements that the profile's plugin generates, or the current one without a plugin. Raises
-    PluginError.
+    """Return the placements that the profile's plugin generates within the current one. Raises PluginError.
+
+    Without such a plugin, the current placement is the only one.
     """
-    parent = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
-    everywhere = GroupPlacement("", parent)
+    rows = np.arange(len(view.nodes)) if view.placement is None else np.flatnonzero(view.placement)
+    current = GroupPlacement("", rows)
     for plugin in framework.plugins_at("placementGenerate"):
         if offers(plugin, PlacementGeneratePlugin):
-            return plugin.generate_placements(group, view, everywhere)
-    return [everywhere]
+            return plugin.generate_placements(group, view, current)
+    return [current]
 
 
 def score_placements(
     framework: FrameworkLike, group: AnyGroup, view: Fork, proposals: Sequence[PodGroupAssignments]
 ) -> dict[str, Scores]:
-    """Return plugin -> weighted score of each placement, (S,). Raises PluginError, also for one outside 0..100."""
+    """Return the weighted scores of all proposed placements by plugin, (S,) each.
+
+    Raises PluginError, also for a normalized score outside 0 to 100.
+    """
     scores: dict[str, Scores] = {}
     plugins = [plugin for plugin in framework.plugins_at("placementScore") if offers(plugin, PlacementScorePlugin)]
     for plugin in plugins:
@@ -87,12 +93,14 @@ def score_placements(
             ) from None
         scores[plugin.name] = np.array(raw, np.int64)
     for plugin in plugins:
-        scores[plugin.name] = _normalize(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
+        scores[plugin.name] = (
+            _normalize_scores(plugin, scores[plugin.name]) * framework.profile.placement_weights[plugin.name]
+        )
     return scores
 
 
-def _normalize(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
-    """Normalize a plugin's scores. Raises PluginError."""
+def _normalize_scores(plugin: PlacementScorePlugin, raw: Scores) -> Scores:
+    """Return a plugin's normalized scores. Raises PluginError, also for scores outside 0 to 100."""
     try:
         scores = plugin.normalize_placements(raw)
     except PluginError as failure:

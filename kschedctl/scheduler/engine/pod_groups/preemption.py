@@ -1,4 +1,4 @@
-"""Workload-aware preemption: room for a whole group is made by evicting pods and groups of lower priority anywhere.
+"""Workload-aware preemption: pods and groups of lower priority are evicted so that a whole group fits.
 
 Upstream: pkg/scheduler/framework/preemption/{podgrouppreemption,types}.go and runWorkloadAwarePreemption in
 pkg/scheduler/schedule_one_podgroup.go (v1.36; of v1.37 as in since_1_37.py).
@@ -23,9 +23,9 @@ from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
     WAITS_FOR_VICTIMS,
     never_preempts,
 )
-from kschedctl.scheduler.engine.pod_groups.state import find_group_priority, is_unread
-from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, find_victims
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.pod_groups.state import get_group_priority, may_be_unread
+from kschedctl.scheduler.engine.pod_groups.victims import AS_GROUPS, Victim, find_potential_victims
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.evaluator import DEFAULT_PREEMPTION, NEVER, is_being_preempted
 from kschedctl.scheduler.framework import Code, Status
 from kschedctl.snapshot.fork import Fork
@@ -40,7 +40,7 @@ NO_GROUP = 'failed to get pod group object: podgroup.scheduling.k8s.io "{}" not 
 
 
 class GroupPreemption(NamedTuple):
-    """The result of preempting for a group: the victims, and the nodes of the group's pods afterwards."""
+    """The result of preempting for a group: its victims, and the nodes of its pods after they are gone."""
 
     status: Status
     victims: tuple[Position, ...] = ()
@@ -48,16 +48,18 @@ class GroupPreemption(NamedTuple):
 
 
 def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Return the result of a group that does not fit, with what preemption can do for it if the group is known."""
-    if is_unread(cycle.view, cycle.key):
+    """Try preemption for a group that does not fit, and return its result with the outcome.
+
+    The result of a group that was not read stays as it is.
+    """
+    if may_be_unread(cycle.view, cycle.key):
         return result
     if SAYS_WHO.at(cycle.framework.release) != "nothing":
-        return _run_pod_group_post_filter(cycle, result)
-    room = (
-        _try_preemption(cycle)
-        if _has_default_preemption(cycle)
-        else GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
-    )
+        return _run_post_filter(cycle, result)
+    if _has_default_preemption(cycle):
+        room = _try_preemption(cycle)
+    else:
+        room = GroupPreemption(Status(Code.UNSCHEDULABLE, (NOT_REGISTERED,)))
     if room.status.code is Code.SUCCESS:
         return replace(result, waiting_on_preemption=True, victims=room.victims)
     if room.status.code is Code.ERROR:
@@ -67,7 +69,10 @@ def preempt_for_group(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
 
 
 def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
-    """Return the results of all groups of a tree; with `workload_aware`, others may be preempted for it."""
+    """Run the cycle of a tree of groups and return the results of all its groups.
+
+    With `workload_aware`, preemption is tried for a tree that does not fit.
+    """
     results = cycle.run_groups()
     whole = complete_results(cycle.tree, results)
     unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
@@ -75,9 +80,9 @@ def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
 
 
 def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResults:
-    """Add what preemption can do for a tree whose root does not fit.
+    """Try preemption for a tree whose root does not fit, and return the results with the outcome.
 
-    The reason is appended to the status of each group, and so several times to a status that groups share.
+    The reason is appended to the status of each group. If several groups share a status, it is appended several times.
     """
     if not _has_default_preemption(cycle):
         return results
@@ -86,13 +91,13 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
     return {key: result if key == cycle.tree.key else replace(result, victims=()) for key, result in after.items()}
 
 
-def _run_pod_group_post_filter(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
-    """Return the result after the plugin's PodGroupPostFilter."""
+def _run_post_filter(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:
+    """Return the result after the PodGroupPostFilter of DefaultPreemption, unchanged without that plugin."""
     return _add_preemption(cycle, result, _try_preemption(cycle)) if _has_default_preemption(cycle) else result
 
 
 def _add_preemption(cycle: AnyCycle, result: GroupResult, room: GroupPreemption, times: int = 1) -> GroupResult:
-    """Add the outcome of preemption to a result; `times` is how often its message is appended."""
+    """Return the result with the outcome of preemption, whose message is appended `times` times."""
     message = SAYS_WHO.at(cycle.framework.release) + ", ".join(room.status.reasons)
     if room.status.code is Code.ERROR:
         return replace(result, status=Status(Code.ERROR, (message,)))
@@ -107,12 +112,12 @@ def _add_preemption(cycle: AnyCycle, result: GroupResult, room: GroupPreemption,
 
 
 def _has_default_preemption(cycle: AnyCycle) -> bool:
-    """Return whether the profile runs DefaultPreemption."""
+    """Return whether the profile runs DefaultPreemption at PostFilter."""
     return any(plugin.name == DEFAULT_PREEMPTION for plugin in cycle.framework.plugins_at("postFilter"))
 
 
 def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
-    """Check whether the group may preempt, and select victims."""
+    """Check whether the group may preempt, and select its victims."""
     release, group = cycle.framework.release, cycle.preemptor
     if group is None:
         assert isinstance(cycle, PodGroupCycle)
@@ -122,7 +127,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (CONSTRAINED,)))
     if never_preempts(group, (cycle.infos[member] for member in cycle.members), cycle.view):
         return GroupPreemption(Status(Code.UNSCHEDULABLE, (NEVER,)))
-    potential = find_victims(cycle.view, find_group_priority(group, cycle.view), release)
+    potential = find_potential_victims(cycle.view, get_group_priority(group, cycle.view), release)
     if WAITS_FOR_VICTIMS.at(release) and _are_victims_leaving(cycle, potential):
         return GroupPreemption(Status(Code.SUCCESS, (ONGOING,)))
     if not potential:
@@ -131,7 +136,7 @@ def _try_preemption(cycle: AnyCycle) -> GroupPreemption:
 
 
 def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
-    """Return whether victims are being evicted on the nodes nominated for the group's pods."""
+    """Return whether potential victims are being evicted on nodes that are nominated for the group's pods."""
     view = cycle.view
     rows = {view.nodes.index.get(cycle.infos[member].pod.status.nominated_node_name) for member in cycle.members}
     return any(
@@ -141,45 +146,50 @@ def _are_victims_leaving(cycle: AnyCycle, potential: Iterable[Victim]) -> bool:
 
 
 def _select_victims(cycle: AnyCycle, potential: list[Victim]) -> GroupPreemption:
-    """Remove all potential victims, and put back those that the group leaves room for, PDB-protected ones first."""
+    """Select the victims by removing all potential ones and putting back those that the group leaves room for.
+
+    Victims whose eviction would violate a PDB are put back first.
+    """
     view = cycle.view.fork()
     view.group_since = len(view.trail)
     for position in _iter_pods(potential):
         view.forget(position)
-    placed = cycle.run(view, post_filter=False)
-    if not placed.placed:
-        return GroupPreemption(placed.status)
+    result = cycle.run(view, post_filter=False)
+    if not result.placed:
+        return GroupPreemption(result.status)
     ordered = sorted(potential, key=lambda victim: victim.importance)
-    violating = find_budgets(cycle.view).find_violating_units(
+    violating = get_budgets(cycle.view).find_violating_units(
         (victim.pods for victim in ordered), whole=AS_GROUPS.at(cycle.framework.release)
     )
     protected = [victim for victim, breaks in zip(ordered, violating, strict=True) if breaks]
-    others = [victim for victim, breaks in zip(ordered, violating, strict=True) if not breaks]
-    members = [member for member in placed.members if member.placed]
-    keeps = KEEPS_ITS_NODES.at(cycle.framework.release)
+    unprotected = [victim for victim, breaks in zip(ordered, violating, strict=True) if not breaks]
+    members = [member for member in result.members if member.placed]
+    keeps_nodes = KEEPS_ITS_NODES.at(cycle.framework.release)
     evicted = [
-        victim for victim in (*protected, *others) if not _try_reprieve(cycle, view, victim, members if keeps else None)
+        victim
+        for victim in (*protected, *unprotected)
+        if not _try_reprieve(cycle, view, victim, members if keeps_nodes else None)
     ]
     victims = tuple(_iter_pods(sorted(evicted, key=lambda victim: victim.importance)))
-    reasons = (FOUND.format(len(victims)),) if keeps else ()
+    reasons = (FOUND.format(len(victims)),) if keeps_nodes else ()
     return GroupPreemption(Status(Code.SUCCESS, reasons), victims, {member.position: member.row for member in members})
 
 
 def _try_reprieve(cycle: AnyCycle, view: Fork, victim: Victim, members: Sequence[MemberResult] | None) -> bool:
-    """Return whether the group fits beside the victim, which then stays.
+    """Put a victim back if the group still fits, and return whether it does.
 
-    With `members`, they must fit on their nodes; with None, they may go anywhere.
+    With `members`, these must fit on their nodes. With None, the group may be placed anywhere.
     """
     for position in victim.pods:
         view.assume(position, Row(int(cycle.view.node[position])))
-    if cycle.run(view, post_filter=False).placed if members is None else _members_still_pass(cycle, view, members):
+    if cycle.run(view, post_filter=False).placed if members is None else _do_members_still_pass(cycle, view, members):
         return True
     for position in victim.pods:
         view.forget(position)
     return False
 
 
-def _members_still_pass(cycle: AnyCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
+def _do_members_still_pass(cycle: AnyCycle, view: Fork, members: Sequence[MemberResult]) -> bool:
     """Return whether the members pass the filters of their nodes, each with the earlier ones assumed."""
     view = view.fork()
     for member in members:

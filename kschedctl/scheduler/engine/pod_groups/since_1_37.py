@@ -12,8 +12,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from kschedctl.api.arrays import Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import AnyGroup
-from kschedctl.scheduler.engine.pod_groups.hierarchy import find_scheduled_below
-from kschedctl.scheduler.engine.pod_groups.state import find_group_priority
+from kschedctl.scheduler.engine.pod_groups.hierarchy import find_placed_pods
+from kschedctl.scheduler.engine.pod_groups.state import get_group_priority
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.framework import SUCCESS, Code, Plugin, Status, offers
 from kschedctl.snapshot.fork import Fork
@@ -90,11 +90,11 @@ class PlacementFeasiblePlugin(Plugin, Protocol):
     """A plugin that decides whether enough pods of a group have a node."""
 
     def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
-        """Return Success if the group can be bound, Wait if not yet, Unschedulable if it cannot be any more."""
+        """Return Success if the group can be bound, Wait if it cannot yet, and Unschedulable if it never can."""
 
 
 def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: GroupProgress) -> Status:
-    """Return the status of the first plugin that does not succeed."""
+    """Return the first status of a PlacementFeasible plugin that is not Success, or Success if there is none."""
     plugins = [plugin for plugin in framework.plugins_at("preEnqueue") if offers(plugin, PlacementFeasiblePlugin)]
     statuses = (plugin.placement_feasible(group, progress) for plugin in plugins)
     return next((status for status in statuses if status.code is not Code.SUCCESS), SUCCESS)
@@ -103,45 +103,48 @@ def run_placement_feasible(framework: FrameworkLike, group: AnyGroup, progress: 
 def find_validation_error(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> str:
-    """Return why no pod of a group is tried, or an empty string; `waiting` are its waiting pods in order."""
+    """Return why the pods of a group cannot be tried, or an empty string. `waiting` has its waiting pods in order."""
     return next(_iter_validation_errors(group, waiting, view, release), "")
 
 
 def _iter_validation_errors(
     group: AnyGroup | None, waiting: Mapping[Position, PodInfo], view: Fork, release: KubeVersion
 ) -> Iterator[str]:
-    """Yield why the pods of a group cannot be tried."""
+    """Yield the reasons why the pods of a group cannot be tried."""
     infos = list(waiting.values())
     if not LIKE_ITS_PODS.at(release):
         names = dict.fromkeys(info.spec.scheduler_name for info in infos)
         if len(names) > 1:
             yield SEVERAL_SCHEDULERS.format(*names)
     elif infos and group is not None:
-        placed = (view.pods.infos[view.pods.info[position]] for position in find_scheduled_below(view, group).tolist())
+        placed = (view.pods.infos[view.pods.info[position]] for position in find_placed_pods(view, group).tolist())
         yield from _iter_differences((*infos, *placed), group, infos[0], view)
 
 
 def never_preempts(group: AnyGroup, infos: Iterable[PodInfo], view: Fork) -> bool:
-    """Return whether the group does not preempt, by its own policy if that counts, otherwise by its pods'."""
+    """Return whether a group must not preempt, by its own preemption policy or, before groups had one, by its pods'."""
     if view.settings.policies_of_groups:
         return group.spec.preemption_policy not in (None, PREEMPTS)
     return any(info.spec.preemption_policy == NEVER for info in infos)
 
 
 def _iter_differences(infos: Iterable[PodInfo], group: AnyGroup, first: PodInfo, view: Fork) -> Iterator[str]:
-    """Yield differences between pods and their group: each pod's scheduler, then priority, then policy."""
-    priority, policy, other = find_group_priority(group, view), _preemption_policy(first), OTHER_POLICY
+    """Yield an error for each pod whose scheduler, priority or preemption policy differs from its group's.
+
+    The first pod stands for the group where the group has no value of its own.
+    """
+    priority, policy, policy_error = get_group_priority(group, view), _get_preemption_policy(first), OTHER_POLICY
     if view.settings.policies_of_groups:
-        policy, other = group.spec.preemption_policy or PREEMPTS, NOT_ITS_POLICY
+        policy, policy_error = group.spec.preemption_policy or PREEMPTS, NOT_ITS_POLICY
     for info in infos:
         if info.spec.scheduler_name != first.spec.scheduler_name:
             yield SEVERAL_SCHEDULERS.format(info.spec.scheduler_name, first.spec.scheduler_name)
         if info.priority != priority:
             yield OTHER_PRIORITY.format(info.priority, priority)
-        if _preemption_policy(info) != policy:
-            yield other.format(_preemption_policy(info), policy)
+        if _get_preemption_policy(info) != policy:
+            yield policy_error.format(_get_preemption_policy(info), policy)
 
 
-def _preemption_policy(info: PodInfo) -> str:
-    """Return the pod's preemption policy."""
+def _get_preemption_policy(info: PodInfo) -> str:
+    """Return the pod's preemption policy, or the default."""
     return info.spec.preemption_policy or PREEMPTS

@@ -33,39 +33,42 @@ class PodGroupState(NamedTuple):
 
 
 def schedules_groups_together(gates: FeatureGates) -> bool:
-    """Return whether pods of a group are placed together: gate GenericWorkload, in versions with PodGroups."""
+    """Return whether the scheduler places the pods of a PodGroup together.
+
+    This takes a version that has PodGroups and the feature gate GenericWorkload.
+    """
     return gates.minor >= find_first_minor("PodGroup") and gates.enabled("GenericWorkload")
 
 
 def find_pod_group(view: Fork, key: AnyGroupKey) -> PodGroup | None:
-    """Return the PodGroup of a namespace and name, or None, also for groups of other projects."""
+    """Return the PodGroup with this namespace and name, or None. Keys of other projects' gangs give None."""
     pod_group: PodGroup | None = view.objects.index("pod groups", _index_by_key, "PodGroup").get(key)
     return pod_group
 
 
-def find_group_priority(group: AnyGroup, view: Fork) -> int:
-    """Return the group's own priority, or 0."""
+def get_group_priority(group: AnyGroup, view: Fork) -> int:
+    """Return the priority of a group from its spec or its PriorityClass, or 0 if it has none."""
     if group.spec.priority is not None or not group.spec.priority_class_name:
         return group.spec.priority or 0
     class_ = find_priority_class(group.spec.priority_class_name, view.cluster.priority_classes)
     return class_.value if class_ else 0
 
 
-def is_unread(view: Fork, key: AnyGroupKey) -> bool:
-    """Return whether the group may exist although it was not found, since not all PodGroups were read."""
+def may_be_unread(view: Fork, key: AnyGroupKey) -> bool:
+    """Return whether the group was not found but may exist, because not all PodGroups were read."""
     return find_pod_group(view, key) is None and view.cluster.gap("PodGroup", key[-2]) is not None
 
 
-def find_state(view: Fork, key: GroupKey) -> PodGroupState:
-    """Return the state of a group now, without waiting pods that no profile serves.
+def find_group_state(view: Fork, key: GroupKey) -> PodGroupState:
+    """Return the waiting and the placed pods of a group. Waiting pods that no profile serves are left out.
 
-    Pods that a dry run of the group's preemption removed count as if they were on their nodes: upstream's
-    selectVictimsOnDomain removes them only from NodeInfos.
+    While the group's preemption is tried, pods that it would evict count as placed: upstream's selectVictimsOnDomain
+    removes them only from NodeInfos.
     """
     positions = view.pods.by_group.get(key, NO_MEMBERS)
     if view.absent is not None:
         positions = positions[~view.absent[positions]]
-    scheduled = has_node(view, positions)
+    scheduled = mask_placed_pods(view, positions)
     if view.group_since is not None:
         scheduled |= view.placed_before()[positions]
     waiting = positions[~scheduled]
@@ -73,24 +76,25 @@ def find_state(view: Fork, key: GroupKey) -> PodGroupState:
     return PodGroupState(waiting[np.array(served, np.bool_)], positions[scheduled])
 
 
-def find_completing_pod(view: Fork, key: AnyGroupKey, came: Sequence[int]) -> Position | None:
-    """Return the pod that completed a gang, given the positions of its pods in order of arrival, or None.
+def find_completing_pod(view: Fork, key: AnyGroupKey, arrivals: Sequence[int]) -> Position | None:
+    """Return the pod that completed a gang, or None if it is not complete.
 
-    GangScheduling kept the earlier ones out of the queue, so that this one entered the active queue first.
+    `arrivals` has the positions of the gang's pods in order of arrival. GangScheduling keeps the earlier pods out of
+    the queue, so the completing pod enters the active queue first.
     """
     group = find_pod_group(view, key)
     gang = group.spec.scheduling_policy.gang if group else None
-    if gang is None or not 0 < gang.min_count <= len(came):
+    if gang is None or not 0 < gang.min_count <= len(arrivals):
         return None
-    return Position(came[gang.min_count - 1])
+    return Position(arrivals[gang.min_count - 1])
 
 
-def has_node(view: Fork, positions: Rows) -> Bools:
-    """Return which of the pods are assumed or bound, also to a node that does not exist, (M,)."""
-    return (view.node[positions] >= 0) | _is_bound_to_unknown_node(view, positions)
+def mask_placed_pods(view: Fork, positions: Rows) -> Bools:
+    """Return which of the pods are assumed or bound, (M,). Pods bound to a node that does not exist count."""
+    return (view.node[positions] >= 0) | _mask_bound_to_unknown_nodes(view, positions)
 
 
-def _is_bound_to_unknown_node(view: Fork, positions: Rows) -> Bools:
+def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
     """Return which of the pods are bound to a node that does not exist, (M,)."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node

@@ -1,4 +1,4 @@
-"""The end of a pod-group cycle: its pods are bound, or put back with a reason and perhaps a nomination.
+"""The submission of a pod-group cycle's result: pods are bound, or put back with a reason and perhaps a nomination.
 
 Upstream: submitPodGroupAlgorithmResult in pkg/scheduler/schedule_one_podgroup.go (v1.36, v1.37).
 """
@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class MemberFailure(NamedTuple):
-    """The reason why a pod of the group is not bound."""
+    """The reason why a pod of the group is not bound, and its nomination afterwards."""
 
     status: Status
     nominated: Row | None = NO_ROW
@@ -28,6 +28,7 @@ class MemberFailure(NamedTuple):
 
     @property
     def message(self) -> str:
+        """The reasons of the status as text."""
         return ", ".join(self.status.reasons)
 
 
@@ -41,22 +42,27 @@ class PodGroupCondition(NamedTuple):
 
 
 def find_bound_members(result: GroupResult) -> dict[Position, Row]:
-    """Return the pods that are bound, with their rows."""
+    """Return the members that are bound, with their rows. If the group does not fit, none is."""
     return {member.position: member.row for member in result.members if member.placed} if result.placed else {}
 
 
 def find_failed_members(result: GroupResult, members: Sequence[Position], view: Fork) -> dict[Position, MemberFailure]:
-    """Return the failures of the members that are not bound, in order; some may not have been tried."""
+    """Return the failures of the members that are not bound, in the order of `members`.
+
+    Some of them may not have been tried.
+    """
     tried = {member.position: member for member in result.members}
     bound = find_bound_members(result)
-    failure = _build_failure if result.promised is None else _build_failure_since_1_37
+    failure = _build_failure_before_1_37 if result.promised is None else _build_failure_since_1_37
     return {member: failure(result, member, tried.get(member), view) for member in members if member not in bound}
 
 
-def _build_failure(result: GroupResult, position: Position, member: MemberResult | None, view: Fork) -> MemberFailure:
-    """Build the failure of a member before v1.37."""
+def _build_failure_before_1_37(
+    result: GroupResult, position: Position, member: MemberResult | None, view: Fork
+) -> MemberFailure:
+    """Build the failure of a member, which may be nominated where it was placed."""
     if result.status.code is Code.ERROR:
-        return _build_error(result, member)
+        return _build_error_failure(result, member)
     if member is None:
         return MemberFailure(result.status, None)
     if member.placed and result.waiting_on_preemption:
@@ -70,33 +76,36 @@ def _build_failure(result: GroupResult, position: Position, member: MemberResult
 def _build_failure_since_1_37(
     result: GroupResult, position: Position, member: MemberResult | None, view: Fork
 ) -> MemberFailure:
-    """Build the failure of a member; it is nominated as the group preempts, not where it was placed meanwhile."""
-    promised = (result.promised or {}).get(position)
+    """Build the failure of a member, which is nominated for its node after the group's preemption, if any."""
+    nominated_row = (result.promised or {}).get(position)
     if result.status.code is Code.ERROR:
-        return _build_error(result, member)
+        return _build_error_failure(result, member)
     if member is None:
-        return MemberFailure(result.before_preemption or result.status, promised)
+        return MemberFailure(result.before_preemption or result.status, nominated_row)
     if not member.placed:
-        kept = _find_nominated_row(member, view) if promised is None else promised
+        kept = _find_nominated_row(member, view) if nominated_row is None else nominated_row
         return MemberFailure(member.status, kept, member.rejectors)
     if result.waiting_on_preemption:
-        return MemberFailure(result.status, promised)
+        return MemberFailure(result.status, nominated_row)
     return MemberFailure(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, result.message)))
 
 
-def _build_error(result: GroupResult, member: MemberResult | None) -> MemberFailure:
-    """Build the failure of a member if the cycle ended with an error."""
+def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
+    """Build the failure of a member after an error, which is its own if the member failed with one."""
     own = member is not None and member.status.code is Code.ERROR
     return MemberFailure(member.status if own and member else result.status)
 
 
 def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
-    """Return the member's nominated row; None if the nomination stays as it was."""
+    """Return the member's nominated row, or None if the nomination stays as it was."""
     return None if member.nominated is None else Row(view.nodes.index.get(member.nominated, NO_ROW))
 
 
 def find_new_condition(result: GroupResult, group: PodGroup | None, release: KubeVersion) -> PodGroupCondition | None:
-    """Return the condition if it is new; a group that was scheduled once keeps that condition."""
+    """Return the condition to write into the group's status, or None if it does not change.
+
+    A group that was scheduled once keeps that condition.
+    """
     if group is None:
         return None
     condition = build_condition(result, CONDITION.at(release))
@@ -108,7 +117,7 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
 
 
 def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:
-    """Build the condition that the result gives."""
+    """Build the group's condition from the result of its cycle."""
     if result.placed:
         return PodGroupCondition(type_, "True", "Scheduled", result.message)
     reason = "Unschedulable" if result.status.rejected else "SchedulerError"

@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Counts, Position
 from kschedctl.api.kube_version import ByVersion, KubeVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, iter_ancestors
-from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_group_priority, find_pod_group
+from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_pod_group, get_group_priority
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pods import GroupKey, group_key
 
@@ -40,7 +40,7 @@ class Victim(NamedTuple):
 
     @property
     def importance(self) -> tuple[int, int, int, int]:
-        """Sort key, the most important first; equal ones keep their order."""
+        """A sort key that puts the most important victims first. Equal victims keep their order."""
         return (-self.priority, -self.rank, -len(self.pods), self.start)
 
 
@@ -51,60 +51,63 @@ class GroupStanding(NamedTuple):
     together: EntityKey | None
 
 
-def find_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
-    """Return the pods of lower priority that have a node, and groups evicted as a whole, node after node.
+def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> list[Victim]:
+    """Return the possible victims of a preemptor with this priority: pods, and groups that are evicted as a whole.
 
-    For the start of a group, v1.36 uses the first of its pods that it meets, and v1.37 the earliest.
+    Pods are visited node after node. For the start of a group, v1.36 uses the first of its pods that it visits, and
+    v1.37 the earliest.
     """
     as_groups = AS_GROUPS.at(release)
-    standings = {key: find_standing(view, key, as_groups=as_groups) for key in view.pods.by_group}
+    standings = {key: find_group_standing(view, key, as_groups=as_groups) for key in view.pods.by_group}
     victims: dict[EntityKey | Position, Victim] = {}
-    for position in _sort_by_node(view, find_priorities(view, standings), priority):
+    for position in _list_less_important_pods(view, find_preemption_priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
         key, start = group_key(info.pod), int(view.pods.start[position])
         standing = standings[key] if key else GroupStanding(None, None)
         unit: EntityKey | Position = standing.together or position
-        before = victims.get(unit)
-        if before is not None:
-            earliest = min(start, before.start) if as_groups else before.start
-            victims[unit] = before._replace(pods=(*before.pods, position), start=earliest)
+        known = victims.get(unit)
+        if known is not None:
+            earliest = min(start, known.start) if as_groups else known.start
+            victims[unit] = known._replace(pods=(*known.pods, position), start=earliest)
         else:
-            own = info.priority if standing.priority is None else standing.priority
-            victims[unit] = Victim((position,), own, _find_rank(key, standing), start)
+            unit_priority = info.priority if standing.priority is None else standing.priority
+            victims[unit] = Victim((position,), unit_priority, _get_rank(key, standing), start)
     return list(victims.values())
 
 
-def find_priorities(view: Fork, standings: Mapping[GroupKey, GroupStanding]) -> Counts:
-    """Return the priority of each pod in preemption, (P,)."""
-    own: Counts = view.pods.priority[view.pods.info]
+def find_preemption_priorities(view: Fork, standings: Mapping[GroupKey, GroupStanding]) -> Counts:
+    """Return the priority that each pod has in preemption, (P,)."""
+    priorities: Counts = view.pods.priority[view.pods.info]
     for key, standing in standings.items():
         if standing.priority is not None:
-            own[view.pods.by_group.get(key, NO_MEMBERS)] = standing.priority
-    return own
+            priorities[view.pods.by_group.get(key, NO_MEMBERS)] = standing.priority
+    return priorities
 
 
-def find_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
-    """Return a group's part in preemption; pods of a missing group count by themselves.
+def find_group_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupStanding:
+    """Return a group's part in preemption. Pods of a missing group count by themselves.
 
     In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole.
     """
-    above = list(iter_ancestors(view, key))
-    together = [at for at, group in above if group.spec.is_disrupted_together]
-    if not above or not (as_groups or together):
+    ancestors = list(iter_ancestors(view, key))
+    disrupted_together = [at for at, group in ancestors if group.spec.is_disrupted_together]
+    if not ancestors or not (as_groups or disrupted_together):
         return GroupStanding(None, None)
-    return GroupStanding(find_group_priority(above[-1][1], view), together[-1] if together else None)
+    return GroupStanding(
+        get_group_priority(ancestors[-1][1], view), disrupted_together[-1] if disrupted_together else None
+    )
 
 
-def _find_rank(key: GroupKey | None, standing: GroupStanding) -> int:
-    """Return what is evicted as a whole."""
+def _get_rank(key: GroupKey | None, standing: GroupStanding) -> int:
+    """Return the rank of a victim by what is evicted as a whole: a pod, a PodGroup or a CompositePodGroup."""
     if standing.together is not None and standing.together.composite:
         return COMPOSITE
     return POD if key is None else POD_GROUP
 
 
-def _sort_by_node(view: Fork, own: Counts, priority: int) -> list[Position]:
-    """Return the positions of pods of lower priority that have a node, node after node, in order of arrival."""
-    placed = np.flatnonzero((own < priority) & (view.node >= 0))
+def _list_less_important_pods(view: Fork, priorities: Counts, priority: int) -> list[Position]:
+    """Return the placed pods of lower priority, node after node, in order of arrival."""
+    placed = np.flatnonzero((priorities < priority) & (view.node >= 0))
     positions: list[Position] = placed[np.lexsort((view.arrivals.place[placed], view.node[placed]))].tolist()
     return positions
 
@@ -115,7 +118,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
-    """Return why this pod does not preempt by itself, or an empty string."""
+    """Return why a pod of a group may not preempt by itself, or an empty string if it may."""
     key = group_key(pod)
     if key is not None and topology_aware:
         group = find_pod_group(view, key)
@@ -124,7 +127,9 @@ def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, worklo
     return WORKLOAD_AWARE if key is not None and workload_aware else ""
 
 
-def preemptor_key(pod: Pod, workload_aware: bool) -> str:
-    """Return the name under which a pod's victims are being evicted; with the gate, that of its group."""
+def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
+    """Return the key under which a pod's victims are being evicted, which is its group's if preemption is
+    workload-aware.
+    """
     key = group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

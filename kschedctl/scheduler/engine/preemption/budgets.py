@@ -1,8 +1,8 @@
 """PodDisruptionBudgets: the pods that they select, and the disruptions that they allow while pods are evicted.
 
-Upstream: filterPodsWithPDBViolation in pkg/scheduler/framework/plugins/defaultpreemption,
-pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption (v1.36). The number of allowed disruptions is
-the number of healthy pods minus the desired number.
+The number of allowed disruptions is the number of healthy pods minus the desired number. Upstream:
+filterPodsWithPDBViolation in pkg/scheduler/framework/plugins/defaultpreemption,
+pkg/registry/core/pod/storage/eviction.go and pkg/controller/disruption (v1.36).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Budgets:
-    """The PDBs of a fork, by `namespace/name`. Allowed disruptions are in their status, in the fork's objects.
+    """The PDBs of a fork, by `namespace/name`. The fork's objects have the disruptions that they allow now.
 
-    Preemption and evictions differ in which pods a PDB selects: in preemption, an empty selector selects no pods, and
-    no selector selects pods without labels.
+    Preemption and evictions differ in the pods that a PDB protects. In preemption, a PDB with an empty selector
+    protects no pods, and no PDB protects pods without labels.
     """
 
     def __init__(self, view: Fork) -> None:
@@ -44,116 +44,119 @@ class Budgets:
         return bool(self._budgets)
 
     def replaced(self, budget: PodDisruptionBudget) -> None:
-        """Replace a PDB whose status changed."""
+        """Take note that a PDB's status changed."""
         self._budgets[budget_key(budget)] = budget
 
-    def protecting(self, position: Position) -> tuple[str, ...]:
-        """Return the PDBs that preemption respects for a pod."""
+    def find_protecting(self, position: Position) -> tuple[str, ...]:
+        """Return the names of the PDBs that preemption respects for a pod."""
         number = int(self.view.pods.info[position])
         if number not in self._of:
             labelled = bool(self.view.pods.infos[number].labels)
             self._of[number] = tuple(
                 name
-                for name in self._find_selecting(number)
-                if labelled and not self._selector(name).selects_everything
+                for name in self._find_selecting_info(number)
+                if labelled and not self._get_selector(name).selects_everything
             )
         return self._of[number]
 
-    def selecting(self, position: Position) -> tuple[str, ...]:
-        """Return the PDBs that an eviction of a pod has to respect."""
+    def find_selecting(self, position: Position) -> tuple[str, ...]:
+        """Return the names of the PDBs that an eviction of the pod must respect."""
         number = int(self.view.pods.info[position])
         if number not in self._selecting:
-            self._selecting[number] = tuple(self._find_selecting(number))
+            self._selecting[number] = tuple(self._find_selecting_info(number))
         return self._selecting[number]
 
-    def _find_selecting(self, number: int) -> list[str]:
-        """Return the PDBs that select the pods of a distinct pod."""
-        info = self.view.pods.infos[number]
+    def _find_selecting_info(self, info_number: int) -> list[str]:
+        """Return the names of the PDBs that select the pods with this PodInfo."""
+        info = self.view.pods.infos[info_number]
         return [
-            name for name in self._in_namespace.get(info.namespace, ()) if self._selector(name).matches(info.labels)
+            name for name in self._in_namespace.get(info.namespace, ()) if self._get_selector(name).matches(info.labels)
         ]
 
-    def selected(self, budget: str) -> Bools:
-        """Return the distinct pods that a PDB selects, (T,)."""
+    def find_selected(self, budget: str) -> Bools:
+        """Return a mask (T,) of the distinct pods that a PDB selects."""
         namespace = self._budgets[budget].metadata.namespace
-        return self.view.pods.matching(self._selector(budget), frozenset((namespace,)))
+        return self.view.pods.matching(self._get_selector(budget), frozenset((namespace,)))
 
-    def _selector(self, budget: str) -> Selector:
-        """Return the parsed selector of a PDB; an invalid one selects nothing."""
+    def _get_selector(self, budget: str) -> Selector:
+        """Return the parsed selector of a PDB. An invalid selector selects nothing."""
         if budget not in self._selectors:
             spec = self._budgets[budget].spec
             key = "selector of a budget", budget
             self._selectors[budget] = self.view.objects.index(key, lambda: _parse_selector(spec), of=(spec,))
         return self._selectors[budget]
 
-    def _protected(self, budget: str) -> Bools:
-        """Return the distinct pods that a PDB protects from preemption, (T,)."""
-        if self._selector(budget).selects_everything:
+    def _find_protected_infos(self, budget: str) -> Bools:
+        """Return a mask (T,) of the distinct pods that a PDB protects from preemption."""
+        if self._get_selector(budget).selects_everything:
             return np.zeros(len(self.view.pods.infos), np.bool_)
-        return self.selected(budget) & self.view.pods.labelled
+        return self.find_selected(budget) & self.view.pods.labelled
 
     def find_violations(self, pods: Positions) -> Bools:
-        """Return for each pod whether evicting it would violate a PDB, (V,).
+        """Return a mask (V,) of the pods whose eviction would violate a PDB.
 
-        The pods are sorted by node and then in the order of eviction. Each node starts with status.disruptionsAllowed
-        of every PDB. Pods whose disruption the API server has recorded do not count.
+        The pods must be sorted by node, and on each node by the order of eviction. Each node starts anew with the
+        disruptions that every PDB allows. A pod whose disruption the API server has already recorded does not count.
         """
         violating = np.zeros(len(pods), np.bool_)
         if not self._budgets:
             return violating
-        which, budget = self._find_protected(pods)
-        place = budget * len(self.view.nodes) + self.view.node[pods[which]]
+        pod_indexes, budget_indexes = self._list_protections(pods)
+        place = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
         order = np.argsort(place, kind="stable")
         allowed = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
-        over = rank_within_runs(place[order]) >= allowed[budget[order]]
-        violating[which[order[over]]] = True
+        over = rank_within_runs(place[order]) >= allowed[budget_indexes[order]]
+        violating[pod_indexes[order[over]]] = True
         return violating
 
     def find_violating_units(self, units: Iterable[Sequence[Position]], *, whole: bool) -> list[bool]:
-        """Return for each unit of pods, evicted one unit after another, whether a PDB does not allow its eviction.
+        """Return for each unit of pods, evicted one unit after another, whether it violates a PDB.
 
-        After a violation, the rest of the unit is not counted, as in upstream's filterVictimsWithPDBViolation, unless
-        units count as a `whole`, as in FilterVictimsWithPDBViolation.
+        With `whole`, all pods of a unit use up disruptions, as in upstream's FilterVictimsWithPDBViolation. Otherwise
+        the pods after the first violation of a unit do not, as in filterVictimsWithPDBViolation.
         """
         allowed = {name: pdb.status.disruptions_allowed for name, pdb in self._budgets.items()}
-        breaking = ((self._violates(position, allowed) for position in unit) for unit in units)
+        breaking = ((self._use_disruption(position, allowed) for position in unit) for unit in units)
         return [any(list(broken)) if whole else any(broken) for broken in breaking]
 
-    def _violates(self, position: Position, allowed: dict[str, int]) -> bool:
-        """Count the eviction of a pod, and return whether it violates a PDB."""
+    def _use_disruption(self, position: Position, allowed: dict[str, int]) -> bool:
+        """Use up a disruption of each PDB of the pod, and return whether one of them had none left."""
         name = self.view.pods.objects[position].metadata.name
-        for budget in self.protecting(position):
+        for budget in self.find_protecting(position):
             if name not in self._budgets[budget].status.disrupted_pods:
                 allowed[budget] -= 1
                 if allowed[budget] < 0:
                     return True
         return False
 
-    def _find_protected(self, pods: Positions) -> tuple[Rows, Rows]:
-        """Return pairs of a pod's index and the PDB that protects it, without recorded disruptions."""
-        starts, budgets = self._budgets_by_pod
+    def _list_protections(self, pods: Positions) -> tuple[Rows, Rows]:
+        """Return the pods' indexes and their PDBs' indexes, one pair for each PDB of each pod.
+
+        A pair is left out if the API server has already recorded the pod's disruption.
+        """
+        starts, budgets = self._budgets_by_info
         info = self.view.pods.info[pods]
         number = starts[info + 1] - starts[info]
-        which = np.repeat(np.arange(len(pods)), number)
-        within = np.arange(len(which)) - np.repeat(np.cumsum(number) - number, number)
-        budget = budgets[np.repeat(starts[info], number) + within]
-        known = np.zeros(len(which), np.bool_)
-        for place, pdb in enumerate(self._budgets.values()):
+        pod_indexes = np.repeat(np.arange(len(pods)), number)
+        offsets = np.arange(len(pod_indexes)) - np.repeat(np.cumsum(number) - number, number)
+        budget = budgets[np.repeat(starts[info], number) + offsets]
+        is_recorded = np.zeros(len(pod_indexes), np.bool_)
+        for budget_number, pdb in enumerate(self._budgets.values()):
             keys = (f"{pdb.metadata.namespace}/{pod}" for pod in pdb.status.disrupted_pods)
-            gone = [position for key in keys if (position := self.view.pods.index.get(key)) is not None]
-            if gone:
-                known |= (budget == place) & np.isin(pods[which], gone)
-        return which[~known], budget[~known]
+            recorded = [position for key in keys if (position := self.view.pods.index.get(key)) is not None]
+            if recorded:
+                is_recorded |= (budget == budget_number) & np.isin(pods[pod_indexes], recorded)
+        return pod_indexes[~is_recorded], budget[~is_recorded]
 
     @cached_property
-    def _budgets_by_pod(self) -> tuple[Rows, Rows]:
-        """The PDBs that protect each distinct pod: those of the i-th are between `starts[i]` and `starts[i + 1]`."""
+    def _budgets_by_info(self) -> tuple[Rows, Rows]:
+        """Index from PodInfo to PDBs: those of the i-th are between `starts[i]` and `starts[i + 1]`."""
         distinct = self.view.pods.distinct
-        return self.view.objects.index("budgets of infos", self._index_by_pod, "PodDisruptionBudget", of=(distinct,))
+        return self.view.objects.index("budgets of infos", self._index_by_info, "PodDisruptionBudget", of=(distinct,))
 
-    def _index_by_pod(self, _: object) -> tuple[Rows, Rows]:
-        """Build the index of `_budgets_by_pod`."""
-        protected = [np.flatnonzero(self._protected(name)) for name in self._budgets]
+    def _index_by_info(self, _: object) -> tuple[Rows, Rows]:
+        """Build the index from each PodInfo to the PDBs that protect its pods."""
+        protected = [np.flatnonzero(self._find_protected_infos(name)) for name in self._budgets]
         infos = np.concatenate([np.empty(0, np.int64), *protected])
         budgets = np.repeat(np.arange(len(protected)), [len(of_template) for of_template in protected])
         order = np.argsort(infos, kind="stable")
@@ -162,38 +165,36 @@ class Budgets:
 
     # -- while pods come and go ----------------------------------------------------------------------------------
 
-    def allowed(self, budget: str) -> int:
+    def count_allowed(self, budget: str) -> int:
         """Return how many disruptions a PDB allows now."""
         return max(self._spare[budget], 0)
 
-    def count_evicted(self, positions: Iterable[Position]) -> None:
-        """Count these pods as evicted."""
+    def record_evicted(self, positions: Iterable[Position]) -> None:
+        """Record that pods were evicted, so that their PDBs allow fewer disruptions."""
         self._change_spare(positions, -1)
 
-    def count_running(self, positions: Iterable[Position]) -> None:
-        """Count these pods as running again."""
+    def record_running(self, positions: Iterable[Position]) -> None:
+        """Record that pods run again, so that their PDBs allow more disruptions."""
         self._change_spare(positions, 1)
 
     def _change_spare(self, positions: Iterable[Position], by: int) -> None:
-        """Change the spare pods of the PDBs that protect these pods."""
+        """Change the number of spare pods of the PDBs that protect these pods."""
         changed: dict[str, None] = {}
         for position in positions:
-            for budget in self.protecting(position):
+            for budget in self.find_protecting(position):
                 self._spare[budget] += by
                 changed[budget] = None
         if changed:
-            self.view.objects.replace(
-                {"PodDisruptionBudget": [self._with_current_status(budget) for budget in changed]}
-            )
+            self.view.objects.replace({"PodDisruptionBudget": [self._build_current(budget) for budget in changed]})
 
-    def _with_current_status(self, budget: str) -> PodDisruptionBudget:
-        """Return the PDB with its current number of allowed disruptions."""
+    def _build_current(self, budget: str) -> PodDisruptionBudget:
+        """Return the PDB with the number of disruptions that it allows now."""
         pdb: PodDisruptionBudget = self._budgets[budget]
-        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.allowed(budget)))
+        return replace(pdb, status=replace(pdb.status, disruptions_allowed=self.count_allowed(budget)))
 
 
-def find_budgets(view: Fork) -> Budgets:
-    """Return the PDBs of a fork, built on first use."""
+def get_budgets(view: Fork) -> Budgets:
+    """Return the PDBs of a fork, which are built on first use."""
     return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
@@ -203,13 +204,13 @@ def budget_key(pdb: PodDisruptionBudget) -> str:
 
 
 def count_spare_pods(pdb: PodDisruptionBudget) -> int:
-    """Return by how many the healthy pods exceed the desired number; negative if there are too few."""
+    """Return how many healthy pods exceed the desired number, negative if there are too few."""
     status = pdb.status
     return max(status.disruptions_allowed, 0) or min(status.current_healthy - status.desired_healthy, 0)
 
 
 def _parse_selector(spec: PodDisruptionBudgetSpec) -> Selector:
-    """Parse a PDB's selector; an invalid one selects nothing."""
+    """Parse a PDB's selector. An invalid selector selects nothing."""
     try:
         return selector_from_api(spec.selector)
     except SelectorError:

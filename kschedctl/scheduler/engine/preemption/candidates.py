@@ -38,11 +38,12 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Candidates(Sequence[Candidate]):
-    """C candidates in node order, stored as columns.
+    """The candidates for preemption in node order, stored as columns.
 
-    `row` (C,) are their nodes. `victims` (V,) are the pods to evict, node after node; those of the i-th candidate are
-    between `starts[i]` and `starts[i + 1]`. `violating` (V,) marks victims that violate a PDB. `said` (C,) is the
-    number of violations that an extender reports, if it differs.
+    For C candidates with V victims in total, `row` (C,) has the nodes, and `victims` (V,) the pods to evict, node after
+    node. The victims of the i-th candidate are between `starts[i]` and `starts[i + 1]`. `violating` (V,) marks victims
+    whose eviction violates a PDB. `reported_violations` (C,) has the numbers of violations if an extender reports
+    others.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class Candidates(Sequence[Candidate]):
 
     @cached_property
     def violations(self) -> Costs:
-        """Number of PDB violations of each candidate, (C,)."""
+        """(C,): the number of PDB violations of each candidate."""
         if self._reported_violations is not None:
             return self._reported_violations
         return np.diff(np.append(0, np.cumsum(self.violating))[self.starts])
@@ -81,7 +82,7 @@ class Candidates(Sequence[Candidate]):
 
     @property
     def sizes(self) -> Positions:
-        """Number of victims of each candidate, (C,)."""
+        """(C,): the number of victims of each candidate."""
         return np.diff(self.starts)
 
     def with_counted_violations(self, violating: npt.NDArray[np.bool_]) -> Candidates:
@@ -90,7 +91,7 @@ class Candidates(Sequence[Candidate]):
         return Candidates(self.row, self.starts, self.victims, self.violating, counted.violations)
 
     def take(self, numbers: Positions) -> Candidates:
-        """Return some of the candidates, given in ascending order."""
+        """Return the candidates with these numbers, which must be in ascending order."""
         chosen = np.zeros(len(self), np.bool_)
         chosen[numbers] = True
         victims = np.repeat(chosen, self.sizes)
@@ -110,45 +111,48 @@ class BestCandidates:
     decided_by: str
 
 
-def _cost_of_violations(view: Fork, candidates: Candidates) -> Costs:
-    """Return the number of PDB violations."""
+def _count_violations(view: Fork, candidates: Candidates) -> Costs:
+    """Return the number of PDB violations of each candidate, (C,)."""
     return candidates.violations
 
 
-def _cost_of_highest_priority(view: Fork, candidates: Candidates) -> Costs:
-    """Return the highest priority of a victim."""
-    return _victim_priorities(view, candidates)[candidates.starts[:-1]]
+def _find_highest_priorities(view: Fork, candidates: Candidates) -> Costs:
+    """Return the priority of each candidate's most important victim, (C,)."""
+    return _get_victim_priorities(view, candidates)[candidates.starts[:-1]]
 
 
-def _cost_of_priority_sum(view: Fork, candidates: Candidates) -> Costs:
-    """Return the sum of the victims' priorities, each with an offset."""
-    return np.add.reduceat(_victim_priorities(view, candidates) + PRIORITY_OFFSET, candidates.starts[:-1])
+def _sum_priorities(view: Fork, candidates: Candidates) -> Costs:
+    """Return the sum of the victims' priorities, each with PRIORITY_OFFSET added, (C,)."""
+    return np.add.reduceat(_get_victim_priorities(view, candidates) + PRIORITY_OFFSET, candidates.starts[:-1])
 
 
-def _cost_of_victim_count(view: Fork, candidates: Candidates) -> Costs:
-    """Return the number of victims."""
+def _count_victims(view: Fork, candidates: Candidates) -> Costs:
+    """Return the number of victims of each candidate, (C,)."""
     return candidates.sizes
 
 
-def _cost_of_start(view: Fork, candidates: Candidates) -> Costs:
-    """Return the earliest start among the victims of the highest priority, negated, since the latest wins."""
-    priorities = _victim_priorities(view, candidates)
+def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
+    """Return the negated earliest start among each candidate's victims of the highest priority, (C,).
+
+    It is negated because the candidate with the latest such start is preferred.
+    """
+    priorities = _get_victim_priorities(view, candidates)
     highest = np.repeat(np.maximum.reduceat(priorities, candidates.starts[:-1]), candidates.sizes)
     start = np.where(priorities == highest, view.pods.start[candidates.victims], np.iinfo(np.int64).max)
     return -np.minimum.reduceat(start, candidates.starts[:-1])
 
 
-def _victim_priorities(view: Fork, candidates: Candidates) -> Costs:
-    """Return the priority of each victim."""
+def _get_victim_priorities(view: Fork, candidates: Candidates) -> Costs:
+    """Return the priority of each victim, (V,)."""
     return view.pods.priority[view.pods.info[candidates.victims]]
 
 
 CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (
-    ("fewest PodDisruptionBudget violations", _cost_of_violations),
-    ("lowest priority of the most important victim", _cost_of_highest_priority),
-    ("lowest sum of the victims' priorities", _cost_of_priority_sum),
-    ("fewest victims", _cost_of_victim_count),
-    ("latest start of the most important victims", _cost_of_start),
+    ("fewest PodDisruptionBudget violations", _count_violations),
+    ("lowest priority of the most important victim", _find_highest_priorities),
+    ("lowest sum of the victims' priorities", _sum_priorities),
+    ("fewest victims", _count_victims),
+    ("latest start of the most important victims", _negate_earliest_starts),
 )
 """Cost functions in upstream's order, each applied to the candidates that the earlier ones left equal. Smaller is
 better.
@@ -156,7 +160,7 @@ better.
 
 
 def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the candidates that upstream would pick from; if several remain, it takes any of them."""
+    """Return the candidates from which upstream would pick, which it does at random if several remain."""
     remaining = candidates
     decided_by = "the only candidate"
     for name, cost in CRITERIA:
@@ -172,6 +176,6 @@ def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
 
 
 def rank_within_runs(node: Ints | Rows) -> Positions:
-    """Return for sorted rows how many equal rows come before each."""
+    """Return for each of the sorted rows how many equal rows precede it."""
     starts = find_run_starts(node)
     return np.arange(len(node)) - np.repeat(starts, np.diff(starts, append=len(node)))

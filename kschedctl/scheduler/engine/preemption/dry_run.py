@@ -17,7 +17,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
 from kschedctl.scheduler.engine.preemption.nodes_alone import dry_run_changed_nodes, is_decided_per_node
 from kschedctl.scheduler.engine.preemption.victims import (
@@ -35,7 +35,7 @@ NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 @dataclass(frozen=True)
 class DryRun:
-    """The result of a dry run: candidates in node order, and why the other nodes do not help."""
+    """The result of a dry run: the candidates in node order, and the reasons why other nodes do not help."""
 
     candidates: Candidates
     empty: Bools
@@ -45,36 +45,36 @@ class DryRun:
     hopeless: Bools
     """(N,): nodes that filters reject even without the evictable pods."""
     judge: Callable[[], FilterOutcome]
-    """Computes `without`; to be called before any pod moves."""
+    """Computes `outcome_without_victims`. It must be called before any pod moves."""
     failed: Mapping[int, str]
-    """Row -> the error while pods were put back."""
+    """Row -> the error that occurred while pods were put back."""
 
     @cached_property
     def outcome_without_victims(self) -> FilterOutcome:
         """The filters' answers without the evictable pods."""
         return self.judge()
 
-    def reason_counts(self, kept: bool = True) -> Counter[str]:
-        """Count the nodes that preemption does not help, by reason; nodes that were not tried share one reason.
+    def count_unhelpful_nodes(self, kept: bool = True) -> Counter[str]:
+        """Count the nodes on which preemption does not help, by reason. Nodes that were not tried share one reason.
 
-        `kept`: candidates count as helped. If no candidate is wanted they count as nodes that were not tried.
+        With `kept` false, no candidate is wanted, so candidates count as nodes that were not tried.
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
-            counts += self.outcome_without_victims.reason_counts(self.hopeless)
+            counts += self.outcome_without_victims.count_reasons(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
         remaining = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
         counts[NOT_HELPFUL] += remaining - len(self.candidates) * kept
         return +counts
 
-    def message_counts(self, selection: Selection, kept: bool) -> Counter[str]:
-        """Count the nodes by reason in the words of upstream's message."""
-        counts = self.reason_counts(kept)
+    def count_nodes_for_message(self, selection: Selection, kept: bool) -> Counter[str]:
+        """Count the nodes on which preemption does not help, by the reason that upstream's message states."""
+        counts = self.count_unhelpful_nodes(kept)
         del counts[NO_VICTIMS]
         return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.empty))))
 
     def collect_errors(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Return the errors on nodes in node order, each text once; `names` are the names of the nodes."""
+        """Return the distinct errors in node order. `names` are the names of all nodes."""
         by_row: list[tuple[int, str]] = list(self.failed.items())
         for plugin, verdict, reported in self.outcome_without_victims.iter_reported() if self.hopeless.any() else ():
             for rejection in verdict.rejections if verdict.failed.any() else ():
@@ -83,18 +83,18 @@ class DryRun:
                     by_row += (
                         (row, text) for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist()
                     )
-        nobody = self.candidates.row[self.candidates.sizes == 0].tolist()
-        by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in nobody)
+        rows_without_victims = self.candidates.row[self.candidates.sizes == 0].tolist()
+        by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in rows_without_victims)
         return tuple(dict.fromkeys(text for _, text in sorted(by_row)))
 
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
-    """Try to make room on each of the nodes (N,). Raises PluginError."""
+    """Find victims on each of the potential nodes (N,) whose eviction makes room for the pod. Raises PluginError."""
     filtering = Filtering.from_framework(cycle.framework, cycle.pre_filter, cycle.info, cycle.view)
     if is_decided_per_node(selection, filtering):
         return _dry_run_per_node(cycle, filtering, potential, selection)
     pods = selection.find_potential(potential)
-    violating = find_budgets(cycle.view).find_violations(pods)
+    violating = get_budgets(cycle.view).find_violations(pods)
     order = put_back_order(cycle.view, pods, violating)
     victims = Victims.from_pods(cycle, pods[order], violating[order])
     has_victims = np.zeros(len(potential), np.bool_)
@@ -116,16 +116,16 @@ def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:
 
 
 def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters) -> DryRun:
-    """Dry-run preemption with cached results for unchanged nodes; valid only if no filter looks at other nodes.
+    """Dry-run preemption node by node, reusing cached results for unchanged nodes.
 
-    Raises PluginError.
+    This is valid only if no filter looks at other nodes. Raises PluginError.
     """
     view = cycle.view
     state = dry_run_changed_nodes(cycle, filtering, potential, selection)
     has_victims = np.zeros(len(potential), np.bool_)
     has_victims[state.node] = True
     tried = potential & state.tried
-    promising = tried & has_victims & state.fits & ~filtering.rejected_regardless_of_pods(cycle.filter.verdicts)
+    promising = tried & has_victims & state.fits & ~filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts)
     promising_state = state.restrict_to(promising)
     order = put_back_order(view, promising_state.pods, promising_state.violating)
     victims = Victims.from_pods(cycle, promising_state.pods[order], promising_state.violating[order])
@@ -135,6 +135,7 @@ def _dry_run_per_node(cycle: Cycle, filtering: Filtering, potential: Bools, sele
     )
 
     def judge() -> FilterOutcome:
+        """Judge all nodes without their evictable pods."""
         everybody = Victims.from_pods(cycle, state.pods, state.violating).restrict_to(potential)
         return filtering.judge(everybody.build_delta(), cycle.filter.verdicts, potential & has_victims)
 

@@ -78,13 +78,13 @@ class Preemption:
     """Number of candidates that upstream looks for."""
 
     @cached_property
-    def unhelpful(self) -> Mapping[str, int]:
-        """Reason -> number of nodes that preemption does not help; to be read before any pod moves."""
-        return self.run.reason_counts(kept=bool(self.wanted)) if self.run else {}
+    def nodes_by_reason(self) -> Mapping[str, int]:
+        """Reason -> number of nodes on which preemption does not help. It must be read before any pod moves."""
+        return self.run.count_unhelpful_nodes(kept=bool(self.wanted)) if self.run else {}
 
 
-def tied_candidates(result: PostFilterResult) -> Candidates:
-    """Return the equally good candidates of a preemption plugin's answer."""
+def get_tied_candidates(result: PostFilterResult) -> Candidates:
+    """Return the equally good candidates of a preemption plugin, or none if the result is not from such a plugin."""
     report = result.report
     return report.allowed.tied if isinstance(report, Preemption) and report.allowed is not None else NO_CANDIDATES
 
@@ -99,18 +99,18 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
 
     @abstractmethod
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
-        """Return why the pod may not preempt, or None; upstream's PodEligibleToPreemptOthers."""
+        """Return why the pod may not preempt, or None if it may. Upstream: PodEligibleToPreemptOthers."""
 
     @abstractmethod
     def select_victims(self, cycle: Cycle) -> Selection:
-        """Return the selection of victims, node by node; upstream's SelectVictimsOnNode."""
+        """Return the selection of possible victims on each node. Upstream: SelectVictimsOnNode."""
 
-    def candidates_wanted(self, nodes: int) -> int:
-        """Return how many candidates are enough among `nodes` potential nodes."""
+    def count_candidates_wanted(self, nodes: int) -> int:
+        """Return how many candidates upstream looks for among `nodes` potential nodes."""
         return nodes
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Dry-run preemption, ask the extenders, and return the result."""
+        """Dry-run preemption, let extenders change the candidates, and nominate the best node."""
         post_filter_result = self.dry_run_without_extenders(cycle)
         if post_filter_result.status.code is not Code.SUCCESS or not isinstance(post_filter_result.report, Preemption):
             return post_filter_result
@@ -130,14 +130,14 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
         return self._build_success(cycle, allowed, _with_allowed(post_filter_result, allowed))
 
     def dry_run_without_extenders(self, cycle: Cycle) -> PostFilterResult:
-        """Return the answer without asking extenders."""
+        """Dry-run preemption and nominate the best node without calling extenders."""
         if not_now := self.find_ineligibility(cycle):
             report = Preemption(eligible=False, why=not_now.why, leaving=not_now.leaving)
             return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, not_now.why), report=report)
         potential = find_potential_nodes(cycle)
         selection = self.select_victims(cycle)
         run = dry_run(cycle, potential, selection)
-        wanted = self.candidates_wanted(int(potential.sum()))
+        wanted = self.count_candidates_wanted(int(potential.sum()))
         helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
         best = choose_best(cycle.view, helpful) if len(helpful) else None
         allowed = best if wanted else None
@@ -155,21 +155,21 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             return self._build_success(cycle, allowed, report)
         if errors := run.collect_errors(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = format_histogram(len(cycle.view.nodes), run.message_counts(selection, kept=bool(wanted)))
+        message = format_histogram(len(cycle.view.nodes), run.count_nodes_for_message(selection, kept=bool(wanted)))
         return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
-    def success_message(self, cycle: Cycle, node: str, victims: int) -> str:
-        """Return the message for a node with so many victims; empty for none."""
+    def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
+        """Return the message for a nominated node with this many victims, or an empty string for no message."""
         return ""
 
     def _build_success(self, cycle: Cycle, allowed: BestCandidates, report: Preemption) -> PostFilterResult:
-        """Build the answer that nominates the first of the best nodes."""
-        node, victims = _first_by_name(allowed, cycle)
-        words = self.success_message(cycle, node, victims)
+        """Build the result that nominates the first by name of the best nodes."""
+        node, victims = _find_first_by_name(allowed, cycle)
+        words = self.format_success(cycle, node, victims)
         return PostFilterResult(self._build_status(Code.SUCCESS, words) if words else SUCCESS, node, report)
 
     def _build_status(self, code: Code, message: str) -> Status:
-        """Build a status with the plugin's prefix."""
+        """Build a status whose message has the plugin's prefix."""
         return Status(code, (self.prefix + message,))
 
 
@@ -189,13 +189,13 @@ def is_being_preempted(pod: Pod) -> bool:
 
 
 def _with_allowed(post_filter_result: PostFilterResult, allowed: BestCandidates | None) -> Preemption:
-    """Return the report with the candidates that extenders leave."""
+    """Return the preemption report with the best candidates that extenders leave."""
     assert isinstance(post_filter_result.report, Preemption)
     return replace(post_filter_result.report, allowed=allowed)
 
 
-def _first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
-    """Return the first node by name among the best candidates, and its number of victims."""
+def _find_first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
+    """Return the first by name of the best nodes, and its number of victims."""
     names = cycle.view.nodes.names
     by_name = cycle.view.memo("rows by name", lambda: np.argsort(np.argsort(np.array(names, dtype=object))))
     rows = best.tied.row
@@ -204,9 +204,9 @@ def _first_by_name(best: BestCandidates, cycle: Cycle) -> tuple[str, int]:
 
 
 def find_potential_nodes(cycle: Cycle) -> Bools:
-    """Return the nodes where removing pods could help, (N,): those rejected as Unschedulable."""
+    """Return a mask (N,) of the nodes on which removing pods could help: those rejected as Unschedulable."""
     rejected = cycle.considered & ~cycle.filter.passing & ~cycle.filter.unresolvable
-    if cycle.absent_status().code is Code.UNSCHEDULABLE:
+    if cycle.build_unexamined_status().code is Code.UNSCHEDULABLE:
         rejected |= ~cycle.considered
     if DROPPED_MAY_HELP.at(cycle.framework.release):
         rejected |= cycle.silently_dropped
@@ -216,7 +216,7 @@ def find_potential_nodes(cycle: Cycle) -> Bools:
 
 
 def clears_nomination(outcome: PostFilterOutcome) -> bool:
-    """Return whether PostFilter clears the pod's nomination: preemption was tried and helps on no node."""
+    """Return whether PostFilter clears the pod's nomination because preemption was tried and helps on no node."""
     reports = [result.report for result in outcome.results.values()]
     tried = any(isinstance(report, Preemption) and report.eligible for report in reports)
     return not reports or (tried and outcome.status.code is Code.UNSCHEDULABLE)
@@ -230,7 +230,10 @@ class _Victims(NamedTuple):
 
 
 def call_extenders(consultation: Consultation, view: Fork, candidates: Candidates) -> Candidates:
-    """Return the candidates that the extenders leave. Raises PluginError if a non-ignorable extender fails."""
+    """Return the candidates that extenders with a preempt verb leave, with the victims that they choose.
+
+    Raises PluginError if a non-ignorable extender fails.
+    """
     extenders = [extender for extender in consultation.extenders if extender.settings.preempt_verb]
     if not extenders:
         return candidates
@@ -254,7 +257,10 @@ def call_extenders(consultation: Consultation, view: Fork, candidates: Candidate
 def _process_preemption(
     consultation: Consultation, extender: HTTPExtender, victims: Mapping[str, _Victims], view: Fork
 ) -> dict[str, _Victims] | None:
-    """Return the victims by node that an extender answers, or None if it cannot be asked. Raises ExtenderError."""
+    """Send the victims to one extender and return those that it answers, by node, or None if it cannot be asked.
+
+    Raises ExtenderError.
+    """
     sent = {
         name: ([_pod_to_json(p, view) for p in victim.positions], victim.violations) for name, victim in victims.items()
     }
@@ -266,23 +272,23 @@ def _process_preemption(
     )
 
 
-def _resolve_victims(name: str, victims: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:
-    """Find the pods of an extender's UIDs on a node. Raises ExtenderError if one is not there."""
+def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:
+    """Find the pods on a node that have the UIDs in an extender's answer. Raises ExtenderError if one is missing."""
     row = view.nodes.index.get(name)
     if row is None:
         raise ExtenderError(f'nodeinfo not found for node name "{name}"')
     pods_by_uid: dict[str, Position] = {}
     for position in view.pods_on(row):
-        pods_by_uid.setdefault(pod_uid(view.pods.objects[position]), position)
-    for victim in victims.uids:
+        pods_by_uid.setdefault(get_pod_uid(view.pods.objects[position]), position)
+    for victim in answer.uids:
         if victim not in pods_by_uid:
             claim = f"claims to preempt pod (UID: &{{{victim}}}) on node: {name}, but the pod is not found on that node"
             raise ExtenderError(f"extender: {extender.url} {claim}")
-    return _Victims(tuple(pods_by_uid[victim] for victim in victims.uids), victims.violations)
+    return _Victims(tuple(pods_by_uid[victim] for victim in answer.uids), answer.violations)
 
 
 def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPExtender) -> dict[str, _Victims]:
-    """Drop nodes without victims, which only an ignorable extender may return. Raises PluginError."""
+    """Drop nodes without victims. Raises PluginError unless the extender is ignorable."""
     for name, victims in candidates.items():
         if not victims.positions and not extender.settings.ignorable:
             raise PluginError(f'expected at least one victim pod on node "{name}"')
@@ -290,7 +296,7 @@ def _drop_nodes_without_victims(candidates: dict[str, _Victims], extender: HTTPE
 
 
 def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Candidates:
-    """Convert victims by node to candidates."""
+    """Build candidates in node order from victims by node name."""
     in_order = sorted((view.nodes.index[name], candidate) for name, candidate in victims_by_node.items())
     victims = [position for _, candidate in in_order for position in candidate.positions]
     sizes = [len(candidate.positions) for _, candidate in in_order]
@@ -304,11 +310,11 @@ def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Ca
 
 
 def _pod_to_json(position: Position, view: Fork) -> dict[str, object]:
-    """Return a pod as it is sent."""
+    """Return the pod as it is sent to extenders."""
     pod = view.pods.objects[position]
-    return {**msgspec.to_builtins(pod), "metadata": {**msgspec.to_builtins(pod.metadata), "uid": pod_uid(pod)}}
+    return {**msgspec.to_builtins(pod), "metadata": {**msgspec.to_builtins(pod.metadata), "uid": get_pod_uid(pod)}}
 
 
-def pod_uid(pod: Pod) -> str:
-    """Return the pod's UID, or its name if it was never stored."""
+def get_pod_uid(pod: Pod) -> str:
+    """Return the pod's UID, or its key if it was never stored."""
     return pod.metadata.uid or pod.key

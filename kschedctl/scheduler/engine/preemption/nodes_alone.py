@@ -1,5 +1,6 @@
-"""The dry run for plugins that judge each node by its own pods alone; results stay valid until pods move on the
-node.
+"""Dry runs of preemption for plugins that judge each node by its own pods alone, so that results can be cached.
+
+A cached result is valid for a node until pods move there.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from kschedctl.scheduler.engine.kept_victims import (
     DryRunState,
     Priorities,
     VictimCache,
-    empty_dry_run_state,
-    preemption_class,
+    build_empty_dry_run,
+    get_preemption_class,
 )
-from kschedctl.scheduler.engine.preemption.budgets import find_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Positions
 from kschedctl.scheduler.engine.preemption.victims import DecidedByFilters, Selection, put_back_order
 from kschedctl.scheduler.engine.reserve import has_backed_resources
@@ -30,28 +31,29 @@ from kschedctl.snapshot.own_rows import OwnRows
 
 
 def is_decided_per_node(selection: Selection, filtering: Filtering) -> TypeGuard[DecidedByFilters]:
-    """Return whether the verdict on a node with fewer pods depends only on that node's pods."""
+    """Return whether the verdict on a node with fewer pods depends only on that node's own pods."""
     if not selection.filters_decide or has_backed_resources(filtering.info, filtering.view):
         return False
-    return all(filtering.reads(plugin) is not Reads.PODS for plugin in filtering.plugins)
+    return all(filtering.find_dependency(plugin) is not Reads.PODS for plugin in filtering.plugins)
 
 
 def dry_run_changed_nodes(
     cycle: Cycle, filtering: Filtering, potential: Bools, selection: DecidedByFilters
 ) -> DryRunState:
-    """Return the result on the nodes (N,), trying only those without a cached result. Raises PluginError.
+    """Return the dry-run result on the potential nodes (N,), reusing cached results of unchanged nodes.
 
-    If only the best candidates are asked for and some are found, nodes that cannot be better are left out.
+    If only the best candidates are wanted, nodes that cannot be better than the ones found are not tried. Raises
+    PluginError.
     """
-    view, cache, alike = cycle.view, cycle.victim_cache, preemption_class(cycle.info, cycle.view)
+    view, cache, pod_class = cycle.view, cycle.victim_cache, get_preemption_class(cycle.info, cycle.view)
     nominated = view.nominated_against(cycle.info)
-    cache_key = None if cache is None or alike is None else (cycle.framework.profile.scheduler_name, alike)
+    cache_key = None if cache is None or pod_class is None else (cycle.framework.profile.scheduler_name, pod_class)
     cached = cache.find(cache_key) if cache and cache_key else None
-    state = empty_dry_run_state(view, nominated) if cached is None else _still_valid(cached, view, nominated)
+    state = build_empty_dry_run(view, nominated) if cached is None else _drop_outdated(cached, view, nominated)
     trial = _Trial(filtering, nominated, selection)
     if cache and cycle.only_best_candidates and filtering.room_helps():
         state = _try_until_best(
-            state, trial, potential, filtering.rejected_regardless_of_pods(cycle.filter.verdicts), cache
+            state, trial, potential, filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts), cache
         )
     else:
         state = state.merge(trial.run(potential & ~state.tried))
@@ -60,10 +62,10 @@ def dry_run_changed_nodes(
     return state
 
 
-def _still_valid(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
+def _drop_outdated(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunState:
     """Drop cached results for nodes that changed or whose PDB violations differ."""
     state = cached.for_unchanged_nodes(view, nominated)
-    differs = find_budgets(view).find_violations(state.pods) != state.violating
+    differs = get_budgets(view).find_violations(state.pods) != state.violating
     if not differs.any():
         return state
     unchanged = state.tried.copy()
@@ -74,11 +76,11 @@ def _still_valid(cached: DryRunState, view: Fork, nominated: Delta) -> DryRunSta
 def _try_until_best(
     state: DryRunState, trial: _Trial, potential: Bools, rejected: Bools, cache: VictimCache
 ) -> DryRunState:
-    """Try nodes until the best candidates are among them. `refused` (N,) are nodes that cannot be candidates.
+    """Try potential nodes until the best candidates are among those tried. `rejected` (N,) nodes cannot be candidates.
 
-    The candidates with the fewest PDB violations have none. Of two such nodes, the better one is that whose most
-    important victim is less important, and whether the pod fits without all pods up to a priority shows how important
-    it is. All nodes with pods whose eviction violates a PDB are tried.
+    The best candidates violate the fewest PDBs, usually none. Of two nodes without violations, the one whose most
+    important victim has the lower priority is better. Dry runs that evict all pods up to a given priority find the
+    lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
     """
     guarded = trial.find_guarded(potential & ~state.tried)
     state = state.merge(trial.run(guarded))
@@ -88,7 +90,7 @@ def _try_until_best(
         remaining &= state.beyond < enough
         fitting = trial.find_fitting(remaining, enough)
         return state.merge(trial.run(fitting)).with_insufficient_priority(enough, remaining & ~fitting)
-    priorities = trial.find_priorities(remaining)
+    priorities = trial.list_distinct_priorities(remaining)
     while first := trial.find_first_fitting(remaining, priorities, cache.enough):
         cache.enough, fitting = first
         tried = trial.run(fitting)
@@ -101,18 +103,21 @@ def _try_until_best(
 
 
 def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
-    """Return the lowest "highest priority of a victim" among candidates in `nodes` without PDB violations, or None."""
+    """Return the lowest "highest priority of a victim" among candidates without PDB violations, or None.
+
+    Only candidates on `nodes` (N,) count.
+    """
     must_go = state.must_go & (state.fits & nodes)[state.node]
     breaking = np.zeros(len(nodes), np.bool_)
     breaking[state.node[must_go & state.violating]] = True
     must_go &= ~breaking[state.node]
-    node, priority = state.node[must_go], trial.pod_priorities(state.pods[must_go])
+    node, priority = state.node[must_go], trial.get_priorities(state.pods[must_go])
     return int(priority[find_run_starts(node)].min()) if len(node) else None
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A dry run on nodes (N,) whose result is unknown."""
+    """A dry run on nodes without a cached result."""
 
     filtering: Filtering
     nominated: Delta
@@ -123,98 +128,100 @@ class _Trial:
         return self.filtering.view
 
     def run(self, nodes: Bools) -> DryRunState:
-        """Dry-run preemption on some nodes. Raises PluginError."""
+        """Dry-run preemption on these nodes (N,). Raises PluginError."""
         if not nodes.any():
-            return empty_dry_run_state(self.view, self.nominated)
+            return build_empty_dry_run(self.view, self.nominated)
         pods = self.selection.find_potential(nodes)
-        node, violating = self.view.node[pods], find_budgets(self.view).find_violations(pods)
+        node, violating = self.view.node[pods], get_budgets(self.view).find_violations(pods)
         order = put_back_order(self.view, pods, violating)
         fits = self._find_fitting_without(pods)
-        back = order[fits[node[order]]]
-        gone = np.ones(len(pods), np.bool_)
-        gone[back] = _find_required_victims(self.filtering, self.nominated, pods[back])
-        state = empty_dry_run_state(self.view, self.nominated)
-        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=gone)
+        to_put_back = order[fits[node[order]]]
+        must_go = np.ones(len(pods), np.bool_)
+        must_go[to_put_back] = _find_required_victims(self.filtering, self.nominated, pods[to_put_back])
+        state = build_empty_dry_run(self.view, self.nominated)
+        return replace(state, tried=nodes, fits=fits, pods=pods, node=node, violating=violating, must_go=must_go)
 
     def find_guarded(self, nodes: Bools) -> Bools:
-        """Return which nodes have pods whose eviction violates a PDB, (N,)."""
-        guarded, protecting = np.zeros(len(nodes), np.bool_), find_budgets(self.view)
-        if protecting.any:
+        """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
+        guarded, budgets = np.zeros(len(nodes), np.bool_), get_budgets(self.view)
+        if budgets.any:
             pods = self.selection.find_potential_unsorted(nodes)  # how many are too many does not depend on their order
-            guarded[self.view.node[pods[protecting.find_violations(pods)]]] = True
+            guarded[self.view.node[pods[budgets.find_violations(pods)]]] = True
         return guarded
 
-    def pod_priorities(self, pods: Positions) -> Priorities:
+    def get_priorities(self, pods: Positions) -> Priorities:
         """Return the priorities of pods, (V,)."""
         return self.view.pods.priority[self.view.pods.info[pods]]
 
-    def find_priorities(self, nodes: Bools) -> Priorities:
-        """Return the distinct priorities of evictable pods on the nodes, the lowest first."""
-        return np.unique(self.pod_priorities(self.selection.find_potential_unsorted(nodes)))
+    def list_distinct_priorities(self, nodes: Bools) -> Priorities:
+        """Return the distinct priorities of evictable pods on the nodes (N,), lowest first."""
+        return np.unique(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
 
     def find_fitting(self, nodes: Bools, priority: int) -> Bools:
-        """Return the nodes where the pod fits without all pods up to a priority, (N,). Raises PluginError."""
+        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,). Raises
+        PluginError.
+        """
         if not nodes.any():
             return nodes
         pods = self.selection.find_potential_unsorted(nodes)
-        return self._find_fitting_without(pods[self.pod_priorities(pods) <= priority])
+        return self._find_fitting_without(pods[self.get_priorities(pods) <= priority])
 
     def find_first_fitting(self, nodes: Bools, priorities: Priorities, guess: int) -> tuple[int, Bools] | None:
-        """Return the lowest priority for which the pod fits on some node once all pods up to it are gone, and those
-        nodes.
+        """Find the lowest priority such that the pod fits on some node once all pods up to that priority are evicted.
 
-        None if there is no such priority. `guess` is tried first, then its neighbor. Raises PluginError.
+        Return the priority with the nodes (N,) on which the pod fits, or None if there is no such priority. The search
+        starts at `guess` and its neighbor, then continues by bisection. Raises PluginError.
         """
-        found = None
-        low, high, guessed = 0, len(priorities), 0
-        at = min(int(np.searchsorted(priorities, guess)), high - 1)
+        best = None
+        low, high, tries = 0, len(priorities), 0
+        index = min(int(np.searchsorted(priorities, guess)), high - 1)
         while low < high:
-            fitting = self.find_fitting(nodes, int(priorities[at]))
+            fitting = self.find_fitting(nodes, int(priorities[index]))
             fits = bool(fitting.any())
             if fits:
-                found, high = (int(priorities[at]), fitting), at
+                best, high = (int(priorities[index]), fitting), index
             else:
-                low = at + 1
-            guessed += 1
-            beside = high - 1 if fits else low
-            at = beside if guessed == 1 else (low + high) // 2
-        return found
+                low = index + 1
+            tries += 1
+            neighbor = high - 1 if fits else low
+            index = neighbor if tries == 1 else (low + high) // 2
+        return best
 
     def _find_fitting_without(self, pods: Positions) -> Bools:
-        """Return the nodes of these pods where the pod fits without them, (N,). Raises PluginError."""
+        """Return the nodes (N,) on which the pod fits once these pods are evicted. Raises PluginError."""
         fitting = np.zeros(len(self.view.nodes), np.bool_)
         if len(pods):
             by_node = np.argsort(self.view.node[pods], kind="stable")
-            here = _PodsPerNode(self.filtering, self.nominated, pods[by_node])
-            fitting[here.rows] = ~here.find_rejected(np.ones(len(pods), np.bool_))
+            pods_per_node = _PodsPerNode(self.filtering, self.nominated, pods[by_node])
+            fitting[pods_per_node.rows] = ~pods_per_node.find_rejected(np.ones(len(pods), np.bool_))
         return fitting
 
 
 def _find_required_victims(filtering: Filtering, nominated: Delta, pods: Positions) -> Bools:
-    """Return which pods have to go when they are put back one by one on each node, in this order, (V,).
+    """Return which pods have to be evicted if each node's pods are put back one by one in this order, (V,).
 
-    The pods are sorted by node. Once most nodes are done, the others continue by themselves. Raises PluginError.
+    The pods are sorted by node. Once most nodes are done, the arrays shrink to the others. Raises PluginError.
     """
-    gone = np.ones(len(pods), np.bool_)
+    is_required = np.ones(len(pods), np.bool_)
     remaining, step = np.arange(len(pods)), 0
     while len(remaining):
-        own_pods = _PodsPerNode(filtering, nominated, pods[remaining])
-        removed = gone[remaining]
-        while 2 * np.count_nonzero(more := own_pods.sizes > step) > len(more):
-            back = np.flatnonzero(own_pods.rank == step)
-            removed[back] = False
-            removed[back[own_pods.find_rejected(removed)[own_pods.place[back]]]] = True
+        pods_per_node = _PodsPerNode(filtering, nominated, pods[remaining])
+        removed = is_required[remaining]
+        while 2 * np.count_nonzero(is_unfinished := pods_per_node.sizes > step) > len(is_unfinished):
+            put_back = np.flatnonzero(pods_per_node.rank == step)
+            removed[put_back] = False
+            removed[put_back[pods_per_node.find_rejected(removed)[pods_per_node.place[put_back]]]] = True
             step += 1
-        gone[remaining] = removed
-        remaining = remaining[more[own_pods.place]]
-    return gone
+        is_required[remaining] = removed
+        remaining = remaining[is_unfinished[pods_per_node.place]]
+    return is_required
 
 
 class _PodsPerNode:
-    """Evictable pods (V,) on M nodes, sorted by node.
+    """The V evictable pods of M nodes, sorted by node.
 
-    `rows` (M,) are the nodes and `sizes` (M,) their numbers of pods. For each pod, `place` is the index of its node and
-    `rank` the number of pods before it on the same node.
+    `rows` (M,) are the nodes and `sizes` (M,) their numbers of pods. For each pod, `place` (V,) is the index of its
+    node among `rows`, and `rank` (V,) the number of pods before it on the same node.
     """
 
     def __init__(self, filtering: Filtering, nominated: Delta, pods: Positions) -> None:
@@ -231,14 +238,14 @@ class _PodsPerNode:
 
     @cached_property
     def _own_rows(self) -> OwnRows:
-        """The rows of the nodes."""
+        """The nodes as rows that plugins can judge."""
         return OwnRows(self.view, self.rows)
 
     def find_rejected(self, removed: Bools) -> Bools:
-        """Return which nodes are rejected without the removed pods, (M,). Raises PluginError."""
+        """Return which of the nodes are rejected without the removed pods (V,), (M,). Raises PluginError."""
         info = self._info[removed]
         without = Delta(self.place[removed], info, self._minus[: len(info)])
-        rejected = self.filtering.rejected_rows(self._own_rows, without)
+        rejected = self.filtering.find_rejected_rows(self._own_rows, without)
         if self._nominated:
-            rejected |= self.filtering.rejected_rows(self._own_rows, without.then(self._nominated))
+            rejected |= self.filtering.find_rejected_rows(self._own_rows, without.then(self._nominated))
         return rejected

@@ -28,22 +28,29 @@ class Selection(Protocol):
     """Upstream's SelectVictimsOnNode for all nodes at once."""
 
     filters_decide: bool
-    """Whether the victims follow from the Filter plugins alone; then `refused` and `exceeded` return None."""
+    """Whether the Filter plugins alone decide which pods must go, so that find_rejected and find_exceeded return
+    None.
+    """
 
     def find_potential(self, nodes: Bools) -> Positions:
         """Return the evictable pods on these nodes (N,), sorted by node and then by importance, (V,)."""
 
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
-        """Return a reason and the nodes (N,) that it rejects even without all of these pods (V,), or None."""
+        """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
     def find_exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
-        """Return the nodes where the pod just put back has to go all the same, given the pods that are `gone` (V,)."""
+        """Return the nodes on which the pod that was just put back must go nevertheless, (N,), or None.
+
+        `gone` (V,) marks the pods that are evicted.
+        """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield upstream's messages for nodes without evictable pods, and the number of these rows for each."""
+        """Yield upstream's messages for nodes without evictable pods, each with the number of `rows` that it applies
+        to.
+        """
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
-        """Return whether victims are finally sorted by importance, instead of PDB violations first."""
+        """Return whether victims are finally sorted by importance, rather than with PDB violations first."""
 
 
 class DecidedByFilters(Selection, Protocol):
@@ -54,7 +61,7 @@ class DecidedByFilters(Selection, Protocol):
 
 
 class LowerPriority:
-    """Selection of all pods with a lower priority; upstream's DefaultPreemption."""
+    """The selection of all pods with a lower priority, as in upstream's DefaultPreemption."""
 
     filters_decide = True
 
@@ -67,9 +74,9 @@ class LowerPriority:
 
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
         view, pods = self.view, self.view.pods
-        here = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
-        found: Positions = here[pods.priority[pods.info[here]] < self.priority]
-        return found
+        placed = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
+        potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
+        return potential
 
     def find_rejected(self, pods: Positions) -> None:
         return None
@@ -85,11 +92,12 @@ class LowerPriority:
 
 
 def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) -> Positions:
-    """Return the order of pods within each node: higher priority first, then the longer running.
+    """Return the order of pods on each node from the most to the least important.
 
-    Upstream takes the present as the start of a pod that has not started, anew in each comparison, so that such pods
-    end up in reverse order unless time stands still. Pods that came since the snapshot have started by now; among
-    these, and among equals, those that `came` (V,) last go first.
+    A higher priority is more important, then a longer running time. Upstream takes the present as the start of a pod
+    that has not started, anew in each comparison, so that such pods end up in reverse order unless time stands still.
+    Pods that came after the snapshot have started by now. Among equals, `arrival_order` (V,) decides, which is reversed
+    for pods that have not started.
     """
     if not len(pods):
         return arrival_order
@@ -99,7 +107,7 @@ def sort_by_importance(view: Fork, pods: Positions, arrival_order: Positions) ->
 
 
 def find_never_started(view: Fork, pods: Positions) -> Bools:
-    """Return the pods that each comparison takes to have started just then, (V,)."""
+    """Return a mask (V,) of the pods that upstream takes to have started at the time of each comparison."""
     never_started: Bools = (view.pods.start[pods] == NO_TIME) & ~view.arrivals.came[pods]
     return never_started & view.time_passes
 
@@ -123,12 +131,13 @@ class Judge(NamedTuple):
 
 
 class Victims:
-    """The V evictable pods, sorted by node; on each node those that violate a PDB first, then by importance.
+    """The evictable pods of a dry run, sorted by node. On each node, PDB violations come first, then importance
+    decides.
 
-    Per victim: `pod` is its position, `node` its row and `rank` the step in which it is put back. `removed` tells
-    whether it is gone now, and `time` when it last came or went. `holds_port` marks pods with a host port that the
-    incoming pod wants. `uncounted` marks victims that no filter wants to go; upstream forgets to count their PDB
-    violations.
+    There are V of them. `pod` is each one's position, `node` its row and `rank` the step in which it is put back.
+    `removed` marks those that are gone now, and `time` is when each last came or went. `holds_port` marks pods with a
+    host port that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it, whose
+    PDB violations upstream forgets to count.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:
@@ -139,7 +148,7 @@ class Victims:
 
     @classmethod
     def from_pods(cls, cycle: Cycle, pod: Positions, violating: Bools) -> Victims:
-        """Build the victims of a cycle from pods in the order of `put_back_order`."""
+        """Build the victims of a cycle from pods that `put_back_order` has sorted."""
         return cls(cycle.view, pod, violating, _find_port_holders(cycle)[cycle.view.pods.info[pod]])
 
     @cached_property
@@ -154,24 +163,24 @@ class Victims:
 
     def restrict_to(self, nodes: Bools) -> Victims:
         """Return the victims on these nodes (N,), all of them removed."""
-        here = nodes[self.node]
-        return Victims(self.view, self.pod[here], self.violating[here], self.holds_port[here])
+        chosen = nodes[self.node]
+        return Victims(self.view, self.pod[chosen], self.violating[chosen], self.holds_port[chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
-        """Put back all victims that do not have to go; return row -> error. Raises PluginError.
+        """Put back the victims that do not have to go, one per node and step. Return row -> error.
 
-        `selection` may want further victims to go.
+        `selection` may require further victims to go. Raises PluginError.
         """
         failed: dict[int, str] = {}
         for step in range(int(self.rank.max(initial=-1)) + 1):
-            back = np.flatnonzero(self.rank == step)
-            self._restore(back)
-            rows: Rows = self.node[back].astype(np.int64)
-            self._remove(back[judge.find_rejected(self.build_delta(), rows)])
+            step_victims = np.flatnonzero(self.rank == step)
+            self._restore(step_victims)
+            rows: Rows = self.node[step_victims].astype(np.int64)
+            self._remove(step_victims[judge.find_rejected(self.build_delta(), rows)])
             exceeded = selection.find_exceeded(self.pod, self.removed)
             if exceeded is None:
                 continue
-            over = back[exceeded[rows]]
+            over = step_victims[exceeded[rows]]
             for already_gone in over[self.removed[over]].tolist():
                 failed.setdefault(int(self.node[already_gone]), self._format_gone_twice(already_gone))
             self._remove(over)
@@ -179,7 +188,7 @@ class Victims:
         return failed
 
     def build_delta(self) -> Delta:
-        """Build the hypothesis: the removed pods, and the changes of host ports in the order in which they happened."""
+        """Build the hypothesis: the removed pods, and changes of host ports in the order in which they happened."""
         gone = np.flatnonzero(self.removed & ~self.holds_port)
         ports = np.flatnonzero(self.holds_port)
         ports = ports[np.argsort(self.time[ports])]
@@ -190,16 +199,16 @@ class Victims:
         return Delta.from_changes(self.node[which], self.view.pods.info[self.pod[which]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
-        """Build the candidates from the remaining victims on each of the nodes.
+        """Build the candidates on these rows from the remaining victims.
 
-        `sort_by_importance`: sort them by importance, whatever PDBs they violate.
+        With `by_importance`, victims are sorted by importance, no matter which of them violate PDBs.
         """
         return self._build_candidates(
             rows, self._order_by_importance() if by_importance and self.violating.any() else None
         )
 
     def _order_by_importance(self) -> Positions:
-        """Return the order of the remaining victims by importance, (V,)."""
+        """Return an order of all victims (V,) in which the remaining ones of each node are sorted by importance."""
         nodes = len(self.view.nodes)
         violating = np.bincount(self.node, self.violating, nodes)
         mixed = (violating > 0) & (violating < np.bincount(self.node, minlength=nodes))
@@ -209,7 +218,7 @@ class Victims:
         return order
 
     def _build_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
-        """Build the candidates on the rows, with victims in the given order."""
+        """Build the candidates on these rows with victims in the given order (V,), or in their own if it is None."""
         chosen = np.zeros(len(self.view.nodes), np.bool_)
         chosen[rows] = True
         remaining = self.removed & chosen[self.node]
@@ -224,32 +233,35 @@ class Victims:
         )
 
     def _restore(self, victims: Positions) -> None:
-        """Put victims back."""
+        """Put victims back on their nodes."""
         self.removed[victims] = False
         self._stamp(victims)
 
     def _remove(self, victims: Positions) -> None:
-        """Remove victims."""
+        """Remove victims from their nodes."""
         self.removed[victims] = True
         self._stamp(victims)
 
     def _stamp(self, victims: Positions) -> None:
-        """Set the time of the latest change of victims."""
+        """Record that these victims came or went now."""
         self.time[victims] = self.time.max() + 1 + np.arange(len(victims))
 
     def _format_gone_twice(self, victim: int) -> str:
-        """Return upstream's error for evicting a pod that is gone already."""
+        """Return upstream's error for evicting a pod that is already gone."""
         pod = self.view.pods.objects[self.pod[victim]]
         return GONE_TWICE.format(pod.metadata.name, self.view.nodes.names[self.node[victim]])
 
 
 def put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
-    """Return the order for pods sorted by node and importance in which PDB violations come first on each node."""
+    """Return the order in which a dry run puts back pods that are sorted by node and importance.
+
+    On each node, pods whose eviction violates a PDB come first.
+    """
     return np.lexsort((~violating, view.node[pods])) if violating.any() else np.arange(len(pods))
 
 
 def _find_port_holders(cycle: Cycle) -> Bools:
-    """Return the distinct pods with a host port that the cycle's pod wants, (T,)."""
+    """Return a mask (T,) of the distinct pods with a host port that the cycle's pod wants."""
     wanted = cycle.info.host_ports
     if not wanted:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)

@@ -22,12 +22,13 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import Allocatability, 
 from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     MAX_RESULTS,
     TOO_MANY_RESULTS,
+    AllocatedDevice,
+    Allocation,
     AllocationError,
     ClaimRequests,
     Request,
     TooManyResults,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.results import AllocatedDevice, Allocation
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, StepLimit
 
 NONE_IS_ALL = ByVersion("whether a request for all devices is met where there are none", (("", True), ("1.33", False)))

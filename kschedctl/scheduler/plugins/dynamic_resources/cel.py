@@ -12,8 +12,7 @@ from functools import lru_cache
 from kschedctl.api.objects import Device, DeviceAttribute
 from kschedctl.cel.compilation import compiler
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
-from kschedctl.cel.library.quantities import parse_quantity
-from kschedctl.cel.library.versions import to_version
+from kschedctl.cel.library.quantities_and_versions import parse_quantity, to_version
 from kschedctl.cel.types import ANY, BOOL, DYN, STRING, Type, map_of, parse_type
 from kschedctl.cel.values import DefaultMap, Map, Value, type_name
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance

@@ -30,12 +30,14 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import (
     UnusableClaim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
-from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, ClaimRequests, read_claim
-from kschedctl.scheduler.plugins.dynamic_resources.results import (
+from kschedctl.scheduler.plugins.dynamic_resources.requests import (
     AllocatedDevice,
     Allocation,
+    AllocationError,
+    ClaimRequests,
     build_allocation_result,
     check_node_selectors,
+    read_claim,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import FILTER_SECONDS, SearchTimeoutError
 from kschedctl.snapshot.fork import drop_oldest_if_full

@@ -1,29 +1,48 @@
-"""The devices of a cluster and their allocations, shared by everything that looks at devices."""
+"""The devices of a cluster, the pools that each node sees, and the allocations.
+
+Upstream: GatherPools in structured/internal/incubating (v1.36).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools
-from kschedctl.api.objects import DeviceClass, NodeSelector, PodGroup, ResourceClaim, ResourceClaimSpec
+from kschedctl.api.garbage import without_garbage_collection
+from kschedctl.api.node_selector import NodeSelectorError, compile_node_selector
+from kschedctl.api.objects import (
+    DeviceClass,
+    NodeSelector,
+    NodeSelectorTerm,
+    PodGroup,
+    ResourceClaim,
+    ResourceClaimSpec,
+    SelectorRequirement,
+)
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import AllocatedState, ClaimIndex, PoolId
 from kschedctl.scheduler.plugins.dynamic_resources.claims import iter_pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.devices import Devices, TaintRules
 from kschedctl.scheduler.plugins.dynamic_resources.pools import (
+    COUNTER_SCOPE,
     Counters,
+    CounterScope,
     IndexedSlice,
     Pool,
     PooledDevice,
+    build_pool,
     subtract_allocated,
 )
-from kschedctl.scheduler.plugins.dynamic_resources.requests import Expression
-from kschedctl.scheduler.plugins.dynamic_resources.visible import VisibleDevices
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
 from kschedctl.scheduler.plugins.helper.device_features import Features
 from kschedctl.snapshot.fork import Fork, drop_oldest_if_full
+from kschedctl.snapshot.nodes import NodeColumns, match_node_selector
 from kschedctl.snapshot.pod_info import PodInfo
 
 _encode = msgspec.msgpack.Encoder(order="sorted").encode
@@ -170,3 +189,177 @@ def get_inventory(view: Fork, features: Features) -> Inventory:
 def _index_by_name(classes: Iterable[DeviceClass]) -> Mapping[str, DeviceClass]:
     """Return the classes by name."""
     return {class_.metadata.name: class_ for class_ in classes}
+
+
+class VisibleDevices:
+    """The devices that each of N nodes sees, whether or not they are allocated.
+
+    Its methods raise AllocationError if slices cannot be read.
+    """
+
+    def __init__(self, devices: Devices, nodes: NodeColumns) -> None:
+        self.devices, self.nodes = devices, nodes
+        self._masks: dict[bytes, Bools] = {}
+        self._pools: dict[tuple[int, ...], Pool | None] = {}
+        self._devices: dict[tuple[Pool, ...], tuple[PooledDevice, ...]] = {}
+        self._rows: dict[PoolId, list[int]] = {}
+        self._itself: dict[int, NodeSelector] = {}
+        self._looks: dict[object, int] = {}
+        self._look_of: dict[int, int] = {}
+
+    def pools(self, row: int) -> tuple[Pool, ...]:
+        """Return the pools that a node sees, including unusable ones, in the order of the search."""
+        return self._pools_by_row[row]
+
+    def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
+        """Return all devices of the node's pools, in the order of the search."""
+        pools = self.pools(row)
+        pooled_devices = self._devices.get(pools)
+        if pooled_devices is None:
+            pooled_devices = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
+        return pooled_devices
+
+    def find_rows(self, pool: PoolId) -> list[int]:
+        """Return the rows of the nodes that may see a slice of the pool."""
+        row = self._rows.get(pool)
+        if row is None:
+            mask = np.zeros(len(self.nodes), np.bool_)
+            for piece in self.devices.by_pool.get(pool, ()):
+                mask |= self._find_slice_nodes(piece)
+            row = self._rows[pool] = np.flatnonzero(mask).tolist()
+        return row
+
+    def node_selector(self, row: int) -> NodeSelector:
+        """Return a selector that matches only this node. It is the same object for each call."""
+        selector = self._itself.get(row)
+        if selector is None:
+            name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
+            selector = self._itself[row] = NodeSelector((NodeSelectorTerm(match_fields=(name,)),))
+        return selector
+
+    def number_visible_devices(self, row: int) -> int:
+        """Return a number that is equal for nodes that see equivalent devices."""
+        number = self._look_of.get(row)
+        if number is None:
+            pools = self.pools(row)
+            names = [pool.id[1] for pool in pools]
+            local = tuple(
+                self.is_on_node(device, row)
+                for pool in pools
+                for device in pool.devices
+                if device.slice.spec.per_device_node_selection
+            )
+            look = local, tuple(map(names.index, names)), tuple(pool.shape for pool in pools)
+            number = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
+        return number
+
+    def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
+        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
+        if name:
+            mask = np.zeros(len(self.nodes), np.bool_)
+            if name in self.nodes.index:
+                mask[self.nodes.index[name]] = True
+            return mask
+        if everywhere or selector is None:
+            return np.full(len(self.nodes), bool(everywhere))
+        key = _encode(selector)
+        if key not in self._masks:
+            compiled = compile_node_selector(selector)
+            try:
+                self._masks[key] = match_node_selector(self.nodes, compiled)
+            except NodeSelectorError as error:
+                raise AllocationError(f"gather pool information: failed to parse node selector: {error}") from None
+        return self._masks[key]
+
+    def is_on_node(self, device: PooledDevice, row: int) -> bool:
+        """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
+        if not device.slice.spec.per_device_node_selection:
+            return True
+        spec = device.device
+        return bool(self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)[row])
+
+    # -- slices --------------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _pools_by_row(self) -> list[tuple[Pool, ...]]:
+        """The pools that each node sees."""
+        patterns, pattern_of = self._shared_slices
+        pools_by_slices: dict[tuple[int, ...], tuple[Pool, ...]] = {}
+        pools = []
+        with without_garbage_collection():
+            for name, pattern in zip(self.nodes.names, pattern_of.tolist(), strict=True):
+                seen = (*self._slices_by_node.get(name, ()), *patterns[pattern])
+                if seen not in pools_by_slices:
+                    pools_by_slices[seen] = self._build_pools(seen)
+                pools.append(pools_by_slices[seen])
+        return pools
+
+    def _build_pools(self, seen: tuple[int, ...]) -> tuple[Pool, ...]:
+        """Build the pools from the indices of the slices that a node sees, in the order of the search."""
+        by_pool: dict[PoolId, list[int]] = {}
+        for index in seen:
+            by_pool.setdefault(self.devices.slices[index].pool, []).append(index)
+        pools = [self._build_pool((*indices, *self._counter_slices.get(id, ()))) for id, indices in by_pool.items()]
+        pools += [pool for id, pool in self._unusable_counter_pools.items() if id not in by_pool]
+        visible_pools = [pool for pool in pools if pool is not None]
+        return tuple(sorted(visible_pools, key=lambda pool: (pool.has_binding_conditions, pool.id)))
+
+    def _build_pool(self, indices: tuple[int, ...]) -> Pool | None:
+        """Build the pool from the indices of its visible slices, or return the cached one."""
+        if indices not in self._pools:
+            seen = [self.devices.slices[index] for index in indices]
+            everything = self.devices.by_pool[seen[0].pool]
+            self._pools[indices] = build_pool(seen, everything, self.devices.features)
+        return self._pools[indices]
+
+    def _is_visible_everywhere(self, piece: IndexedSlice) -> bool:
+        """Return whether the slice has shared counters, which every node sees in this version."""
+        if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
+            return False
+        return bool(piece.slice.spec.shared_counters)
+
+    @cached_property
+    def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
+        """The indices of the slices with shared counters that every node sees, by pool."""
+        by_pool: dict[PoolId, tuple[int, ...]] = {}
+        for piece in self.devices.relevant:
+            if self._is_visible_everywhere(piece):
+                by_pool[piece.pool] = (*by_pool.get(piece.pool, ()), piece.index)
+        return by_pool
+
+    @cached_property
+    def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
+        """Unusable pools of which a node sees only counters. They make requests with mode All fail."""
+        pools = {id: self._build_pool(indices) for id, indices in self._counter_slices.items()}
+        return {id: pool for id, pool in pools.items() if pool is not None and not pool.usable}
+
+    @cached_property
+    def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
+        """The indices of the slices for a single node, by node name."""
+        by_node: dict[str, tuple[int, ...]] = {}
+        for piece in self.devices.relevant:
+            name = piece.slice.spec.node_name
+            if name and not self._is_visible_everywhere(piece):
+                by_node[name] = (*by_node.get(name, ()), piece.index)
+        return by_node
+
+    @cached_property
+    def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
+        """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
+        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)]
+        if not pieces:
+            return [()], np.zeros(len(self.nodes), np.intp)
+        masks = np.array([self._find_slice_nodes(piece) for piece in pieces])
+        patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
+        indices = np.array([piece.index for piece in pieces])
+        return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
+
+    def _find_slice_nodes(self, piece: IndexedSlice) -> Bools:
+        """Return the mask of nodes (N,) that see the slice or one of its devices."""
+        spec = piece.slice.spec
+        if spec.node_name or spec.all_nodes or spec.node_selector is not None:
+            return self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)
+        mask = np.zeros(len(self.nodes), np.bool_)
+        for device in piece.devices if spec.per_device_node_selection else ():
+            mask |= self.node_mask(device.device.node_name, device.device.all_nodes, device.device.node_selector)
+        return mask

@@ -19,7 +19,7 @@ from kschedctl.api.quantity import Quantity, parse
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.plugins.dynamic_resources.claims import format_claim_key, iter_pod_claims
 from kschedctl.scheduler.plugins.dynamic_resources.evaluation import DeviceVerdict, Evaluation
-from kschedctl.scheduler.plugins.dynamic_resources.results import AllocatedDevice, Allocation
+from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocatedDevice, Allocation
 from kschedctl.scheduler.plugins.helper.resource_allocation import Usage
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

@@ -1,15 +1,22 @@
-"""The plugin DynamicResources: devices for ResourceClaims, and for extended resources that a DeviceClass backs."""
+"""The plugin DynamicResources: devices for ResourceClaims, and for extended resources that a DeviceClass backs.
+
+Upstream: pkg/scheduler/framework/plugins/dynamicresources, and for the arguments
+staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
+from kschedctl.api.decoding import introduced_in
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -29,18 +36,17 @@ from kschedctl.scheduler.framework import (
     Status,
     required_state,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
-from kschedctl.scheduler.framework.dependencies import Dependency, Unknown
+from kschedctl.scheduler.framework.arguments import PluginArgs, forbidden, invalid
+from kschedctl.scheduler.framework.declaration import USES_DEVICES, DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
-from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME
+from kschedctl.scheduler.framework.extended_resources import IN_MEMORY_NAME, find_backing_classes, is_any_backed
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.noted_changes import NotedChange
-from kschedctl.scheduler.framework.pod_traits import USES_DEVICES
 from kschedctl.scheduler.framework.scores import normalize_by_max
-from kschedctl.scheduler.framework.version_changes import find_version_changes
+from kschedctl.scheduler.framework.strict_decoding import GoDuration
+from kschedctl.scheduler.framework.version_changes import NotedChange, find_version_changes
 from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, WakeTrigger, join_words
 from kschedctl.scheduler.plugins.dynamic_resources import hints as claims
-from kschedctl.scheduler.plugins.dynamic_resources.arguments import DynamicResourcesArgs
 from kschedctl.scheduler.plugins.dynamic_resources.claims import (
     ClaimError,
     can_be_deallocated,
@@ -62,6 +68,42 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 if TYPE_CHECKING:
     from kschedctl.scheduler.plugins.dynamic_resources.evaluation import Evaluation
+
+
+class DynamicResourcesArgs(PluginArgs, frozen=True):
+    """The arguments of DynamicResources: time limits in seconds, None for no limit."""
+
+    filter_timeout: GoDuration | None = None
+    """The limit for allocating devices on one node."""
+    binding_timeout: Annotated[GoDuration | None, introduced_in(35)] = None
+    """The limit for devices to meet their binding conditions."""
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
+        if filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
+            filter_timeout = GoDuration(10)
+        if binding_timeout is None and waits_for_binding(gates):
+            binding_timeout = GoDuration(600)
+        return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
+
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
+        if self.filter_timeout is not None:
+            if not gates.enabled("DRASchedulerFilterTimeout"):
+                yield forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")
+            elif self.filter_timeout < 0:
+                yield invalid("filterTimeout", f"{self.filter_timeout:g}s", "must be zero or positive")
+        if self.binding_timeout is not None:
+            if not waits_for_binding(gates):
+                both = "DRADeviceBindingConditions or DRAResourceClaimDeviceStatus"
+                yield forbidden("bindingTimeout", f"{both} feature gate is disabled")
+            elif self.binding_timeout < 1:
+                yield invalid("bindingTimeout", f"{self.binding_timeout:g}s", "must be at least 1 second")
+
+
+def waits_for_binding(gates: FeatureGates) -> bool:
+    """Return whether binding waits for the conditions of allocated devices."""
+    return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")
+
 
 LOOK_AT_DEVICES = NextStep("LookAtDevices", "Look at the claims and what the drivers offer")
 NAMES_TOLD = "the pod is told the names of its generated claims"
@@ -109,8 +151,6 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        from kschedctl.scheduler.plugins.dynamic_resources.release_notes import NOTED  # noqa: PLC0415 - for few versions
-
         return NOTED
 
     def __init__(self, args: DynamicResourcesArgs, features: Features) -> None:
@@ -196,11 +236,10 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         extended = evaluation.claims.extended
         if extended is not None and extended.metadata.name != IN_MEMORY_NAME:
             return _build_unschedulable_result(DELETED)
-        if self.features.workload_claims:
-            from kschedctl.scheduler.plugins.dynamic_resources import pod_groups  # noqa: PLC0415 - behind a gate
-
-            if pod_groups.can_unreserve_claims(cycle.info.pod, evaluation.inventory, cycle.view):
-                return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
+        if self.features.workload_claims and _import_pre_filter().can_unreserve_claims(
+            cycle.info.pod, evaluation.inventory, cycle.view
+        ):
+            return PostFilterResult(Status(Code.UNRESOLVABLE, (UNRESERVED,)))
         return _build_unschedulable_result(STILL_NOT_SCHEDULABLE)
 
     def score(self, info: PodInfo, view: Fork, state: Evaluation | None, rows: Rows) -> Scores:
@@ -267,3 +306,23 @@ def _import_pre_filter() -> ModuleType:
 def _build_unschedulable_result(reason: str) -> PostFilterResult:
     """Build the result of PostFilter for a pod that stays unschedulable."""
     return PostFilterResult(Status(Code.UNSCHEDULABLE, (reason,)))
+
+
+def requests_devices(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod requests devices, by claims or by extended resources that a DeviceClass backs."""
+    return bool(info.spec.resource_claims or is_any_backed(info.incoming_requests, find_backing_classes(view.objects)))
+
+
+NOTED = tuple(
+    NotedChange(
+        ByVersion(f"what gate {gate} does", (("", "no such gate"), ("1.37", "not replayed")), gate, from_notes="1.37"),
+        Effect.EITHER,
+        requests_devices,
+        gate,
+    )
+    for gate in ("DRADerivedAttributes", "DRADeviceCompatibilityGroups")
+)
+"""Changes known only from the release notes of 1.37. They came after the source that could be read (1 July 2026).
+
+Upstream: structured/internal/{stable,incubating,experimental} in staging/src/k8s.io/dynamic-resource-allocation.
+"""

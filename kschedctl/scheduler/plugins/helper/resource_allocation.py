@@ -16,8 +16,12 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.arrays import Amounts, Counts, Rows, Scores
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away, truncating_divide
-from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, ScoringStrategy
-from kschedctl.scheduler.plugins.helper.shape import broken_linear, scale_points
+from kschedctl.scheduler.plugins.helper.scoring_strategy import (
+    ResourceSpec,
+    ScoringStrategy,
+    broken_linear,
+    scale_points,
+)
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
 from kschedctl.snapshot.own_rows import NodeView, whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo

@@ -1,14 +1,65 @@
-"""Arguments of plugins that score by resources: the resources, their weights, and the strategy.
+"""Arguments of plugins that score by resources: the resources, their weights, the strategy and its score function.
 
-Upstream: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+Upstream: pkg/scheduler/framework/plugins/helper/shape_score.go,
+staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
 pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from kschedctl.api.arrays import Amounts
 from kschedctl.api.objects import Struct
-from kschedctl.scheduler.framework.strict_decoding import Int64
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint
+from kschedctl.scheduler.framework.arguments import invalid, required
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, truncating_divide
+from kschedctl.scheduler.framework.strict_decoding import Int32, Int64
+
+MAX_CUSTOM_PRIORITY_SCORE = 10
+
+
+class UtilizationShapePoint(Struct, frozen=True):
+    """A point of a piecewise linear function from utilization (percent) to score (0 to 10)."""
+
+    utilization: Int32 = 0
+    score: Int32 = 0
+
+
+def validate_shape(points: Sequence[UtilizationShapePoint], path: str) -> Iterator[str]:
+    """Yield the validation errors of the points."""
+    if not points:
+        yield required(path, "at least one point must be specified")
+    unsorted_indices = [i for i in range(1, len(points)) if points[i - 1].utilization >= points[i].utilization]
+    for i in unsorted_indices[:1]:
+        yield invalid(f"{path}[{i}].utilization", points[i].utilization, "values must be sorted in increasing order")
+    for i, point in enumerate(points):
+        if not 0 <= point.utilization <= 100:
+            yield invalid(f"{path}[{i}].utilization", point.utilization, "not in valid range [0, 100]")
+        if not 0 <= point.score <= MAX_CUSTOM_PRIORITY_SCORE:
+            yield invalid(f"{path}[{i}].score", point.score, f"not in valid range [0, {MAX_CUSTOM_PRIORITY_SCORE}]")
+
+
+def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]]:
+    """Return the points as (utilization, score) with scores scaled from 0..10 to 0..100."""
+    scale = MAX_NODE_SCORE // MAX_CUSTOM_PRIORITY_SCORE
+    return [(point.utilization, point.score * scale) for point in shape]
+
+
+def broken_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+    """Evaluate the function through the points (utilization, score) in Go's integer arithmetic.
+
+    The function is constant before the first and after the last point.
+
+    >>> broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    [100, 100, 67, 0, 0]
+    """
+    value = np.full_like(utilization, points[-1][1])
+    for (x0, y0), (x1, y1) in reversed(list(pairwise(points))):
+        value = np.where(utilization <= x1, y0 + truncating_divide((y1 - y0) * (utilization - x0), x1 - x0), value)
+    return np.where(utilization <= points[0][0], points[0][1], value)
 
 
 class ResourceSpec(Struct, frozen=True):

@@ -1,5 +1,5 @@
 """InterPodAffinity: affinity and anti-affinity between pods.
 
-`plugin` has the plugin, `terms` finds the pods that terms match, `topology_counts` counts them per topology domain,
-`filtering` and `scoring` evaluate the counts, `hints` has the queueing hints and `facts` the facts behind rejections.
+`plugin` has the plugin, `topology_counts` finds the pods that terms match and counts them per topology domain,
+`filtering` (with the facts behind rejections) and `scoring` evaluate the counts, and `hints` has the queueing hints.
 """

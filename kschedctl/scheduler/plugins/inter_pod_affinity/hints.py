@@ -11,10 +11,9 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, node_actions
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
-from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 

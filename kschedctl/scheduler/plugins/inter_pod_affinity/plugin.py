@@ -26,20 +26,21 @@ from kschedctl.scheduler.framework import (
     UpstreamFault,
     required_state,
 )
-from kschedctl.scheduler.framework.arguments import PluginArgs
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import invalid
 from kschedctl.scheduler.framework.strict_decoding import Int32
 from kschedctl.scheduler.framework.waking import WakeTrigger
 from kschedctl.scheduler.plugins.inter_pod_affinity import hints
-from kschedctl.scheduler.plugins.inter_pod_affinity.facts import NoPodForAllTerms, NoPodToJoin, PodInTheWay
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     AffinityVerdicts,
     FilterState,
+    NoPodForAllTerms,
+    NoPodToJoin,
+    PodInTheWay,
     iter_rejections,
     terms_select_pod,
 )
@@ -51,18 +52,16 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     normalize_scores,
     sum_terms_per_key,
 )
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
-    count_each_match_per_key,
-    count_full_matches_per_key,
-    count_matches_per_key,
-    find_terms_matching_pod,
-)
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     NAME,
     RunningCounts,
     SparseWeights,
     TopologyCounts,
     Weights,
+    count_each_match_per_key,
+    count_full_matches_per_key,
+    count_matches_per_key,
+    find_terms_matching_pod,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork

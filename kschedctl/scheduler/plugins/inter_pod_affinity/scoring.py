@@ -12,12 +12,14 @@ import numpy as np
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
-from kschedctl.scheduler.plugins.inter_pod_affinity.terms import (
+from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     Infos,
+    RunningCounts,
+    TopologyCounts,
+    Weights,
     find_infos_matching_term,
     find_terms_matching_pod,
 )
-from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import RunningCounts, TopologyCounts, Weights
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 

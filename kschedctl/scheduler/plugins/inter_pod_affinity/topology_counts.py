@@ -1,11 +1,11 @@
-"""Counts of matched terms per topology domain, also under hypothetical pod changes.
+"""The pods that affinity terms match, counted per topology domain, also under hypothetical pod changes.
 
 Upstream: plugins/interpodaffinity/filtering.go, topologyToMatchedTermCount (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -16,7 +16,7 @@ from kschedctl.api.arrays import Bools, Counts, Rows
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pod_info import AffinityTerm, PodInfo
 from kschedctl.snapshot.tallies import Tally
 
 NAME = "InterPodAffinity"
@@ -170,3 +170,42 @@ def _find_cached_weights(
 def _find_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of the domains of one topology key."""
     return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
+
+
+Infos = Bools | int
+"""Pod infos, as a mask (T,) or as one number."""
+
+
+def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple[AffinityTerm, int]]:
+    """Return the terms of running pods that match the pod, each with the number of its pod info.
+
+    `field` names the field of PodInfo with the terms, such as required_anti_affinity.
+    """
+    return view.pods.distinct.find_terms_matching(field, info, view.namespace_labels.get(info.namespace, {}))
+
+
+def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
+    """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
+    return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
+
+
+def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key for which a pod of each info counts."""
+    weights: dict[str, Weights] = {}
+    for term, infos in matches:
+        weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
+    return weights
+
+
+def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key that match each pod info."""
+    return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
+
+
+def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
+    """Return topology key -> (T,) the number of terms with that key, for the pod infos that match all terms."""
+    if not terms:
+        return {}
+    selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])
+    return count_matches_per_key(((term, selected) for term in terms), view)

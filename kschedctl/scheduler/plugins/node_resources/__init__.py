@@ -1,5 +1,5 @@
 """NodeResourcesFit and NodeResourcesBalancedAllocation: requests against what nodes offer.
 
-`fit` has the former, with its arguments in `fit_arguments`, its queueing hints in `hints` and its facts in `facts`.
-`balanced_allocation` has the latter.
+`fit` has the former with its arguments, `hints` its queueing hints and `facts` its facts. `balanced_allocation` has the
+latter.
 """

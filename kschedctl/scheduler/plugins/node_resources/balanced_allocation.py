@@ -15,10 +15,9 @@ from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.framework import PRE_SCORE_SKIP, Fragment, Peers, PreScoreResult, UpstreamFault
-from kschedctl.scheduler.framework.arguments import Naming, PluginArgs
+from kschedctl.scheduler.framework.arguments import Naming, PluginArgs, duplicate, invalid
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.field_errors import duplicate, invalid
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
 from kschedctl.scheduler.plugins.helper.device_features import DEFAULT_FEATURES, Features

@@ -11,9 +11,8 @@ from kschedctl.api import resource_names as names
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import DeviceClass
 from kschedctl.api.resource_names import DEVICE_CLASS_PREFIX
-from kschedctl.scheduler.framework.events import ChangedObject
+from kschedctl.scheduler.framework.events import ChangedObject, frees_room
 from kschedctl.scheduler.framework.extended_resources import find_backing_classes
-from kschedctl.scheduler.plugins.helper.placed_pods import frees_room
 from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo

@@ -1,4 +1,7 @@
-"""NodeVolumeLimits plugin: rejects nodes to which a CSI driver cannot attach the pod's volumes."""
+"""NodeVolumeLimits plugin: rejects nodes to which a CSI driver cannot attach the pod's volumes.
+
+Upstream: plugins/nodevolumelimits/csi.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -10,37 +13,59 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
-from kschedctl.api.objects import Volume
+from kschedctl.api.objects import CSINode, Volume
 from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PluginError, PreFilterResult, Rejection
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
+from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import POD, ClusterEventWithHint
+from kschedctl.scheduler.framework.events import (
+    NOMINATED_PODS_FREE_ROOM,
+    POD,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    frees_room,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.pod_traits import USES_DISKS
 from kschedctl.scheduler.framework.waking import ADD, DELETE, UPDATE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PLUGINS
-from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import NO_LIMIT
-from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
+    NO_LIMIT,
+    PLUGINS,
+    TranslationError,
+    find_in_tree_plugin,
+    translate_handle,
+)
+from kschedctl.scheduler.plugins.helper.volumes.hints import (
+    CLAIM_KINDS,
+    claim_dependencies,
+    describe_claims,
+    is_schedulable_after_any_claim_change,
+)
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, listers
-from kschedctl.scheduler.plugins.node_volume_limits import hints
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
-    NodeAttachments,
-    find_attachable_volumes,
-    find_node_attachments,
-)
-from kschedctl.scheduler.plugins.node_volume_limits.node_limits import (
     DriverLimit,
+    NodeAttachments,
     TooManyVolumes,
     build_limit_resource,
+    find_attachable_volumes,
+    find_node_attachments,
     find_node_limits,
     find_nodes_with_limits,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+REGISTERS_LIMIT_EVENTS = ByVersion(
+    "whether NodeVolumeLimits asks how many volumes a CSINode allows, and has a hint for detached ones",
+    (("", False), ("1.33", True)),
+)
+REGISTERS_ATTACHMENT_EVENTS = ByVersion(
+    "whether NodeVolumeLimits asks to be told of detached volumes", (("", False), ("1.32", True))
+)
+HAS_CLAIM_HINT = ByVersion("whether NodeVolumeLimits has a hint for new claims", (("", False), ("1.32", True)))
+
 
 REASON = "node(s) exceed max volume count"
 IN_TREE_FIELDS = tuple(plugin.field for plugin in PLUGINS)
@@ -77,9 +102,9 @@ class NodeVolumeLimits(DeclaredPlugin):
         MIGRATABLE,
         READS_NODES,
         COUNTS_WITHOUT_PODS,
-        hints.REGISTERS_LIMIT_EVENTS,
-        hints.REGISTERS_ATTACHMENT_EVENTS,
-        hints.HAS_CLAIM_HINT,
+        REGISTERS_LIMIT_EVENTS,
+        REGISTERS_ATTACHMENT_EVENTS,
+        HAS_CLAIM_HINT,
     )
     hints_since = 31
     without = "more volumes are placed on a node than it can attach"
@@ -111,7 +136,7 @@ class NodeVolumeLimits(DeclaredPlugin):
             yield Dependency(kind, Effect.REFUSES)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return hints.events_to_register(gates, self._may_attach)
+        return events_to_register(gates, self._may_attach)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[None]:
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
@@ -208,3 +233,71 @@ def _requires_driver(driver: str, storage: Listers) -> bool:
     """Return whether the CSIDriver requires that it is installed on the node."""
     csi_driver = storage.drivers.get(driver)
     return csi_driver is not None and csi_driver.spec.prevent_pod_scheduling_if_missing is True
+
+
+def events_to_register(gates: FeatureGates, may_attach: Callable[[Volume], bool]) -> Iterator[ClusterEventWithHint]:
+    """Yield the events that NodeVolumeLimits registers.
+
+    `may_attach` returns whether a volume may count towards a limit.
+    """
+    release = gates.release
+    yield ClusterEventWithHint("CSINode", ActionType.ADD)
+    if REGISTERS_LIMIT_EVENTS.at(release):
+        yield ClusterEventWithHint("CSINode", ActionType.UPDATE, is_schedulable_after_csi_node_updated)
+    counts_nominated = NOMINATED_PODS_FREE_ROOM.at(release)
+    yield ClusterEventWithHint(
+        POD,
+        ActionType.DELETE,
+        partial(is_schedulable_after_pod_deleted, may_attach=may_attach, counts_nominated=counts_nominated),
+    )
+    yield ClusterEventWithHint(
+        "PersistentVolumeClaim",
+        ActionType.ADD,
+        is_schedulable_after_any_claim_change if HAS_CLAIM_HINT.at(release) else None,
+    )
+    if REGISTERS_ATTACHMENT_EVENTS.at(release):
+        hint = is_schedulable_after_attachment_deleted if REGISTERS_LIMIT_EVENTS.at(release) else None
+        yield ClusterEventWithHint("VolumeAttachment", ActionType.DELETE, hint)
+
+
+def is_schedulable_after_pod_deleted(
+    info: PodInfo, change: ChangedObject, view: Fork, may_attach: Callable[[Volume], bool], counts_nominated: bool
+) -> bool:
+    """Return whether the deleted pod had a node and a volume that may count towards a limit."""
+    return frees_room(change.old, counts_nominated) and any(map(may_attach, change.old.spec.volumes))
+
+
+def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether some driver can attach more volumes to the node than before."""
+    old, new = _limits_by_driver(change.old), _limits_by_driver(change.new)
+    return any(limit > old.get(driver, 0) for driver, limit in new.items())
+
+
+def is_schedulable_after_attachment_deleted(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the deleted attachment may belong to a driver that the pod needs.
+
+    Any attachment counts for a pod with claims.
+    """
+    for volume in info.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            return True
+        plugin = find_in_tree_plugin(volume)
+        if plugin is not None and (
+            plugin.driver == change.old.spec.attacher or not _is_translatable(volume, plugin.field)
+        ):
+            return True
+    return False
+
+
+def _is_translatable(volume: Volume, field: str) -> bool:
+    """Return whether the in-line volume can be translated to a CSI volume."""
+    try:
+        translate_handle(getattr(volume, field))
+    except TranslationError:
+        return False
+    return True
+
+
+def _limits_by_driver(node: CSINode) -> dict[str, int]:
+    """Return driver -> how many volumes it can attach, 0 if it does not say."""
+    return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in node.spec.drivers}

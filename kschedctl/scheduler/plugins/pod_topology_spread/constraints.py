@@ -1,25 +1,35 @@
-"""The spread constraints of a pod, its own or the profile's defaults, and the nodes that they include.
+"""The spread constraints of a pod, its own or the profile's defaults, and the nodes and domains in which they count.
 
-Upstream: plugins/podtopologyspread/common.go (v1.36).
+Upstream: plugins/podtopologyspread/common.go and plugins/helper/spread.go (v1.36).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from kschedctl.api.arrays import Bools
-from kschedctl.api.labels import Requirement, Selector, build_selector, selector_from_api, selector_from_set
+from kschedctl.api.arrays import Bools, Counts
+from kschedctl.api.labels import (
+    EVERYTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    build_selector,
+    selector_from_api,
+    selector_from_set,
+)
 from kschedctl.api.node_selector import compile_required_node_affinity
-from kschedctl.api.objects import TopologySpreadConstraint
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import build_default_selector
+from kschedctl.api.objects import OwnerReference, Service, TopologySpreadConstraint
+from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import Domains, find_tolerated, match_required_affinity
 from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.tallies import Tally
 
 NAME = "PodTopologySpread"
 HARD, SOFT = "DoNotSchedule", "ScheduleAnyway"
@@ -107,3 +117,96 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         if constraint.honor_taints:
             included &= find_tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included
+
+
+OWNER_KINDS = ("ReplicaSet", "StatefulSet")
+"""The kinds of apps/v1 whose selector counts."""
+SELECTING_KINDS = ("Service", "ReplicationController", *OWNER_KINDS)
+"""The kinds of all objects whose selector may count."""
+
+
+def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
+    """Return the combined selectors of the Services that select the pod and of its owner, which may be empty."""
+    labels: dict[str, str] = {}
+    for service in find_pod_services(info, objects):
+        labels.update(service.spec.selector)
+    owner = find_controller(info.pod.metadata)
+    if owner is None:
+        return selector_from_set(labels)
+    is_replication_controller = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
+    if is_replication_controller and (controller := objects.find(owner.kind, info.namespace, owner.name)) is not None:
+        labels.update(controller.spec.selector)
+    return build_selector((*selector_from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
+
+
+def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
+    """Return the kinds of the objects that may select the pod: Service and the kind of its owner."""
+    owner = find_controller(info.pod.metadata)
+    has_selecting_owner = owner is not None and owner.kind in ("ReplicationController", *OWNER_KINDS)
+    return ("Service", owner.kind) if owner is not None and has_selecting_owner else ("Service",)
+
+
+def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
+    """Return the Services of the pod's namespace that select it. A Service without a selector selects nothing."""
+    return [
+        service
+        for service in objects.in_namespace("Service", info.namespace)
+        if service.spec.selector and service.spec.selector.items() <= info.labels.items()
+    ]
+
+
+def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
+    """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet, if it is known and valid."""
+    if owner.api_version != "apps/v1" or owner.kind not in OWNER_KINDS:
+        return ()
+    workload = objects.find(owner.kind, info.namespace, owner.name)
+    try:
+        return selector_from_api(workload.spec.selector).requirements if workload is not None else ()
+    except SelectorError:
+        return ()
+
+
+def restrict_domains(domains: Domains, counts: Bools, key: Hashable, view: Fork) -> Domains:
+    """Return the domains of the nodes that count (N,), built once for all pods for which the same nodes count.
+
+    `key` names the domains in the cache.
+    """
+
+    def build() -> Domains:
+        return Domains(np.where(counts, domains.codes, -1).astype(np.int32), domains.size)
+
+    return view.memo((NAME, restrict_domains, key, counts.tobytes()), build)
+
+
+def count_matching_pods(
+    constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
+) -> Counts:
+    """Return the number of matching pods on each node (N,), or in each of the domains.
+
+    A pod matches if it is in the pod's namespace, is selected and is not terminating. An empty selector matches none.
+    `key` names the domains in the cache.
+    """
+    return tally_matching_pods(constraint, info, view, domains, key).bring_up_to_date(view.trail)
+
+
+def tally_matching_pods(
+    constraint: SpreadConstraint, info: PodInfo, view: Fork, domains: Domains | None = None, key: Hashable = None
+) -> Tally:
+    """Return the running count of matching pods, on nodes or in domains as in `count_matching_pods`."""
+
+    def weights() -> Counts:
+        if constraint.selector == EVERYTHING:
+            return np.zeros(len(view.pods.infos), np.int64)
+        selected = view.pods.matching(constraint.selector, frozenset((info.namespace,)))
+        return (selected & ~view.pods.terminating).astype(np.int64)
+
+    name = (NAME, constraint.selector, info.namespace, key)
+    return view.find_tally(name, weights, domains, None if key is None else info)
+
+
+def nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
+    """Return (N,) a mask of the nodes that have the topology labels of all constraints."""
+    complete = np.ones(len(view.nodes), np.bool_)
+    for constraint in constraints:
+        complete &= view.nodes.label(constraint.topology_key).present
+    return complete

@@ -1,14 +1,22 @@
-"""PodTopologySpread plugin: spreads similar pods evenly over zones, hosts and other topology domains."""
+"""PodTopologySpread plugin: spreads similar pods evenly over zones, hosts and other topology domains.
+
+Upstream: plugins/podtopologyspread/plugin.go, and for the arguments
+staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import ClassVar, Self
+
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Bools, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.labels import SelectorError
+from kschedctl.api.objects import Pod, TopologySpreadConstraint
 from kschedctl.scheduler.framework import (
     PRE_FILTER_SKIP,
     PRE_SCORE_SKIP,
@@ -20,6 +28,16 @@ from kschedctl.scheduler.framework import (
     Rejection,
     required_state,
 )
+from kschedctl.scheduler.framework.arguments import (
+    Naming,
+    PluginArgs,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    validate_qualified_name,
+)
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import (
@@ -30,6 +48,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     adapt_node_hint,
+    frees_room,
     pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
@@ -42,28 +61,79 @@ from kschedctl.scheduler.framework.waking import (
     join_words,
     treats_updated_nodes_as_new,
 )
-from kschedctl.scheduler.plugins.pod_topology_spread import hints
-from kschedctl.scheduler.plugins.pod_topology_spread.arguments import PodTopologySpreadArgs
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     HARD,
     NAME,
+    SELECTING_KINDS,
     SOFT,
     SYSTEM_CONSTRAINTS,
     SpreadConstraint,
     SpreadSettings,
+    find_selecting_kinds,
 )
-from kschedctl.scheduler.plugins.pod_topology_spread.default_selector import SELECTING_KINDS, find_selecting_kinds
-from kschedctl.scheduler.plugins.pod_topology_spread.facts import TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
     DomainCounts,
     SpreadVerdicts,
+    TooSkewed,
     count_pods_per_domain,
     iter_rejections,
 )
 from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalize_scores, raw_scores
 from kschedctl.snapshot.delta import Delta
-from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
+
+COUNTS_NOMINATED = ByVersion(
+    "whether pods that are only promised a node count for PodTopologySpread's hint", (("", False), ("1.36", True))
+)
+COUNTS_ITSELF = ByVersion(
+    "whether the pod that waits counts for PodTopologySpread's hint itself", (("", False), ("1.32", True))
+)
+
+
+class PodTopologySpreadArgs(PluginArgs, frozen=True):
+    """Default constraints for pods that have none of their own."""
+
+    naming: ClassVar[Mapping[str, Naming]] = {"topologyKey": "key"}
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: str = "System"
+    """"List" for `default_constraints`, "System" for the scheduler's own."""
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        return replace(self, defaulting_type=self.defaulting_type or "System")
+
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
+        if self.defaulting_type not in ("System", "List"):
+            yield not_supported("defaultingType", self.defaulting_type, ("System", "List"))
+        elif self.defaulting_type == "System" and self.default_constraints:
+            yield invalid("defaultingType", self.defaulting_type, "when .defaultConstraints are not empty")
+        seen = set()
+        for i, constraint in enumerate(self.default_constraints):
+            yield from _validate_constraint(constraint, f"defaultConstraints[{i}]")
+            identity = (constraint.topology_key, constraint.when_unsatisfiable)
+            if identity in seen:
+                yield duplicate(f"defaultConstraints[{i}]", f"{{{', '.join(identity)}}}")
+            seen.add(identity)
+
+
+def _validate_constraint(constraint: TopologySpreadConstraint, path: str) -> Iterator[str]:
+    """Yield the validation errors of a default constraint."""
+    if constraint.max_skew <= 0:
+        yield invalid(f"{path}.maxSkew", constraint.max_skew, "not in valid range (0, inf)")
+    if not constraint.topology_key:
+        yield required(f"{path}.topologyKey", "can not be empty")
+    else:
+        yield from validate_qualified_name(f"{path}.topologyKey", constraint.topology_key)
+    actions = ("DoNotSchedule", "ScheduleAnyway")
+    if not constraint.when_unsatisfiable:
+        yield required(f"{path}.whenUnsatisfiable", "can not be empty")
+    elif constraint.when_unsatisfiable not in actions:
+        yield not_supported(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, actions)
+    if constraint.label_selector is not None:
+        rule = "constraint must not define a selector, as they deduced for each pod"
+        yield forbidden(f"{path}.labelSelector", rule)
+
 
 REGISTERS_TOLERATION_EVENTS = ByVersion(
     "whether PodTopologySpread asks to be told of the pod's tolerations", (("", False), ("1.32", True))
@@ -83,8 +153,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     facts = (TopologyLabelMissing, TooSkewed)
     changed = (
         REGISTERS_TOLERATION_EVENTS,
-        hints.COUNTS_NOMINATED,
-        hints.COUNTS_ITSELF,
+        COUNTS_NOMINATED,
+        COUNTS_ITSELF,
     )
     without = "topologySpreadConstraints are ignored"
     takes_less_time = "fewer constraints per pod, across fewer domains"
@@ -129,8 +199,8 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
             pod_events |= ActionType.UPDATE_POD_TOLERATION
         pod_hint = partial(
             self._is_schedulable_after_pod_change,
-            counts_nominated=hints.COUNTS_NOMINATED.at(gates.release),
-            counts_itself=hints.COUNTS_ITSELF.at(gates.release),
+            counts_nominated=COUNTS_NOMINATED.at(gates.release),
+            counts_itself=COUNTS_ITSELF.at(gates.release),
         )
         yield ClusterEventWithHint(POD, pod_events, pod_hint, self._is_unaffected)
         node_events = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
@@ -141,7 +211,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     ) -> bool:
         """Return whether the pod change alters how the hard constraints count."""
         constraints = self.hard_constraints(info, view)
-        return hints.is_schedulable_after_pod_change(
+        return is_schedulable_after_pod_change(
             info, change, constraints, counts_nominated=counts_nominated, counts_itself=counts_itself
         )
 
@@ -154,7 +224,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
         """Return whether the node change alters how the hard constraints count."""
-        return hints.is_schedulable_after_node_change(change, self.hard_constraints(info, view))
+        return is_schedulable_after_node_change(change, self.hard_constraints(info, view))
 
     def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """Return the pod's hard constraints. Raises PluginError for invalid selectors."""
@@ -225,3 +295,54 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return None if info.spec.topology_spread_constraints or self.settings.defaults else {}
+
+
+def is_schedulable_after_pod_change(
+    info: PodInfo,
+    change: ChangedObject,
+    constraints: Sequence[SpreadConstraint],
+    *,
+    counts_nominated: bool,
+    counts_itself: bool,
+) -> bool:
+    """Return whether a pod starts or stops to count for a constraint, or the pod's own tolerations changed.
+
+    `counts_nominated` and `counts_itself` are the rules COUNTS_NOMINATED and COUNTS_ITSELF of the version.
+    """
+    old, new = change.old, change.new
+    if any(
+        pod is not None and not _counts_for_pod(pod, info.pod, counts_nominated, counts_itself) for pod in (old, new)
+    ):
+        return False
+    if old is None or new is None:
+        return any(constraint.selector.matches(change.object.metadata.labels) for constraint in constraints)
+    own_tolerations_changed = is_same_pod(new, info.pod) and change.differs("spec", "tolerations")
+    if own_tolerations_changed and any(constraint.honor_taints for constraint in constraints):
+        return True
+    before, after = old.metadata.labels, new.metadata.labels
+    return any(constraint.selector.matches(before) != constraint.selector.matches(after) for constraint in constraints)
+
+
+def is_schedulable_after_node_change(change: ChangedObject, constraints: Sequence[SpreadConstraint]) -> bool:
+    """Return whether a node with all topology keys is added or deleted, or changes its domains or taints."""
+    old, new = ({} if node is None else node.metadata.labels for node in (change.old, change.new))
+    if change.old is None or change.new is None:
+        return _has_keys(change.object.metadata.labels, constraints)
+    if _has_keys(old, constraints) != _has_keys(new, constraints):
+        return True
+    if not _has_keys(new, constraints):
+        return False
+    moved = any(old.get(constraint.topology_key) != new.get(constraint.topology_key) for constraint in constraints)
+    return moved or change.differs("spec", "taints")
+
+
+def _has_keys(labels: Mapping[str, str], constraints: Sequence[SpreadConstraint]) -> bool:
+    """Return whether the labels include the topology keys of all constraints."""
+    return all(constraint.topology_key in labels for constraint in constraints)
+
+
+def _counts_for_pod(pod: Pod, waiting: Pod, counts_nominated: bool, counts_itself: bool) -> bool:
+    """Return whether the changed pod counts for the constraints of the waiting pod."""
+    if counts_itself and is_same_pod(pod, waiting):
+        return True
+    return frees_room(pod, counts_nominated) and pod.metadata.namespace == waiting.metadata.namespace

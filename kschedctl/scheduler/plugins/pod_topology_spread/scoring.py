@@ -15,8 +15,10 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
 from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max, round_half_away
-from kschedctl.scheduler.plugins.pod_topology_spread.constraints import NAME, SpreadConstraint, SpreadSettings
-from kschedctl.scheduler.plugins.pod_topology_spread.domains import (
+from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
+    NAME,
+    SpreadConstraint,
+    SpreadSettings,
     nodes_with_all_keys,
     restrict_domains,
     tally_matching_pods,

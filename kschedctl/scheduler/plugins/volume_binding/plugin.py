@@ -1,4 +1,9 @@
-"""VolumeBinding plugin: rejects nodes where a pod's volumes cannot be reached, bound or provisioned."""
+"""VolumeBinding plugin: rejects nodes where a pod's volumes cannot be reached, bound or provisioned.
+
+Upstream: plugins/volumebinding/volume_binding.go, and for the arguments
+staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
+pkg/scheduler/apis/config/validation/validation_pluginargs.go (v1.36).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +13,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
@@ -27,18 +33,28 @@ from kschedctl.scheduler.framework import (
     Reservation,
     Status,
 )
-from kschedctl.scheduler.framework.declaration import DeclaredPlugin
+from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
+from kschedctl.scheduler.framework.declaration import USES_DISKS, DeclaredPlugin
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
-from kschedctl.scheduler.framework.pod_traits import USES_DISKS
+from kschedctl.scheduler.framework.strict_decoding import Int64
 from kschedctl.scheduler.framework.waking import ADD, ADD_OR_UPDATE, UPDATE, WakeTrigger, join_words
-from kschedctl.scheduler.plugins.helper.shape import UtilizationShapePoint, scale_points
+from kschedctl.scheduler.plugins.helper.scoring_strategy import (
+    MAX_CUSTOM_PRIORITY_SCORE,
+    UtilizationShapePoint,
+    scale_points,
+    validate_shape,
+)
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes import hints
-from kschedctl.scheduler.plugins.helper.volumes.claim_dependencies import CLAIM_KINDS, LOOK_AT_CLAIM, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.hints import describe_claims
+from kschedctl.scheduler.plugins.helper.volumes.hints import (
+    CLAIM_KINDS,
+    LOOK_AT_CLAIM,
+    claim_dependencies,
+    describe_claims,
+)
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
@@ -47,14 +63,11 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     iter_claim_volumes,
     listers,
 )
-from kschedctl.scheduler.plugins.volume_binding.arguments import (
-    CAPACITY_SCORING_GATE,
-    DEFAULT_CAPACITY_SCORES,
-    VolumeBindingArgs,
-)
 from kschedctl.scheduler.plugins.volume_binding.binder import (
     PodVolumeClaims,
     PodVolumes,
+    build_assumed_objects,
+    build_bound_objects,
     find_eligible_hostnames,
     group_claims,
 )
@@ -77,10 +90,49 @@ from kschedctl.scheduler.plugins.volume_binding.facts import (
     compute_missing_space_shares,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
-from kschedctl.scheduler.plugins.volume_binding.reservation import build_assumed_objects, build_bound_objects
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+CAPACITY_SCORING_GATE = ByVersion(
+    "the gate with which VolumeBinding scores by storage capacity",
+    (("", "VolumeCapacityPriority"), ("1.33", "StorageCapacityScoring")),
+    "#128184",
+)
+DEFAULT_CAPACITY_SCORES = ByVersion(
+    "the scores of storage that is empty and of full one, unless arguments say otherwise",
+    (("", (0, MAX_CUSTOM_PRIORITY_SCORE)), ("1.33", (MAX_CUSTOM_PRIORITY_SCORE, 0))),
+    "#128184",
+)
+
+
+class VolumeBindingArgs(PluginArgs, frozen=True):
+    """Arguments of VolumeBinding."""
+
+    bind_timeout_seconds: Int64 = 600
+    """The time in which the volumes of a pod must be bound."""
+    shape: tuple[UtilizationShapePoint, ...] | None = None
+    """The scores of utilizations of storage capacity, or None if capacity is not scored."""
+
+    def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with the default shape, if the gate is on and no shape is set."""
+        if self.shape or not gates.enabled(CAPACITY_SCORING_GATE.at(gates.release)):
+            return self
+        empty, full = DEFAULT_CAPACITY_SCORES.at(gates.release)
+        return replace(self, shape=(UtilizationShapePoint(0, empty), UtilizationShapePoint(100, full)))
+
+    def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
+        if self.bind_timeout_seconds < 0:
+            rule = "invalid BindTimeoutSeconds, should not be a negative value"
+            yield invalid("bindTimeoutSeconds", self.bind_timeout_seconds, rule)
+        gate = CAPACITY_SCORING_GATE.at(gates.release)
+        if gates.enabled(gate):
+            yield from validate_shape(self.shape or (), "shape")
+        elif self.shape is not None:
+            rule = f"unexpected field `shape`, remove it or turn on the feature gate {gate}"
+            yield invalid("shape", self.shape, rule)
+
 
 REASON_BIND_CONFLICT = "node(s) didn't find available persistent volumes to bind"
 REASON_NODE_CONFLICT = ByVersion(

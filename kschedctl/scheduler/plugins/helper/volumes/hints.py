@@ -1,4 +1,4 @@
-"""Queueing hints of VolumeBinding, VolumeZone and VolumeRestrictions for storage objects.
+"""Storage objects that matter to the volume plugins: the kinds that answers depend on, and the queueing hints.
 
 Upstream: plugins/{volumebinding/volume_binding.go,volumezone/volume_zone.go, volumerestrictions/volume_restrictions.go}
 (v1.36: EventsToRegister).
@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from kschedctl.scheduler.framework.declaration import NextStep
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
@@ -20,10 +22,58 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     REGION,
     ZONE,
     ZONE_DELIMITER,
+    find_in_tree_plugin,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, iter_claim_volumes, parse_size
+from kschedctl.scheduler.plugins.helper.volumes.listers import (
+    WAIT_FOR_FIRST_CONSUMER,
+    Listers,
+    claim_class,
+    iter_claim_volumes,
+    parse_size,
+)
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
+
+CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+"""The kinds through which a pod's claim leads to a volume."""
+
+LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
+
+
+def claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
+    """Yield the kinds of the missing objects to which the pod's volumes refer, and of those of which there may be
+    more.
+    """
+    for volume in iter_claim_volumes(info.pod):
+        claim = listers.claims.get((info.namespace, volume.claim_name))
+        for kind in ["PersistentVolumeClaim"] if claim is None else _iter_kinds_behind_claim(claim, listers):
+            yield Dependency(kind, Effect.REFUSES)
+
+
+def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> Iterator[str]:
+    """Yield the kinds on which the answers for an existing claim depend."""
+    if claim.spec.volume_name:
+        volume = listers.volumes.get(claim.spec.volume_name)
+        if volume is None:
+            yield "PersistentVolume"
+        elif find_in_tree_plugin(volume.spec) is not None:
+            yield "CSINode"  # says whether the node uses it through CSI
+        return
+    class_name = claim_class(claim)
+    storage_class = listers.classes.get(class_name)
+    if storage_class is None:
+        gets_default_class = (
+            claim.spec.storage_class_name is None
+        )  # then the default class counts, when the claim is created
+        yield from ["StorageClass"] * (bool(class_name) or gets_default_class)
+    elif storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER:
+        yield "PersistentVolume"
+        driver = listers.drivers.get(storage_class.provisioner)
+        if driver is None:
+            yield "CSIDriver"
+        elif driver.spec.storage_capacity:
+            yield "CSIStorageCapacity"
+
 
 HAS_DRIVER_HINT = ByVersion(
     "whether VolumeBinding asks for changed CSIDrivers alone, and has a hint for them", (("", False), ("1.32", True))

@@ -13,10 +13,10 @@ from typing import NamedTuple, Self, TypeVar
 import numpy as np
 from msgspec.structs import replace
 
-from kschedctl.api.api_object import ApiObject
 from kschedctl.api.arrays import Rows
 from kschedctl.api.labels import NOTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import (
+    ApiObject,
     CSIDriver,
     CSIStorageCapacity,
     PersistentVolume,
@@ -31,8 +31,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PORTWORX, InTreePlugin
-from kschedctl.scheduler.plugins.helper.volumes.csi_nodes import CSINodes
+from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PORTWORX, CSINodes, InTreePlugin
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects

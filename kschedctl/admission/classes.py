@@ -1,0 +1,173 @@
+"""The admission plugins that apply class objects: Priority, RuntimeClass, DefaultStorageClass, and claim protection.
+
+Upstream: plugin/pkg/admission/{priority,runtimeclass,storage} (v1.36). Claim protection is the plugin
+StorageObjectInUseProtection.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from kschedctl.admission.request import INTERNAL, AdmissionRequest, NotAdmittedError, Writable
+from kschedctl.admission.resource_quota import BETA_CLASS_ANNOTATION
+from kschedctl.admission.tolerations import merge_tolerations
+from kschedctl.api.objects import PriorityClass, RuntimeClass, StorageClass
+from kschedctl.api.pod_requests import parse_quantities
+from kschedctl.api.priority import SYSTEM_CLASSES
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+
+GROUPS = "scheduling.k8s.io/"
+PREEMPTS = "PreemptLowerPriority"
+
+
+def set_priority(request: AdmissionRequest) -> None:
+    """Set priority and preemption policy of a pod, or the priority of a PodGroup. Raises NotAdmittedError."""
+    if request.kind == "PodGroup" and str(request.obj.get("apiVersion", "")).startswith(GROUPS):
+        _set_group_priority(request)
+    if not request.is_pod:
+        return
+    spec = request.spec
+    priority_class = _find_priority_class(request)
+    if priority_class is not None and not spec.get("priorityClassName"):
+        spec["priorityClassName"] = priority_class.metadata.name
+        request.changed.append(
+            f"priorityClassName {priority_class.metadata.name} by PriorityClass {priority_class.metadata.name}"
+        )
+    priority = priority_class.value if priority_class else 0
+    policy = (priority_class.preemption_policy if priority_class else None) or PREEMPTS
+    pod_priority, pod_policy = spec.get("priority"), spec.get("preemptionPolicy")
+    explanation = "priority admission controller computed {} from the given PriorityClass name"
+    if pod_priority is not None and pod_priority != priority:
+        message = f"the integer value of priority ({pod_priority}) must not be provided in pod spec"
+        raise request.forbidden(f"{message}; {explanation.format(priority)}")
+    if pod_policy is not None and pod_policy != policy:
+        message = f"the string value of PreemptionPolicy ({pod_policy}) must not be provided in pod spec"
+        raise request.forbidden(f"{message}; {explanation.format(policy)}")
+    spec["priority"], spec["preemptionPolicy"] = priority, policy
+
+
+def _set_group_priority(request: AdmissionRequest) -> None:
+    """Set the priority of a PodGroup if groups preempt as one. Raises NotAdmittedError."""
+    cluster = request.cluster
+    if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("WorkloadAwarePreemption"):
+        return
+    priority_class, spec = _find_priority_class(request), request.spec
+    priority, group_priority = priority_class.value if priority_class else 0, spec.get("priority")
+    if group_priority is not None and group_priority != priority:
+        message = f"priority set in the pod group ({group_priority}) must match the priority computed ({priority})"
+        raise request.forbidden(f"{message} based on the priority class set in the spec")
+    spec["priority"] = priority
+    if priority_class is not None:
+        spec["priorityClassName"] = priority_class.metadata.name
+
+
+def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
+    """Return the named PriorityClass, else the global default with the lowest value, or None.
+
+    Raises NotAdmittedError if the named class does not exist.
+    """
+    classes, name = request.cluster.priority_classes, request.spec.get("priorityClassName")
+    if name:
+        priority_class = next(
+            (candidate for candidate in (*classes, *SYSTEM_CLASSES) if candidate.metadata.name == name), None
+        )
+        if priority_class is None:
+            raise request.forbidden(f"no PriorityClass with name {name} was found")
+        return priority_class
+    defaults = [candidate for candidate in classes if candidate.global_default]
+    return min(defaults, key=lambda candidate: candidate.value) if defaults else None
+
+
+REJECTED = "pod rejected: "
+
+
+def apply_runtime_class(request: AdmissionRequest) -> None:
+    """Add overhead, node selector and tolerations of the class to the pod. Raises NotAdmittedError."""
+    runtime_class = _find_runtime_class(request)
+    if runtime_class is None:
+        return
+    spec = request.spec
+    if runtime_class.overhead is not None and runtime_class.overhead.pod_fixed:
+        pod_overhead = spec.get("overhead")
+        if pod_overhead is not None and parse_quantities(pod_overhead) != parse_quantities(
+            runtime_class.overhead.pod_fixed
+        ):
+            raise request.forbidden(f"{REJECTED}Pod's Overhead doesn't match RuntimeClass's defined Overhead")
+        spec["overhead"] = dict(runtime_class.overhead.pod_fixed)
+        if pod_overhead is None:
+            request.changed.append(f"overhead by RuntimeClass {runtime_class.metadata.name}")
+    if runtime_class.scheduling is not None:
+        _apply_scheduling(request, runtime_class)
+
+
+def _apply_scheduling(request: AdmissionRequest, runtime_class: RuntimeClass) -> None:
+    """Add node selector and tolerations of the class. Raises NotAdmittedError for a conflicting selector."""
+    assert runtime_class.scheduling is not None
+    pod_selector = request.spec.get("nodeSelector") or {}
+    for key, value in runtime_class.scheduling.node_selector.items():
+        if key in pod_selector and pod_selector[key] != value:
+            message = f"conflict: runtimeClass.scheduling.nodeSelector[{key}] = {value}"
+            raise request.forbidden(f"{message}; pod.spec.nodeSelector[{key}] = {pod_selector[key]}")
+    if runtime_class.scheduling.node_selector:
+        request.spec["nodeSelector"] = {**pod_selector, **runtime_class.scheduling.node_selector}
+    if runtime_class.scheduling.tolerations:
+        added: list[Writable] = [msgspec.to_builtins(toleration) for toleration in runtime_class.scheduling.tolerations]
+        request.spec["tolerations"] = merge_tolerations(request.spec.get("tolerations") or [], added)
+
+
+def check_overhead(request: AdmissionRequest) -> None:
+    """Raise NotAdmittedError if the pod has an overhead but its class has none."""
+    if not request.is_pod or not request.spec.get("overhead"):
+        return
+    runtime_class = _find_runtime_class(request)
+    if runtime_class is None or runtime_class.overhead is None or not runtime_class.overhead.pod_fixed:
+        raise request.forbidden(f"{REJECTED}Pod Overhead set without corresponding RuntimeClass defined Overhead")
+
+
+def _find_runtime_class(request: AdmissionRequest) -> RuntimeClass | None:
+    """Return the RuntimeClass of the pod, or None if it names none. Raises NotAdmittedError."""
+    name = request.spec.get("runtimeClassName") if request.is_pod else None
+    if name is None:
+        return None
+    if not name:
+        raise NotAdmittedError(INTERNAL, "resource name may not be empty")
+    runtime_class = next(
+        (candidate for candidate in request.cluster.runtime_classes if candidate.metadata.name == name), None
+    )
+    if runtime_class is None:
+        raise request.forbidden(f'{REJECTED}RuntimeClass "{name}" not found')
+    return runtime_class
+
+
+DEFAULT_ANNOTATIONS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
+
+
+def set_default_class(request: AdmissionRequest) -> None:
+    """Set the newest default class for a claim that names none; of equally new classes the first by name."""
+    if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
+        return
+    if BETA_CLASS_ANNOTATION in request.annotations:
+        return
+    defaults = [storage_class for storage_class in request.cluster.storage_classes if _is_default_class(storage_class)]
+    if defaults:
+        defaults.sort(key=lambda storage_class: storage_class.metadata.name)
+        newest = max(defaults, key=lambda storage_class: storage_class.metadata.creation_timestamp or "")
+        request.spec["storageClassName"] = newest.metadata.name
+        request.changed.append(f"storageClassName {newest.metadata.name} as the default StorageClass")
+
+
+def _is_default_class(storage_class: StorageClass) -> bool:
+    """Return whether the class is marked as default."""
+    return any(storage_class.metadata.annotations.get(key) == "true" for key in DEFAULT_ANNOTATIONS)
+
+
+def add_protection_finalizer(request: AdmissionRequest) -> None:
+    """Add the finalizer that keeps a claim while it is in use."""
+    if request.kind == "PersistentVolumeClaim":
+        finalizers = request.obj["metadata"].setdefault("finalizers", [])
+        if PROTECTION_FINALIZER not in finalizers:
+            finalizers.append(PROTECTION_FINALIZER)

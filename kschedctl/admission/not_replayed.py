@@ -1,0 +1,146 @@
+"""Admission that cannot be replayed: webhooks, policies, and plugins that read objects which are not known.
+
+Expressions that narrow the match of a webhook or policy further are not evaluated. Upstream:
+staging/src/k8s.io/apiserver/pkg/admission/plugin/webhook/{generic,predicates} and pkg/admission/plugin/policy/matching
+(v1.36).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kschedctl.api.admission_hooks import HookRule, MatchResources, WebhookConfiguration
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.labels import selector_from_api
+from kschedctl.api.objects import LabelSelector, Namespace
+from kschedctl.api.priority import find_priority_class
+from kschedctl.cluster import FIELDS, Cluster
+
+WEBHOOK_KINDS = {True: "MutatingWebhookConfiguration", False: "ValidatingWebhookConfiguration"}
+POLICY_KINDS = {True: "MutatingAdmissionPolicy", False: "ValidatingAdmissionPolicy"}
+"""Whether they change objects -> their kind."""
+CREATE, ANY, CLUSTER, DENY = "CREATE", "*", "Cluster", "Deny"
+NAME_LABEL = "kubernetes.io/metadata.name"
+
+
+class CreatedObject(NamedTuple):
+    """An object of a namespace that a controller or a user creates."""
+
+    group: str
+    version: str
+    resource: str
+    namespace: str
+    labels: Mapping[str, str] | None
+    """None if they are not known."""
+
+
+def find_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the names of webhook configurations that would be called for one of the objects."""
+    created = list(objects)
+    configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
+    for configuration in configurations:
+        criteria = (
+            MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
+        )
+        if any(_matches(cluster, match, obj) for match in criteria for obj in created):
+            yield configuration.metadata.name
+
+
+def find_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the names of policies that are in force for one of the objects and change or deny it."""
+    created, kind = list(objects), POLICY_KINDS[mutating]
+    for policy in getattr(cluster, FIELDS[kind]):
+        bindings = [
+            binding.spec.match_resources
+            for binding in getattr(cluster, FIELDS[f"{kind}Binding"])
+            if binding.spec.policy_name == policy.metadata.name
+            and (mutating or DENY in binding.spec.validation_actions)
+        ]
+        matching = [obj for obj in created if _matches(cluster, policy.spec.match_constraints, obj)]
+        if any(_matches(cluster, match, obj) for match in bindings for obj in matching):
+            yield policy.metadata.name
+
+
+def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
+    """Return whether the criteria match the object, or may match it if labels are not known.
+
+    Criteria without rules match any object.
+    """
+    rules = criteria.resource_rules
+    return (
+        (not rules or any(_rule_matches(rule, obj) for rule in rules))
+        and not any(_rule_matches(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
+        and _selects(criteria.object_selector, obj.labels)
+        and _selects(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
+    )
+
+
+def _rule_matches(rule: HookRule, obj: CreatedObject) -> bool:
+    """Return whether a rule matches the creation of the object. Names are not compared, as most are generated."""
+    return (
+        rule.scope != CLUSTER
+        and _contains(rule.operations, CREATE)
+        and _contains(rule.api_groups, obj.group)
+        and _contains(rule.api_versions, obj.version)
+        and any(_contains((resource.removesuffix("/*"),), obj.resource) for resource in rule.resources)
+    )
+
+
+def _contains(items: Sequence[str], wanted: str) -> bool:
+    """Return whether a list contains an item or the wildcard."""
+    return ANY in items or wanted in items
+
+
+def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+    """Return whether the selector matches the labels, or whether the labels are not known."""
+    return labels is None or selector_from_api(selector).matches(labels)
+
+
+def _find_namespace_labels(cluster: Cluster, name: str) -> Mapping[str, str] | None:
+    """Return the labels of a namespace, or None if it was not read."""
+    stored: Namespace | None = next(
+        (candidate for candidate in cluster.namespaces if candidate.metadata.name == name), None
+    )
+    if stored is None and cluster.gap("Namespace"):
+        return None
+    return {NAME_LABEL: name, **(stored.metadata.labels if stored else {})}
+
+
+BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease")
+"""The namespaces that the API server creates."""
+NAMESPACE_LIFECYCLE, SERVICE_ACCOUNT_PLUGIN, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "default"
+
+
+def find_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """Yield the plugins that cannot be decided in a namespace, as it or its service accounts were not read."""
+    namespace_object = _find_namespace(cluster, namespace)
+    if namespace_object is None:
+        yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
+    accounts = cluster.in_namespace("service_accounts", namespace)
+    if cluster.gap("ServiceAccount", namespace) or not cluster.service_accounts or not (accounts or namespace_object):
+        yield SERVICE_ACCOUNT_PLUGIN
+
+
+def find_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
+    """Yield the plugins that would deny a pod for naming an object that may exist but was not read."""
+    priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
+    if cluster.gap("PriorityClass") and find_priority_class(priority, cluster.priority_classes) is None:
+        yield "Priority"
+    if runtime and cluster.gap("RuntimeClass") and all(c.metadata.name != runtime for c in cluster.runtime_classes):
+        yield "RuntimeClass"
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or DEFAULT_ACCOUNT
+    namespace_object = _find_namespace(cluster, namespace)
+    if account == DEFAULT_ACCOUNT and not (namespace_object and namespace_object.metadata.uid):
+        yield SERVICE_ACCOUNT_PLUGIN  # a controller creates the account in each new namespace
+
+
+def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:
+    """Return whether the namespace does not exist. If no namespace is known, they were not read."""
+    were_read = bool(cluster.namespaces) and cluster.gap("Namespace") is None
+    return were_read and namespace not in BUILT_IN_NAMESPACES and _find_namespace(cluster, namespace) is None
+
+
+def _find_namespace(cluster: Cluster, name: str) -> Namespace | None:
+    """Return the namespace of this name, or None."""
+    return next((namespace for namespace in cluster.namespaces if namespace.metadata.name == name), None)

@@ -1,0 +1,302 @@
+"""Discovery of a cluster's node groups, their nodes and the autoscaler's flags, merged from all sources.
+
+The status ConfigMap has limits, targets and states. Cluster API's objects also have nodes and capacity. The flag
+``--nodes`` has limits, and labels have nodes. What the user specifies takes precedence.
+
+No cloud is queried. A node belongs to a group if its labels, annotations, provider ID or name identify the group
+unambiguously.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kschedctl.api.component_flags import AutoscalerInstance
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import STATUS_MAP
+from kschedctl.api.node_pools import POOL_ANNOTATION, POOL_LABELS, PoolLabel, find_pool
+from kschedctl.api.objects import Node
+from kschedctl.autoscaling.node_groups.flags import RELEASE, Flags, parse_minor_version, read_flags
+from kschedctl.autoscaling.node_groups.machines import find_machine_groups
+from kschedctl.autoscaling.node_groups.status import BACKOFF, IN_PROGRESS, UNHEALTHY, AutoscalerStatus, read_status
+from kschedctl.cluster import Cluster
+from kschedctl.text.counts import counted, first_few
+
+NO_LIMIT = 1_000_000
+UNKNOWN = "templateUnknown"
+BY_LABELS = "node groups: labels of nodes"
+DIGITALOCEAN_ID = "doks.digitalocean.com/node-pool-id"
+OWNER_NAME = "cluster.x-k8s.io/owner-name"
+_SCALE_SET = re.compile(r"/virtualMachineScaleSets/([^/]+)/", re.IGNORECASE)
+_PATTERNS = tuple(label for label in POOL_LABELS if label.group_pattern)
+
+
+@dataclass(frozen=True)
+class UserGroups:
+    """Node groups and options that the user specified."""
+
+    groups: Sequence[JsonObject] = ()
+    """Groups as in a ``--node-groups`` file."""
+    options: JsonObject = field(default_factory=dict)
+    """Options as in a ``--node-groups`` file."""
+    label: str = ""
+    """Node label that names a node's group."""
+    where: str = ""
+    """The file that specifies them, for messages."""
+
+
+@dataclass(frozen=True)
+class NodeGroups:
+    """The node groups and options of the autoscaler."""
+
+    groups: tuple[JsonObject, ...]
+    """Groups in the form that ``scale_up`` takes."""
+    options: JsonObject
+    """Options in the form that ``scale_up`` takes."""
+    active_scale_ups: Mapping[str, int]
+    """Group -> number of requested nodes that are not registered yet."""
+    sources: tuple[str, ...]
+    """Descriptions of where groups and flags come from."""
+    limits_known: bool
+    """Whether the groups come from a source other than labels."""
+    doubts: tuple[str, ...]
+    """Descriptions of what is uncertain."""
+    faults: tuple[str, ...]
+    """Descriptions of invalid input, which is left out."""
+    waits: Mapping[str, str]
+    """Flag -> how long nodes wait before they are deleted."""
+
+    @property
+    def ids(self) -> tuple[str, ...]:
+        """The ids of the groups."""
+        return tuple(str(group.get("id", "")) for group in self.groups)
+
+    @property
+    def are_certain(self) -> bool:
+        """Whether these are certainly all of the autoscaler's groups, with the right limits."""
+        return self.limits_known and not self.faults and not self.doubts
+
+
+def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -> NodeGroups:
+    """Find the node groups of all sources and merge them, those of the user first. There may be none."""
+    flags = read_flags(cluster.autoscaler)
+    merger = _GroupMerger(cluster, user_groups, flags)
+    groups, sources = merger.merge_groups()
+    return NodeGroups(
+        tuple(groups),
+        {**flags.options, **user_groups.options},
+        merger.active,
+        (*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
+        sources != (BY_LABELS,),
+        tuple(merger.doubts),
+        (*merger.faults, *flags.faults),
+        flags.waits,
+    )
+
+
+def has_node_groups(cluster: Cluster) -> bool:
+    """Return whether the cluster itself defines node groups with limits."""
+    has_status = any(config_map.metadata.name == STATUS_MAP for config_map in cluster.config_maps)
+    return has_status or bool(read_flags(cluster.autoscaler).groups or find_machine_groups(cluster).groups)
+
+
+def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGroups) -> Iterator[str]:
+    """Yield descriptions of where options and flags come from."""
+    if user_groups.options:
+        yield f"options: {user_groups.where}"
+    if instance is None:
+        yield f"flags: the defaults of release 1.{RELEASE}"
+        return
+    minor = parse_minor_version(instance) or RELEASE
+    replay_note = f", replayed as 1.{RELEASE}" if minor != RELEASE else ""
+    yield f"flags: {instance.where or 'its container'}, else the defaults of release 1.{minor}{replay_note}"
+
+
+class _GroupMerger:
+    """A merger of node groups that collects doubts and faults on the way."""
+
+    def __init__(self, cluster: Cluster, user_groups: UserGroups, flags: Flags) -> None:
+        self._cluster, self._user_groups, self._flags = cluster, user_groups, flags
+        self.active: dict[str, int] = {}
+        self.doubts: list[str] = []
+        self.faults: list[str] = []
+
+    def merge_groups(self) -> tuple[list[JsonObject], tuple[str, ...]]:
+        """Return the merged groups of the user and the cluster, and descriptions of their sources."""
+        groups, sources = self._read_groups_of_cluster()
+        user_documents = self._user_groups.groups
+        if not user_documents:
+            return groups, sources
+        by_id = {str(group["id"]): group for group in groups}
+        names = {group.get("id") for group in user_documents}
+        cluster_only = [] if sources == (BY_LABELS,) else [group for name, group in by_id.items() if name not in names]
+        merged = [{**by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
+        source = f"node groups: {self._user_groups.where}"
+        return [*self._iter_groups_with_nodes(merged, {}), *cluster_only], (source, *(sources if cluster_only else ()))
+
+    def _read_groups_of_cluster(self) -> tuple[list[JsonObject], tuple[str, ...]]:
+        """Return the groups of the first source in the cluster that has any, and a description of that source.
+
+        The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
+        """
+        machines = find_machine_groups(self._cluster)
+        self.faults += machines.faults
+        statuses = [
+            read_status(config_map)
+            for config_map in self._cluster.config_maps
+            if config_map.metadata.name == STATUS_MAP
+        ]
+        self.faults += [fault for status in statuses for fault in status.faults]
+        self.doubts += [f"node groups: {fault}" for status in statuses for fault in status.faults]
+        by_machines = {str(group["id"]): group for group in machines.groups}
+        if any(status.groups for status in statuses):
+            groups = [group for status in statuses for group in self._iter_status_groups(status, by_machines)]
+            return groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses)
+        if by_machines:
+            return [self._mark_unknown_template(group) for group in machines.groups], ("node groups: Cluster API",)
+        if self._flags.groups and self._cluster.autoscaler:
+            groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
+            return groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",)
+        return _build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,)
+
+    def _iter_status_groups(
+        self, status: AutoscalerStatus, by_machines: Mapping[str, JsonObject]
+    ) -> Iterator[JsonObject]:
+        """Yield the groups of a status ConfigMap, completed with nodes and templates of Cluster API.
+
+        Active scale-ups are recorded.
+        """
+        for group in status.groups:
+            if group.scale_up == IN_PROGRESS and group.target > group.registered:
+                self.active[group.name] = group.target - group.registered
+        documents = [
+            {
+                **by_machines.get(group.name, {}),
+                "id": group.name,
+                "min": group.min,
+                "max": group.max,
+                "target": group.target,
+                **({"backOff": group.backoff_reason} if group.scale_up == BACKOFF else {}),
+                **({"unhealthy": True} if UNHEALTHY in (group.scale_up, group.health) else {}),
+            }
+            for group in status.groups
+        ]
+        yield from self._iter_groups_with_nodes(documents, {group.name: group.registered for group in status.groups})
+
+    def _iter_groups_with_nodes(
+        self, groups: Sequence[JsonObject], registered: Mapping[str, int]
+    ) -> Iterator[JsonObject]:
+        """Yield the groups with their nodes.
+
+        ``registered`` is the autoscaler's own count of each group's nodes. A different number is recorded as a doubt.
+        """
+        names = [str(group["id"]) for group in groups if "nodes" not in group]
+        members = assign_nodes(names, self._cluster.nodes, self._user_groups.label)
+        self._record_unsure_nodes(members.unsure)
+        for group in groups:
+            name = str(group["id"])
+            nodes = members.nodes.get(name, []) if "nodes" not in group else group["nodes"]
+            assigned_count = len(nodes) if isinstance(nodes, list) else 0  # read_groups reports any other type
+            registered_count = registered.get(name, assigned_count)
+            if registered_count != assigned_count:
+                registered_nodes = counted(registered_count, "node")
+                self.doubts.append(
+                    f"{name}: the autoscaler counts {registered_nodes}, of which {assigned_count} can be told"
+                )
+            yield self._mark_unknown_template({"target": assigned_count, **group, "nodes": nodes})
+
+    def _mark_unknown_template(self, group: JsonObject) -> JsonObject:
+        """Mark the group's template as unknown if the group has neither nodes nor a template, and return the group."""
+        if group.get("nodes") or group.get("template"):
+            return {name: value for name, value in group.items() if name != UNKNOWN}
+        return group if "template" in group else {**group, UNKNOWN: True}
+
+    def _record_unsure_nodes(self, unsure: Mapping[str, Iterable[str]]) -> None:
+        """Record a doubt about nodes that could belong to several groups."""
+        for node, groups in list(unsure.items())[:1]:
+            more = f" (and {counted(len(unsure) - 1, 'more node')})" if len(unsure) > 1 else ""
+            self.doubts.append(f"node {node}{more} could be of {first_few(tuple(groups))}")
+
+
+def _build_groups_by_label(cluster: Cluster, label: str) -> list[JsonObject]:
+    """Build a group from each value of a node label. The groups have no limits."""
+    groups: dict[str, list[str]] = {}
+    for node in cluster.nodes:
+        pool = node.metadata.labels.get(label, "") if label else find_pool(node)
+        if pool:
+            groups.setdefault(pool, []).append(node.metadata.name)
+    return [
+        {"id": pool, "min": 0, "max": NO_LIMIT, "target": len(nodes), "nodes": nodes}
+        for pool, nodes in sorted(groups.items())
+    ]
+
+
+class Members(NamedTuple):
+    """Nodes by the group to which they are assigned."""
+
+    nodes: Mapping[str, list[str]]
+    """Group -> its nodes in order."""
+    unsure: Mapping[str, tuple[str, ...]]
+    """Node -> the groups to which it could belong."""
+
+
+def assign_nodes(groups: Sequence[str], nodes: Sequence[Node], label: str = "") -> Members:
+    """Assign nodes to groups by well-known labels, naming conventions of clouds and the user's label."""
+    index = _GroupIndex(groups)
+    by_group: dict[str, list[str]] = {group: [] for group in groups}
+    unsure: dict[str, tuple[str, ...]] = {}
+    for node in nodes:
+        matches = index.find_groups(node, label)
+        if len(matches) == 1:
+            by_group[matches[0]].append(node.metadata.name)
+        elif matches:
+            unsure[node.metadata.name] = matches
+    return Members(by_group, unsure)
+
+
+class _GroupIndex:
+    """An index of node groups by the names with which nodes refer to them."""
+
+    def __init__(self, groups: Sequence[str]) -> None:
+        self._groups = groups
+        self._exact: dict[str, list[str]] = {}
+        for group in groups:
+            for name in {group, group.rpartition("/")[2], group.partition(".")[2]} - {""}:
+                self._exact.setdefault(name.casefold(), []).append(group)
+        self._by_value: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def find_groups(self, node: Node, label: str) -> tuple[str, ...]:
+        """Return the groups to which the node could belong. There is usually one."""
+        for name in _iter_group_names(node, label):
+            if exact := self._exact.get(name.casefold()):
+                return tuple(exact)
+        for pool_label in _PATTERNS:
+            value = node.metadata.labels.get(pool_label.key)
+            if value and (groups := self._match_pattern(pool_label, value)):
+                return groups
+        return ()
+
+    def _match_pattern(self, label: PoolLabel, value: str) -> tuple[str, ...]:
+        """Return the groups whose names match a label's pattern for this value."""
+        key = label.key, value
+        if key not in self._by_value:
+            pattern = re.compile(label.group_pattern.format(re.escape(value)))
+            self._by_value[key] = tuple(group for group in self._groups if pattern.fullmatch(group))
+        return self._by_value[key]
+
+
+def _iter_group_names(node: Node, label: str) -> Iterator[str]:
+    """Yield possible names of the node's group, most reliable first."""
+    labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
+    yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
+    yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)
+    yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet
+    if scale_set := _SCALE_SET.search(node.spec.provider_id):
+        yield scale_set[1]
+    yield from (labels[pool_label.key] for pool_label in POOL_LABELS if pool_label.key in labels)
+    base = name.rpartition("-")[0]
+    yield f"{base}-grp"  # GKE: instances are named like their group, with a random suffix for grp
+    yield base.rpartition("-")[0]  # Gardener: the MachineDeployment's name and two more words

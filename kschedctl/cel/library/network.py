@@ -1,0 +1,278 @@
+"""IP addresses, CIDRs and URLs. URLs are parsed as strictly as Go parses those of requests.
+
+Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/{ip,cidr,urls}.go (v1.36), with netip and net/url of Go's
+standard library.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from urllib.parse import quote, unquote, unquote_plus
+
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, accepts_values_of
+from kschedctl.cel.values import Map, Opaque, Value
+
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Interface = ipaddress.IPv4Interface | ipaddress.IPv6Interface
+_BITS = re.compile(r"0|[1-9][0-9]{0,2}", re.ASCII)
+_MULTICAST = ipaddress.ip_network("224.0.0.0/24")
+
+
+def _parse_address(text: str) -> _Address:
+    """Parse an IP address. Raises ValueError, also for zones and IPv4-mapped IPv6 addresses."""
+    try:
+        parsed = ipaddress.ip_address(text if text.isascii() else "")
+    except ValueError:
+        octets = text.split(".")
+        leading_zero = len(octets) == 4 and all(octet.isdecimal() for octet in octets)
+        what = "IPv4 field has octet with leading zero" if leading_zero else "unable to parse IP"
+        raise ValueError(f'ParseAddr("{text}"): {what}') from None
+    if isinstance(parsed, ipaddress.IPv6Address):
+        if parsed.scope_id is not None or "%" in text:
+            raise ValueError("a zone is not allowed")
+        if parsed.ipv4_mapped is not None:
+            raise ValueError("IPv4-mapped IPv6 addresses are not allowed")
+    return parsed
+
+
+def parse_ip(text: str) -> Opaque:
+    """Parse an IP address. Raises CelError."""
+    try:
+        return Opaque("net.IP", _parse_address(text))
+    except ValueError as error:
+        raise CelError(f'IP Address "{text}" parse error during conversion from string: {error}') from None
+
+
+def parse_cidr(text: str) -> Opaque:
+    """Parse a CIDR, whose host bits may be set. Raises CelError."""
+    first, slash, bits = text.rpartition("/")
+    try:
+        if not slash or not _BITS.fullmatch(bits):
+            raise ValueError("no length of a prefix")
+        _parse_address(first)
+        return Opaque("net.CIDR", ipaddress.ip_interface(text))
+    except ValueError as error:
+        raise CelError(f"network address parse error during conversion from string: {error}") from None
+
+
+def _parse_argument(read: Callable[[str], Opaque], text: str) -> Opaque:
+    """Parse a string argument. Upstream drops the details of errors."""
+    try:
+        return read(text)
+    except CelError:
+        raise CelError(NO_SUCH_OVERLOAD) from None
+
+
+def _contains_ip(outer: Opaque, inner: Opaque) -> bool:
+    return inner.held in outer.held.network
+
+
+def _contains_network(outer: Opaque, inner: Opaque) -> bool:
+    a, b = outer.held.network, inner.held.network
+    return a.version == b.version and b.network_address in a and b.prefixlen >= a.prefixlen
+
+
+def _is_link_local_multicast(value: Opaque) -> bool:
+    """Return whether the address is in 224.0.0.0/24, or in ff?2::/16 with any flags."""
+    held: _Address = value.held
+    return held in _MULTICAST if held.version == 4 else int(held) >> 112 & 0xFF0F == 0xFF02
+
+
+def _is_global_unicast(value: Opaque) -> bool:
+    """Return whether Go's netip considers the address global unicast, which includes private addresses."""
+    held = value.held
+    special = held.is_unspecified or held.is_loopback or held.is_multicast or held.is_link_local
+    return not special and str(held) != "255.255.255.255"
+
+
+def _mask(value: Opaque) -> Opaque:
+    held: _Interface = value.held
+    return Opaque("net.CIDR", ipaddress.ip_interface(str(held.network)))
+
+
+_ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "ip(string) net.IP": parse_ip,
+    "isIP(string) bool": accepts_values_of(parse_ip),
+    "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).held) == text,
+    "{net.IP}.family() int": lambda value: value.held.version,
+    "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
+    "{net.IP}.isLoopback() bool": lambda value: value.held.is_loopback,
+    "{net.IP}.isLinkLocalMulticast() bool": _is_link_local_multicast,
+    "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
+    "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
+    "cidr(string) net.CIDR": parse_cidr,
+    "isCIDR(string) bool": accepts_values_of(parse_cidr),
+    "{net.CIDR}.containsIP(net.IP) bool": _contains_ip,
+    "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(outer, _parse_argument(parse_ip, text)),
+    "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,
+    "{net.CIDR}.containsCIDR(string) bool": lambda outer, text: _contains_network(
+        outer, _parse_argument(parse_cidr, text)
+    ),
+    "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.held.ip),
+    "{net.CIDR}.masked() net.CIDR": _mask,
+    "{net.CIDR}.prefixLength() int": lambda value: value.held.network.prefixlen,
+}
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+
+
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-fA-F]{2})")
+
+
+_USER = re.compile(r"[A-Za-z0-9\-._:~!$&'()*+,;=%@]*")
+
+
+_HOST = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:\[\]<>\"\x80-\U0010ffff%]*")
+
+
+_PORT = re.compile(r"(:[0-9]*)?")
+
+
+_IN_PATH = re.compile(r"[A-Za-z0-9\-._~!$&'()*+,;=:@/\[\]%]*")
+
+
+_SAFE_IN_PATH = "$&+,/:;=@-_.~"
+
+
+@dataclass(frozen=True, slots=True)
+class URL:
+    """The parts of a URL."""
+
+    scheme: str
+    user: str
+    host: str
+    path: str
+    """Escaped."""
+    query: str
+    fragment: str
+    opaque: str = ""
+
+    def hostname(self) -> str:
+        """Return the host without port and brackets."""
+        host = _PORT_AT_END.sub("", self.host)
+        return host[1:-1] if host.startswith("[") and host.endswith("]") else host
+
+    def port(self) -> str:
+        """Return the port, or ""."""
+        match = _PORT_AT_END.search(self.host)
+        return match[1] if match else ""
+
+
+_PORT_AT_END = re.compile(r":([0-9]*)$")
+
+
+def parse_request_url(text: str) -> URL:
+    """Parse the URL of a request: absolute, or an absolute path, without a fragment. Raises ValueError."""
+    return _parse_parts(text, "", in_request=True)
+
+
+def parse_url(text: str) -> URL:
+    """Parse a URL that may have a fragment. Raises ValueError."""
+    parse_request_url(text)
+    before, _, fragment = text.partition("#")
+    if _BAD_ESCAPE.search(fragment):
+        raise ValueError("invalid URL escape")
+    return _parse_parts(before, fragment, in_request=False)
+
+
+def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
+    """Parse a URL without its fragment. Raises ValueError with Go's message."""
+    if any(c < " " or c == "\x7f" for c in text):
+        raise ValueError("invalid control character in URL")
+    if not text:
+        raise ValueError("empty url")
+    if text == "*":
+        return URL("", "", "", text, "", "")
+    scheme, rest = _split_scheme(text)
+    rest, _, query = rest.partition("?")
+    if not rest.startswith("/"):
+        if not scheme:
+            raise ValueError("invalid URI for request")
+        return URL(scheme, "", "", "", query, fragment, rest)
+    user = host = ""
+    if rest.startswith("//") and (scheme or not (in_request or rest.startswith("///"))):
+        authority, slash, rest = rest[2:].partition("/")
+        rest = slash + rest
+        user, host = _split_authority(authority)
+    return URL(scheme, user, host, _escape_path(rest), query, fragment)
+
+
+def _split_scheme(text: str) -> tuple[str, str]:
+    """Split off the scheme, in lower case, or "" if there is none."""
+    match = _SCHEME.match(text)
+    if match is None and text.startswith(":"):
+        raise ValueError("missing protocol scheme")
+    return (match[1].lower(), text[match.end() :]) if match else ("", text)
+
+
+def _split_authority(text: str) -> tuple[str, str]:
+    """Split user information from the host. Raises ValueError if one of them is invalid."""
+    user, at, host = text.rpartition("@")
+    if at and not _USER.fullmatch(user):
+        raise ValueError("net/url: invalid userinfo")
+    if _BAD_ESCAPE.search(user) or _BAD_ESCAPE.search(host):
+        raise ValueError("invalid URL escape")
+    return user, _parse_host(host)
+
+
+def _parse_host(text: str) -> str:
+    """Check host and port, and return them unescaped. Raises ValueError."""
+    if text.startswith("["):
+        bracket = text.rfind("]")
+        if bracket < 0:
+            raise ValueError("missing ']' in host")
+        port = text[bracket + 1 :]
+    else:
+        port = text[text.rfind(":") :] if ":" in text else ""
+    if not _PORT.fullmatch(port):
+        raise ValueError(f'invalid port "{port}" after host')
+    if not _HOST.fullmatch(text):
+        raise ValueError("invalid character in host name")
+    if re.search(r"%(?!25|[89a-fA-F])", text):
+        raise ValueError("invalid URL escape")
+    return unquote(text)
+
+
+def _escape_path(text: str) -> str:
+    if _BAD_ESCAPE.search(text):
+        raise ValueError("invalid URL escape")
+    return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
+
+
+def to_url(text: str) -> Opaque:
+    """Parse a URL. Raises CelError."""
+    try:
+        return Opaque("kubernetes.URL", parse_url(text))
+    except ValueError as error:
+        fault = f'parse "{text}": {error}'
+        raise CelError(f"URL parse error during conversion from string: {fault}") from None
+
+
+def parse_query(value: Opaque) -> Map:
+    """Return the values of each name in the query. Badly escaped parts are left out."""
+    values: dict[str, list[str]] = {}
+    for piece in value.held.query.split("&"):
+        if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
+            continue
+        name, _, text = piece.partition("=")
+        values.setdefault(unquote_plus(name), []).append(unquote_plus(text))
+    return Map(values.items())
+
+
+_URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "url(string) kubernetes.URL": to_url,
+    "isURL(string) bool": accepts_values_of(parse_request_url),
+    "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
+    "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
+    "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),
+    "{kubernetes.URL}.getPort() string": lambda value: value.held.port(),
+    "{kubernetes.URL}.getEscapedPath() string": lambda value: value.held.path,
+    "{kubernetes.URL}.getQuery() map(string, list(string))": parse_query,
+}
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {**_ADDRESS_FUNCTIONS, **_URL_FUNCTIONS}

@@ -1,0 +1,239 @@
+"""Quantities of Kubernetes, and semantic versions in device attributes and expressions.
+
+Upstream: github.com/blang/semver/v4 and staging/src/k8s.io/apiserver/pkg/cel/library/{quantity,semverlib}.go (v1.36).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
+from kschedctl.cel.errors import CelError, accepts_values_of
+from kschedctl.cel.values import INT_MAX, Opaque, Value
+
+QUANTITY = "kubernetes.Quantity"
+
+
+def parse_quantity(text: str) -> Opaque:
+    """Parse a quantity. Raises CelError."""
+    try:
+        return Opaque(QUANTITY, parse(text))
+    except QuantityError as error:
+        raise CelError(error.what) from None
+
+
+def is_quantity(text: str) -> bool:
+    """Return whether the text is a quantity, including those with too many digits for us."""
+    try:
+        parse(text)
+    except QuantityError as error:
+        return "are not supported" in error.what
+    return True
+
+
+def _to_whole(value: Opaque) -> int | None:
+    """Return the integer of upstream's small form, or None. Upstream does not reduce fractions."""
+    held: Quantity = value.held
+    if held.big or held.scale < 0:
+        return None
+    number = held.mantissa * 10**held.scale
+    return number if INT64_MIN <= number <= INT64_MAX else None
+
+
+def _as_integer(value: Opaque) -> int:
+    """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
+    number = _to_whole(value)
+    if number is None:
+        raise CelError("cannot convert value to integer")
+    return number
+
+
+def _as_float(value: Opaque) -> float:
+    """Convert a quantity to a float, or infinity if it is out of range."""
+    held: Quantity = value.held
+    try:
+        return float(held.mantissa) * 10.0**held.scale
+    except OverflowError:
+        return math.copysign(math.inf, held.mantissa)
+
+
+def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
+    """Build addition or, for a negative sign, subtraction of quantities and integers."""
+
+    def added(left: Opaque, right: Value) -> Opaque:
+        other = Quantity(right, 0, Format.DECIMAL_EXPONENT) if isinstance(right, int) else right.held
+        return Opaque(QUANTITY, left.held.add(other) if sign > 0 else left.held.sub(other), computed=True)
+
+    return added
+
+
+def _compare_quantities(left: Opaque, right: Opaque) -> int:
+    return int(left.held.cmp(right.held))
+
+
+_QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "quantity(string) kubernetes.Quantity": parse_quantity,
+    "isQuantity(string) bool": is_quantity,
+    "sign(kubernetes.Quantity) int": lambda q: (q.held.mantissa > 0) - (q.held.mantissa < 0),
+    "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
+    "{kubernetes.Quantity}.isLessThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) < 0,
+    "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
+    "{kubernetes.Quantity}.asApproximateFloat() double": _as_float,
+    "{kubernetes.Quantity}.asInteger() int": _as_integer,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_whole(q) is not None,
+    "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
+    "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
+    "{kubernetes.Quantity}.sub(int) kubernetes.Quantity": _build_addition(-1),
+}
+
+
+_IDENTIFIER = re.compile(r"[0-9A-Za-z-]+")
+
+
+class PreRelease(NamedTuple):
+    """An identifier of a pre-release. Numbers sort before texts."""
+
+    number: int | None
+    text: str
+
+    @property
+    def rank(self) -> tuple[bool, int, str]:
+        """Return the sort key."""
+        return (True, 0, self.text) if self.number is None else (False, self.number, "")
+
+
+class SemanticVersion(NamedTuple):
+    """A version without its build metadata, which comparisons ignore."""
+
+    major: int
+    minor: int
+    patch: int
+    pre: tuple[PreRelease, ...] = ()
+
+    def compare(self, other: SemanticVersion) -> int:
+        """Return -1, 0 or 1. A pre-release comes before its release."""
+        mine, theirs = self[:3], other[:3]
+        if mine != theirs:
+            return 1 if mine > theirs else -1
+        if bool(self.pre) != bool(other.pre):
+            return -1 if self.pre else 1
+        ranks, others = [p.rank for p in self.pre], [p.rank for p in other.pre]
+        return (ranks > others) - (ranks < others)
+
+    def __str__(self) -> str:
+        pre = ".".join(p.text for p in self.pre)
+        return f"{self.major}.{self.minor}.{self.patch}{'-' if pre else ''}{pre}"
+
+
+def parse_semantic_version(text: str, normalize: bool = False) -> SemanticVersion:
+    """Parse a version. ``normalize`` accepts ``v1.02``. Raises ValueError.
+
+    >>> str(parse_semantic_version("1.2.3-rc.1+build")), str(parse_semantic_version("v1.02", normalize=True))
+    ('1.2.3-rc.1', '1.2.0')
+    """
+    parts = (_normalize(text) if normalize else text).split(".", 2)
+    if len(parts) != 3:
+        raise ValueError("No Major.Minor.Patch elements found" if text else "Version string empty")
+    patch, _, build = parts[2].partition("+")
+    patch, dash, pre = patch.partition("-")
+    if "+" in parts[2]:
+        for identifier in build.split("."):
+            _validate_identifier(identifier, "Build meta data")
+    return SemanticVersion(
+        _parse_version_number(parts[0], "major"),
+        _parse_version_number(parts[1], "minor"),
+        _parse_version_number(patch, "patch"),
+        tuple(map(_parse_pre_release, pre.split("."))) if dash else (),
+    )
+
+
+def _normalize(text: str) -> str:
+    """Drop `v` and leading zeros, and complete a short version to three parts. Raises ValueError."""
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            stripped = part.lstrip("0")
+            parts[i] = stripped if stripped[:1].isdigit() else f"0{stripped}"
+    if len(parts) < 3 and re.search(r"[+-]", parts[-1]):
+        raise ValueError("short version cannot contain PreRelease/Build meta data")
+    return ".".join(parts + ["0"] * (3 - len(parts)))
+
+
+def _parse_version_number(text: str, which: str) -> int:
+    """Parse a part of a version. Raises ValueError with the message of Go's semver package."""
+    if not text:
+        raise ValueError('strconv.ParseUint: parsing "": invalid syntax')
+    if not (text.isascii() and text.isdigit()):
+        raise ValueError(f'Invalid character(s) found in {which} number "{text}"')
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'{which.capitalize()} number must not contain leading zeroes "{text}"')
+    return _parse_uint64(text)
+
+
+def _parse_uint64(text: str) -> int:
+    if len(text) > 20 or int(text) > 2**64 - 1:
+        raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
+    return int(text)
+
+
+def _parse_pre_release(text: str) -> PreRelease:
+    """Parse an identifier of a pre-release as a number, if it is one, and text. Raises ValueError."""
+    _validate_identifier(text, "Prerelease")
+    if not text.isdigit():
+        return PreRelease(None, text)
+    if len(text) > 1 and text[0] == "0":
+        raise ValueError(f'Numeric PreRelease version must not contain leading zeroes "{text}"')
+    return PreRelease(_parse_uint64(text), text)
+
+
+def _validate_identifier(identifier: str, what: str) -> None:
+    """Check that an identifier has allowed characters only. Raises ValueError."""
+    if not identifier:
+        raise ValueError(f"{what} is empty")
+    if not _IDENTIFIER.fullmatch(identifier):
+        raise ValueError(f'Invalid character(s) found in {what.lower()} "{identifier}"')
+
+
+SEMVER = "kubernetes.Semver"
+
+
+def to_version(text: str, normalize: bool = False) -> Opaque:
+    """Parse a version. Raises CelError."""
+    try:
+        return Opaque(SEMVER, parse_semantic_version(text, normalize))
+    except ValueError as error:
+        raise CelError(str(error)) from None
+
+
+def _build_part_getter(name: str) -> Callable[[Opaque], int]:
+    """Build a function that returns a part of a version as a signed 64-bit integer."""
+
+    def part(value: Opaque) -> int:
+        number: int = getattr(value.held, name)
+        return number if number <= INT_MAX else number - 2**64  # as the conversion of Go wraps
+
+    return part
+
+
+def _compare_versions(left: Opaque, right: Opaque) -> int:
+    mine: SemanticVersion = left.held
+    return mine.compare(right.held)
+
+
+_VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
+    "semver(string) kubernetes.Semver": to_version,
+    "semver(string, bool) kubernetes.Semver": to_version,
+    "isSemver(string) bool": accepts_values_of(parse_semantic_version),
+    "isSemver(string, bool) bool": accepts_values_of(parse_semantic_version),
+    "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
+    "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
+    "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,
+    **{f"{{kubernetes.Semver}}.{name}() int": _build_part_getter(name) for name in ("major", "minor", "patch")},
+}
+
+
+FUNCTIONS: Mapping[str, Callable[..., Value]] = {**_QUANTITY_FUNCTIONS, **_VERSION_FUNCTIONS}

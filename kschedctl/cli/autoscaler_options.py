@@ -1,0 +1,223 @@
+"""Options for what the autoscalers know beyond the cluster: instance types, node groups, and settings.
+
+Karpenter is asked if the cluster has NodePools, otherwise Cluster Autoscaler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import NOTHING_MORE, LiveKinds, get_cluster_time
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError, UsageError
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.reports.new_node import NewNode, NodeGrowth
+from kschedctl.reports.remedy import Remedy
+from kschedctl.sources.read import read_objects
+
+if TYPE_CHECKING:
+    from kschedctl.autoscaling.node_groups.discovery import UserGroups
+
+SUFFIXES = (".json", ".yaml", ".yml")
+SETTINGS = {"preferencePolicy": str, "minValuesPolicy": str, "maxInstanceTypes": int}
+"""Setting of Karpenter -> the type of its value."""
+GATES = ("SpotToSpotConsolidation", "NodeOverlay", "ReservedCapacity")
+"""Feature gates of Karpenter."""
+_TYPES_SHAPE = "want a list of types, as Karpenter's kwok provider reads it"
+NODE_CLASSES = ("EC2NodeClass", "AKSNodeClass", "GCENodeClass", "EKSNodeClass")
+POOL_KINDS = LiveKinds(("NodePool", *NODE_CLASSES))
+"""Kinds that describe Karpenter's node pools."""
+KARPENTER_KINDS = POOL_KINDS.union(LiveKinds(("NodeClaim", "NodeOverlay", "DaemonSet")))
+"""Kinds that Karpenter reads and kube-scheduler does not."""
+GROUPS, OPTIONS = "nodeGroups", "options"
+_GROUPS_SHAPE = "want nodeGroups, a list of id, min, max, target, nodes and template, and perhaps options"
+MACHINES = ("MachineDeployment", "MachineSet", "MachinePool", "Machine", "OpenShiftMachineSet", "OpenShiftMachine")
+AUTOSCALER_STATUS_KINDS = LiveKinds(("ConfigMap", "DaemonSet", *MACHINES))
+"""Kinds that show node groups, their owners and the DaemonSets of a new node."""
+AUTOSCALER_KINDS = LiveKinds((*AUTOSCALER_STATUS_KINDS.kinds, "Job"))
+"""Kinds that Cluster Autoscaler reads and kube-scheduler does not."""
+
+
+@dataclass(frozen=True)
+class InstanceTypeInput:
+    """The instance types that can be launched."""
+
+    instance_types: Annotated[
+        str,
+        typer.Option(
+            "--instance-types",
+            metavar="FILE|DIR",
+            help="Instance types with offerings and prices, in the form of kwok's instance_types.json.",
+            show_default=False,
+        ),
+    ] = ""
+
+    def read_types(self) -> list[JsonObject] | None:
+        """Read the instance types of a file or folder, or return None if none is named. Raises InputError."""
+        if not self.instance_types:
+            return None
+        path = Path(self.instance_types)
+        files = sorted(p for p in path.iterdir() if p.suffix in SUFFIXES) if path.is_dir() else [path]
+        return [instance_type for file in files for instance_type in _read_types_file(str(file))]
+
+
+@dataclass(frozen=True)
+class KarpenterInput(InstanceTypeInput):
+    """Instance types and settings of Karpenter."""
+
+    karpenter: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--karpenter",
+            metavar="SETTING=VALUE",
+            help="A setting of Karpenter: preferencePolicy, minValuesPolicy, maxInstanceTypes or a feature gate.",
+            show_default=False,
+        ),
+    ] = None
+
+    def arguments(self) -> list[str]:
+        """Return the options that name the same instance types and settings again."""
+        types = ["--instance-types", self.instance_types] if self.instance_types else []
+        return [*types, *(part for setting in self.karpenter or () for part in ("--karpenter", setting))]
+
+    def parse_settings(self) -> JsonObject:
+        """Parse the values of `--karpenter` into a document. Raises UsageError for an unknown setting."""
+        settings: dict[str, object] = {}
+        gates: dict[str, bool] = {}
+        for text in self.karpenter or ():
+            name, equals, value = text.partition("=")
+            if name in GATES and value in ("true", "false"):
+                gates[name] = value == "true"
+            elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
+                settings[name] = SETTINGS[name](value)
+            else:
+                known = ", ".join((*SETTINGS, *GATES))
+                raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
+        return {**settings, "featureGates": gates} if gates else settings
+
+
+@dataclass(frozen=True)
+class NodeGroupInput:
+    """The node groups and flags of Cluster Autoscaler."""
+
+    node_groups: Annotated[
+        str,
+        typer.Option(
+            "--node-groups",
+            metavar="FILE",
+            help="Node groups with min, max, target, nodes and template, and the autoscaler's options.",
+            show_default=False,
+        ),
+    ] = ""
+    pool_label: Annotated[
+        str,
+        typer.Option(
+            "--pool-label",
+            metavar="KEY",
+            help="The node label that names a node's group, where neither a file nor a well-known label does.",
+            show_default=False,
+        ),
+    ] = ""
+
+    @property
+    def is_given(self) -> bool:
+        """Whether the options name node groups."""
+        return bool(self.node_groups or self.pool_label)
+
+    def arguments(self) -> list[str]:
+        """Return the options that name the same groups again."""
+        named = {"--node-groups": self.node_groups, "--pool-label": self.pool_label}
+        return [part for option, value in named.items() if value for part in (option, value)]
+
+    def read_groups(self) -> UserGroups:
+        """Read the groups and flags that the options name. Raises InputError."""
+        from kschedctl.autoscaling.node_groups.discovery import UserGroups  # noqa: PLC0415 - few commands ask for groups
+
+        if not self.node_groups:
+            return UserGroups(label=self.pool_label)
+        entries = read_objects(self.node_groups)
+        document: JsonObject = entries[0] if len(entries) == 1 and GROUPS in entries[0] else {GROUPS: entries}
+        named, options = document[GROUPS], document.get(OPTIONS) or {}
+        if not isinstance(named, list) or not isinstance(options, dict) or not all(map(_has_id, named)):
+            raise InputError("no node groups", where=self.node_groups, hint=_GROUPS_SHAPE)
+        return UserGroups(named, options, self.pool_label, self.node_groups)
+
+
+@dataclass(frozen=True)
+class Autoscalers:
+    """Options about whichever autoscaler the cluster has, and its answers for pending pods."""
+
+    source: Source
+    karpenter: KarpenterInput
+    node_groups: NodeGroupInput
+
+    @property
+    def live(self) -> LiveKinds:
+        """The kinds to read from a live cluster in addition to those that plugins read."""
+        of_karpenter = KARPENTER_KINDS if self.karpenter.instance_types or self.node_groups.is_given else NOTHING_MORE
+        return of_karpenter.union(AUTOSCALER_STATUS_KINDS)
+
+    def simulate_growth(self, cluster: Cluster) -> NodeGrowth | None:
+        """Simulate the nodes that the autoscaler adds for all pending pods. Return None without an autoscaler.
+
+        Raises InputError.
+        """
+        from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only pods that wait need it
+
+        now = get_cluster_time(cluster, self.source)
+        return simulate_node_growth(
+            cluster, now, self.node_groups.read_groups(), self.karpenter.read_types(), self.karpenter.parse_settings()
+        )
+
+    def find_fixes(self, target_pod: TargetPod, new_node: NewNode) -> tuple[Remedy, ...]:
+        """Find the fixes that make the autoscaler add a node for the pod. Raises InputError."""
+        from kschedctl.fixes.new_node import find_autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
+
+        now = get_cluster_time(target_pod.scheduler.cluster, self.source)
+        types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
+        return find_autoscaler_fixes(
+            target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings
+        )
+
+    def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
+        """Explain whether the autoscaler adds a node for the pod. Return None without an autoscaler.
+
+        Raises InputError.
+        """
+        from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
+
+        now = get_cluster_time(target_pod.scheduler.cluster, self.source)
+        types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
+        return explain_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
+
+
+def require_node_pools(cluster: Cluster) -> None:
+    """Raise UsageError if the cluster has no NodePools."""
+    if not cluster.karpenter_node_pools:
+        raise UsageError("the cluster has no NodePools of Karpenter")
+
+
+def _read_types_file(path: str) -> Sequence[JsonObject]:
+    """Read and check the instance types of one file. Raises InputError."""
+    entries = read_objects(path)
+    if not entries or not all("name" in entry and "offerings" in entry for entry in entries):
+        raise InputError("no instance types", where=path, hint=_TYPES_SHAPE)
+    from kschedctl.autoscaling.karpenter.instance_types import read_instance_types  # noqa: PLC0415 - few name a file
+
+    try:
+        read_instance_types(entries)
+    except InputError as error:
+        raise InputError(f"{error.where}: {error.what}", where=path, hint=error.hint) from None
+    return entries
+
+
+def _has_id(group: object) -> bool:
+    """Return whether a node group in the file has an id."""
+    return isinstance(group, dict) and isinstance(group.get("id"), str)

@@ -1,0 +1,151 @@
+"""Options about scheduler extenders, and the pod fields that extenders receive but kube-scheduler does not read."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kschedctl.api.workloads import get_identity, get_pod_template
+from kschedctl.cli.inquiry import Inquiry
+from kschedctl.cli.options import Source
+from kschedctl.cli.source import connect_to_cluster
+from kschedctl.errors import KschedctlError, UsageError
+from kschedctl.replay.controllers.target_pod import TargetPod
+from kschedctl.scheduler.engine.extenders.extender import CallExtender
+from kschedctl.sources.output_file import validate_output_files
+from kschedctl.sources.read import read_documents
+
+if TYPE_CHECKING:
+    from kschedctl.sources.extenders.whole_pods import PodExtras
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Extending:
+    """Options about scheduler extenders."""
+
+    call_extenders: Annotated[
+        bool,
+        typer.Option("--call-extenders", help="Really ask the configuration's extenders, at their URLs over HTTP."),
+    ] = False
+    record_extenders: Annotated[
+        str | None,
+        typer.Option("--record-extenders", metavar="FILE", help="Record their answers; needs --call-extenders."),
+    ] = None
+    extender_answers: Annotated[
+        str | None,
+        typer.Option("--extender-answers", metavar="FILE", help="Replay their recorded answers from a file."),
+    ] = None
+
+    @contextmanager
+    def open_caller(self) -> Iterator[CallExtender | None]:
+        """Yield a function that calls extenders, or None if they are not called.
+
+        Recorded answers are written at the end of the block. Raises UsageError, InputError.
+        """
+        self._validate()
+        if self.extender_answers is not None:
+            from kschedctl.sources.extenders.recording import RecordedAnswers  # noqa: PLC0415 - for few questions
+
+            yield RecordedAnswers.read(self.extender_answers)
+        elif not self.call_extenders:
+            yield None
+        else:
+            from kschedctl.sources.extenders.http import HTTPCaller  # noqa: PLC0415
+            from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
+            from kschedctl.sources.extenders.whole_pods import WholePods  # noqa: PLC0415
+
+            recorder = Recorder(WholePods(HTTPCaller()))
+            yield recorder
+            if not recorder.call_count:
+                log.warning("note: no extender was asked: the configuration (--config) has none for these pods")
+            if self.record_extenders is not None:
+                recorder.write(self.record_extenders)
+                log.info("recorded %s answers of extenders", f"{len(recorder.answers):,}")
+
+    def arguments(self) -> list[str]:
+        """Return the options that get the same answers from extenders again."""
+        answers = ["--extender-answers", self.extender_answers] if self.extender_answers else []
+        return ["--call-extenders"] * self.call_extenders + answers
+
+    def _validate(self) -> None:
+        """Raise UsageError if the options contradict each other."""
+        if self.call_extenders and self.extender_answers is not None:
+            raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
+        if self.record_extenders is not None and not self.call_extenders:
+            raise UsageError("--record-extenders needs --call-extenders", hint="only what is asked can be recorded")
+        validate_output_files(self.record_extenders)
+
+
+MAX_FILE_BYTES = 64 << 20
+"""Larger files are not read a second time."""
+MAX_LIVE_PODS = 20
+"""Number of pods that are read again from a live cluster, one request each."""
+
+
+def collect_pod_extras(
+    call: CallExtender | None, targets: Iterable[TargetPod], inquiry: Inquiry, source: Source
+) -> None:
+    """Give the extender caller the fields of the pods that kube-scheduler's plugins do not read.
+
+    They come from manifests, files and the live cluster.
+    """
+    if call is None:
+        return
+    from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
+    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+
+    if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
+        return
+    full_pods, remaining_keys = call.full_pods, []
+    for asked_pod in targets:
+        written = inquiry.written.get(get_identity(asked_pod.workload)) if asked_pod.workload else None
+        if written is not None:
+            full_pods[asked_pod.pod.key] = PodExtras.from_document(get_pod_template(written.document))
+        elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
+            remaining_keys.append(asked_pod.pod.key)
+    _add_extras_from_files(full_pods, remaining_keys, inquiry)
+    if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
+        _add_extras_from_cluster(
+            full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source
+        )
+
+
+def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+    """Add the fields of pods whose files can be read again."""
+    from kschedctl.sources.extenders.whole_pods import PodExtras, iter_pod_documents  # noqa: PLC0415
+
+    origins = inquiry.cluster.origins
+    places = {key: origins.get(("Pod", key.partition("/")[0], key.partition("/")[2]), "") for key in keys}
+    for file in {place.rpartition(", document ")[0] or place for place in places.values()}:
+        if not Path(file).is_file() or Path(file).stat().st_size > MAX_FILE_BYTES:
+            continue
+        with suppress(KschedctlError):
+            pods = dict(iter_pod_documents(read_documents(file)))
+            full_pods.update({key: PodExtras.from_document(pods[key]) for key in places if key in pods})
+
+
+def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
+    """Add the fields of pods of the live cluster, skipping pods that may not be read."""
+    from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
+    from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
+
+    if not keys:
+        return
+    server = connect_to_cluster(source).server
+    try:
+        for namespace, name in (key.split("/", 1) for key in keys):
+            with suppress(RefusedError, KschedctlError, ValueError):
+                path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
+                full_pods[f"{namespace}/{name}"] = PodExtras.from_document(json.loads(server.get(path)))
+    finally:
+        server.close()

@@ -1,1 +1,0 @@
-"""Groups of options, besides those that all commands share."""

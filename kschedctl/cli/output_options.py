@@ -1,0 +1,263 @@
+"""Options that choose how an answer is printed: its format, colors, detail, and plots."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.errors import UsageError
+from kschedctl.render import plots
+from kschedctl.render.page import NO_COMMANDS, UNFOLDED, Commands, Style
+from kschedctl.reports.document import Document
+from kschedctl.reports.findings import WithFindings
+
+TEMPLATES = ("jsonpath", "custom-columns")
+"""Formats that contain what to print, such as `jsonpath={.pod}`."""
+PICTURES = ("svg", "png")
+"""Formats that show only plots."""
+FINDING_FORMATS = ("sarif", "junit", "github")
+"""Formats for CI, which show the problems of an answer as findings."""
+DATA_FORMATS = ("json", "yaml", *TEMPLATES)
+"""Formats that programs read."""
+COMMON_FORMATS = ("table", "wide", "json", "yaml", "markdown", "html")
+MAX_HTML_MATRICES = 100
+"""Number of distinct kinds of pods that an HTML report explains node by node."""
+PIPED_WIDTH, LEAST_WIDTH = 120, 40
+Places = Mapping[str, str]
+NO_PLACES: Places = {}
+
+
+class FailOn(StrEnum):
+    """The lowest severity of findings that makes a command fail."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+    NEVER = "never"
+
+
+class Color(StrEnum):
+    """The values of ``--color``."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+@dataclass(frozen=True)
+class OutputFormat:
+    """A value of `-o`."""
+
+    name: str
+    """A key of RENDERERS."""
+    template: str = ""
+    """The text after `jsonpath=` or `custom-columns=`."""
+
+    def __str__(self) -> str:
+        return self.name
+
+
+TABLE = OutputFormat("table")
+
+
+def output_option(*names: str) -> object:
+    """Declare the option `-o` of a command with these formats and the templates."""
+
+    def parse_format(text: str | OutputFormat) -> OutputFormat:
+        """Parse a value of `-o`. Raises BadParameter for a format that the command does not have."""
+        if isinstance(text, OutputFormat):
+            return text
+        name, equals, template = text.removeprefix("=").partition("=")
+        if (name in names and not equals) or (name in TEMPLATES and template):
+            return OutputFormat(name, template)
+        choices = ", ".join(f"'{choice}'" for choice in (*names, *(f"{choice}=…" for choice in TEMPLATES)))
+        raise typer.BadParameter(f"'{text}' is not one of {choices}.")
+
+    metavar = "|".join((*names, *(f"{choice}=…" for choice in TEMPLATES)))
+    return typer.Option("-o", "--output", metavar=metavar, parser=parse_format, help="Output format.")
+
+
+@dataclass(frozen=True)
+class Output:
+    """Options that choose how the answer is printed."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name")] = TABLE
+    color: Annotated[
+        Color, typer.Option("--color", metavar="|".join(Color), help="auto: on terminals, unless NO_COLOR is set.")
+    ] = Color.AUTO
+    verbose: Annotated[
+        int,
+        typer.Option("-v", "--verbose", count=True, show_default=False, help="More detail on stderr; -vv: everything."),
+    ] = 0
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors on stderr.")] = False
+    brief: Annotated[bool, typer.Option("--brief", help="At most 12 lines: why, closest node, best fix.")] = False
+    summary: Annotated[
+        bool, typer.Option("--summary", help="With -o json or yaml: what decides, in at most 12 KB.")
+    ] = False
+
+    def answer(
+        self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
+    ) -> Answer:
+        """Build the answer for a document in the format that the options choose.
+
+        `commands` are suggestions for people. `places` has the place of each manifest, `Pod shop/web` -> place, for
+        findings.
+        """
+        wide = self.output.name == "wide"
+        style = Style(
+            get_output_width(wide),
+            self._is_colored(),
+            wide,
+            self._shows_all_nodes(),
+            template=self.output.template,
+            plots=self._draws_plots(),
+            ascii_only=not supports_unicode(),
+            commands=commands,
+        )
+        document = self._to_findings(document, places)
+        return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
+
+    def _to_findings(self, document: Document, places: Places) -> Document:
+        """Convert the problems of the document to findings if the format is for CI."""
+        if self.output.name not in FINDING_FORMATS or isinstance(document, WithFindings):
+            return document
+        from kschedctl.cli.gates import build_gate_findings  # noqa: PLC0415 - most answers are for people
+
+        return build_gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
+
+    def _shorten(self, document: Document, style: Style) -> Document:
+        """Return the summary of the document if `--summary` is given, else the document. Raises UsageError."""
+        if not self.summary:
+            return document
+        if self.brief or self.output.name not in DATA_FORMATS:
+            raise UsageError("--summary shortens data", hint="with -o json or yaml; --brief shortens what people read")
+        from kschedctl.render.brief import build_summary  # noqa: PLC0415 - few answers are summarized
+
+        return build_summary(document, style)
+
+    @property
+    def max_matrices(self) -> int:
+        """The number of distinct kinds of pods to explain node by node: only HTML has room for that."""
+        return MAX_HTML_MATRICES if self.output.name == "html" else 0
+
+    def _is_colored(self) -> bool:
+        """Return whether the output has colors."""
+        if self.color is Color.AUTO:
+            return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+        return self.color is Color.ALWAYS
+
+    def _shows_all_nodes(self) -> bool:
+        """Return whether every node is listed by itself."""
+        return False
+
+    def _draws_plots(self) -> bool:
+        """Return whether plots are drawn below the tables."""
+        return False
+
+
+@dataclass(frozen=True)
+class View(Output):
+    """Output options of an answer about single nodes."""
+
+    each_node: Annotated[
+        bool, typer.Option("--each-node", help="Show every node by itself, not only groups and the best.")
+    ] = False
+    nodes: Annotated[bool, typer.Option("--nodes", hidden=True)] = False
+    """The name that --each-node once had."""
+    compact: Annotated[
+        bool, typer.Option("--compact", help="With -o json or yaml: nodes that share an answer stand together.")
+    ] = False
+
+    def _shorten(self, document: Document, style: Style) -> Document:
+        if not self.compact:
+            return super()._shorten(document, style)
+        if self.brief or self.summary or self.output.name not in DATA_FORMATS:
+            raise UsageError("--compact is a form of the full data", hint="with -o json or yaml, without --summary")
+        from kschedctl.render.renderers import to_compact  # noqa: PLC0415 - few answers need it
+
+        return to_compact(document)
+
+    def _shows_all_nodes(self) -> bool:
+        return self.each_node or self.nodes
+
+
+@dataclass(frozen=True)
+class Untabled(Output):
+    """Output options of an answer without a main table."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS)] = TABLE
+
+
+@dataclass(frozen=True)
+class Drawing(Output):
+    """Output options of a command whose answer has plots."""
+
+    plot: Annotated[bool, typer.Option("--plot", help="Draw the plots, too, in characters.")] = False
+
+    def __post_init__(self) -> None:
+        """Check the options before anything is read. Raises UsageError."""
+        if self.plot and self.output.name not in ("table", "wide"):
+            raise UsageError("--plot draws beneath tables", hint="with -o table or wide; -o svg and png are pictures")
+        if self.output.name == "png" and sys.stdout.isatty():
+            raise UsageError("-o png is no text for a terminal", hint="write it to a file: > plot.png")
+        if self.output.name in PICTURES:
+            plots.check_installed(plots.PICTURES, f"-o {self.output.name}")
+        if self.plot:
+            plots.check_installed(plots.CHARACTERS, "--plot")
+
+    def _draws_plots(self) -> bool:
+        return self.plot
+
+
+@dataclass(frozen=True)
+class Drawn(Drawing):
+    """Output options of an answer that lists pods and has plots."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnView(Drawing, View):
+    """Output options of an answer about pods and single nodes that has plots."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", "name", *PICTURES, *FINDING_FORMATS)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnUnlisted(Drawing):
+    """Output options of an answer with tables but no list of pods."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv", *PICTURES)] = TABLE
+
+
+@dataclass(frozen=True)
+class DrawnUntabled(Drawing):
+    """Output options of an answer with plots that has no main table."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES)] = TABLE
+
+
+def get_output_width(wide: bool) -> int:
+    """Return the width of the output in columns.
+
+    Piped output is as wide as $COLUMNS, otherwise PIPED_WIDTH, or without limit if `wide`.
+    """
+    if sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns):
+        return max(int(columns), LEAST_WIDTH)
+    return UNFOLDED if wide else PIPED_WIDTH
+
+
+def supports_unicode() -> bool:
+    """Return whether the output can show more than ASCII."""
+    return (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"

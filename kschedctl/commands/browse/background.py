@@ -1,0 +1,145 @@
+"""Background threads: one answers the user's questions, the other follows a live cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import IntEnum
+from threading import Condition, Thread
+from time import monotonic, sleep
+from typing import NamedTuple
+
+from kschedctl.commands.browse.session import BrowseSession
+from kschedctl.errors import KschedctlError
+
+Question = Callable[[], None]
+
+
+class Urgency(IntEnum):
+    """Kinds of questions, most urgent first."""
+
+    LIST = 0
+    PAGE = 1
+    ANSWER = 2
+    REMEDIES = 3
+
+
+class OutdatedError(Exception):
+    """The question is outdated because the user has asked another one."""
+
+
+class QuestionQueue:
+    """A background thread that answers one question at a time.
+
+    A question is a function that delivers its own answer. Unexpected exceptions are passed to the callback `failed`.
+    The thread is a daemon, so that exiting does not wait for it.
+    """
+
+    def __init__(self, failed: Callable[[Exception], object]) -> None:
+        self._failed = failed
+        self._waiting: dict[Urgency, Question] = {}
+        self._working: list[Urgency] = []
+        self._changed = Condition()
+        Thread(target=self._run, daemon=True, name="browse-desk").start()
+
+    def ask(self, kind: Urgency, question: Question) -> None:
+        """Queue a question. It replaces a waiting question of the same kind; a new ANSWER also drops a waiting
+        REMEDIES.
+        """
+        with self._changed:
+            self._waiting[kind] = question
+            if kind is Urgency.ANSWER:
+                self._waiting.pop(Urgency.REMEDIES, None)
+            self._changed.notify_all()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a question is waiting or being answered."""
+        with self._changed:
+            return bool(self._waiting or self._working)
+
+    def answer_urgent(self) -> None:
+        """Answer more urgent questions first. Long-running questions call this from time to time.
+
+        Raises OutdatedError if the calling question is outdated.
+        """
+        with self._changed:
+            current = self._working[-1]
+            if Urgency.ANSWER in self._waiting and current >= Urgency.ANSWER:
+                raise OutdatedError
+        while (urgent := self._take_most_urgent(before=current)) is not None:
+            self._answer(*urgent)
+
+    def _run(self) -> None:
+        """Answer questions as they arrive, forever."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting)
+            if (task := self._take_most_urgent()) is not None:
+                self._answer(*task)
+
+    def _take_most_urgent(self, before: Urgency | None = None) -> tuple[Urgency, Question] | None:
+        """Remove and return the most urgent question. With `before`, only take a more urgent one than that."""
+        with self._changed:
+            kinds = [kind for kind in self._waiting if before is None or kind < before]
+            if not kinds:
+                return None
+            kind = min(kinds)
+            self._working.append(kind)
+            return kind, self._waiting.pop(kind)
+
+    def _answer(self, kind: Urgency, question: Question) -> None:
+        """Run a question, and pass unexpected exceptions to the callback."""
+        try:
+            question()
+        except OutdatedError:
+            pass
+        except Exception as error:
+            self._failed(error)
+        finally:
+            with self._changed:
+                self._working.remove(kind)
+
+
+REST_FACTOR = 2.0
+"""How much longer than the preparation of a state the pause after it is. Most time remains for the UI."""
+MAX_REST_SECONDS = 30.0
+"""The longest pause between two states."""
+
+
+class LiveSessions(NamedTuple):
+    """The sessions of a live cluster."""
+
+    sessions: Iterator[BrowseSession]
+    """The sessions after the first one."""
+    restart: Callable[[], Iterator[BrowseSession]]
+    """Reads the cluster again after the connection was lost."""
+
+
+@dataclass(frozen=True)
+class SessionFollower:
+    """A thread that delivers the sessions of a live cluster."""
+
+    on_session: Callable[[BrowseSession], object]
+    """Called with each new session."""
+    on_lost: Callable[[str], object]
+    """Called with an error message when the connection is lost."""
+    on_bug: Callable[[Exception], object]
+    """Called with an unexpected exception."""
+
+    def start(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+        """Start the thread. It is a daemon because it may wait hours for changes."""
+        Thread(target=self._follow, args=(sessions,), daemon=True, name="browse-following").start()
+
+    def _follow(self, sessions: Callable[[], Iterator[BrowseSession]]) -> None:
+        """Prepare and deliver each session, and pause after it."""
+        try:
+            for session in sessions():
+                started = monotonic()
+                _ = session.pods_by_cause, session.workloads
+                self.on_session(session)
+                sleep(min(REST_FACTOR * (monotonic() - started), MAX_REST_SECONDS))
+        except KschedctlError as error:
+            self.on_lost(str(error))
+        except Exception as error:
+            self.on_bug(error)

@@ -1,0 +1,113 @@
+"""Comparison of a cluster before and after changes: where each pod ends up, and how full each zone is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.arrays import Bools
+from kschedctl.api.ownership import find_owner
+from kschedctl.api.resource_names import CPU, MEMORY
+from kschedctl.cluster import Cluster
+from kschedctl.commands.whatif.report import DomainBalance, MessageChange, PodChange
+from kschedctl.replay.settling import SettledCluster
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.node_order import ZONE
+
+CausesByPod = Mapping[str, tuple[str, ...]]
+"""Pod -> the causes of its changed fate, if they were searched."""
+
+
+def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[PodChange]:
+    """Yield a change for each pod that is on another node than before, was created or is gone, sorted by name."""
+    old_nodes, new_nodes = _map_pods_to_nodes(before.cluster), _map_pods_to_nodes(after.cluster)
+    for key in sorted(old_nodes.keys() | new_nodes.keys()):
+        source, target = old_nodes.get(key), new_nodes.get(key)
+        change = _classify_change(source, target)
+        if change:
+            name = key.split("/", 1)
+            pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
+            assert pod is not None
+            message = after.waiting.get(key, "") if not target else ""
+            yield PodChange(key, str(find_owner(pod)), change, source or "", target or "", message)
+
+
+def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
+    """Find pods that wait both before and after, with different messages. Return the old and the new message by pod."""
+    message_pairs = ((pod, (then, after.waiting.get(pod, then))) for pod, then in sorted(before.waiting.items()))
+    return {pod: pair for pod, pair in message_pairs if pair[0] != pair[1]}
+
+
+def group_message_changes(
+    messages: Mapping[str, tuple[str, str]], causes_by_pod: CausesByPod
+) -> Iterator[MessageChange]:
+    """Yield message changes grouped by messages and causes, largest group first."""
+    groups: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
+    for pod, pair in messages.items():
+        groups.setdefault((*pair, causes_by_pod.get(pod, ())), []).append(pod)
+    for (old_message, new_message, causes), pods in sorted(groups.items(), key=lambda group: -len(group[1])):
+        yield MessageChange(old_message, new_message, tuple(pods), causes)
+
+
+def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
+    """Return the node of each pod, or an empty node and the message if it waits."""
+    waiting = settled.waiting
+    return {
+        pod: (node, "" if node else waiting.get(pod, "")) for pod, node in _map_pods_to_nodes(settled.cluster).items()
+    }
+
+
+def _classify_change(source: str | None, target: str | None) -> str:
+    """Classify a pod's change of nodes. None means that there is no such pod, and an empty string that it waits."""
+    if source == target:
+        return ""
+    if source is None:
+        return "Created" if target else "NewlyPending"
+    if target is None:
+        return "Gone"
+    if source and target:
+        return "Moved"
+    return "NewlyPending" if source else "NewlyScheduled"
+
+
+def _map_pods_to_nodes(cluster: Cluster) -> dict[str, str]:
+    """Map the key of each pod to its node. A waiting pod has an empty node."""
+    return dict(zip(cluster.pods.keys(), cluster.pods.node.texts(), strict=True))
+
+
+def compare_zones(before: Cluster, after: Cluster) -> Iterator[DomainBalance]:
+    """Yield how full each zone is before and after."""
+    old_view, new_view = Scheduler(before).view, Scheduler(after).view
+    for zone in sorted({*old_view.nodes.label(ZONE).values, *new_view.nodes.label(ZONE).values}):
+        old, new = _sum_up_zone(old_view, zone), _sum_up_zone(new_view, zone)
+        requested = {name: (old.requested[name], new.requested[name]) for name in old.requested}
+        yield DomainBalance(zone, (old.nodes, new.nodes), (old.pods, new.pods), requested)
+
+
+class _ZoneTotals(NamedTuple):
+    """The nodes and pods of a zone."""
+
+    nodes: int
+    pods: int
+    requested: dict[str, float]
+    """Resource -> its requested share in percent."""
+
+
+def _sum_up_zone(view: Fork, zone: str) -> _ZoneTotals:
+    """Count the nodes and pods of a zone, and compute the requested shares of its resources."""
+    column = view.nodes.label(ZONE)
+    in_zone = column.codes == (column.values.index(zone) if zone in column.values else -2)
+    bound = view.node[view.node >= 0]
+    return _ZoneTotals(
+        int(in_zone.sum()),
+        int(in_zone[bound].sum()),
+        {name: _compute_requested_share(view, in_zone, name) for name in (CPU, MEMORY)},
+    )
+
+
+def _compute_requested_share(view: Fork, in_zone: Bools, resource: str) -> float:
+    """Compute the requested share of a resource that the nodes in the mask (N,) offer, in percent."""
+    column = view.resources[resource]
+    offered = int(view.allocatable[in_zone, column].sum())
+    return round(100 * int(view.requested[in_zone, column].sum()) / offered, 1) if offered else 0.0

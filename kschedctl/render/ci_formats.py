@@ -1,0 +1,144 @@
+"""Findings in the formats of CI systems: GitHub Actions workflow commands, JUnit XML and SARIF 2.1.0 (OASIS)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from urllib.parse import quote
+from xml.etree import ElementTree
+
+from kschedctl.api.json_values import Json
+from kschedctl.reports.findings import Finding, Findings, FoundRule
+from kschedctl.text.printable import printable
+
+COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
+"""Severity -> workflow command."""
+
+
+def to_github(report: Findings) -> str:
+    """Render findings as GitHub workflow commands, one per line."""
+    return "".join(f"{_build_workflow_command(finding)}\n" for finding in report.findings)
+
+
+def _build_workflow_command(finding: Finding) -> str:
+    """Build the GitHub workflow command that annotates a finding."""
+    properties = {"title": finding.rule}
+    if finding.file:
+        properties = {"file": finding.file, "line": str(finding.line), "col": str(finding.column)} | properties
+    settings = ",".join(f"{name}={_escape_for_github(value, is_property=True)}" for name, value in properties.items())
+    message = _escape_for_github(f"{finding.object}: {finding.message}. {finding.fix}.")
+    return f"::{COMMANDS[finding.severity]} {settings}::{message}"
+
+
+def _escape_for_github(text: str, is_property: bool = False) -> str:
+    r"""Escape text as GitHub's runner decodes it, with control characters shown as escapes.
+
+    >>> _escape_for_github("50%\nof a:b", is_property=True)
+    '50%25%0Aof a%3Ab'
+    """
+    text = "%0A".join(map(printable, text.replace("%", "%25").splitlines()))
+    return text.replace(":", "%3A").replace(",", "%2C") if is_property else text
+
+
+def to_junit(report: Findings) -> str:
+    """Render findings as JUnit XML.
+
+    Notes are passed tests with output. Without findings, a single test passes.
+    """
+    tests = report.findings or (None,)
+    named = {"name": f"kschedctl {report.command}"}
+    root = ElementTree.Element("testsuites", _count_tests(tests) | named)
+    for file in dict.fromkeys(finding.file for finding in report.findings):
+        findings = [finding for finding in report.findings if finding.file == file]
+        suite = ElementTree.SubElement(
+            root, "testsuite", _count_tests(findings) | {"name": printable(file) or "cluster"}
+        )
+        for finding in findings:
+            _add_test_case(suite, finding)
+    if not report.findings:
+        suite = ElementTree.SubElement(root, "testsuite", _count_tests(tests) | named)
+        passed = {"classname": f"kschedctl.{report.command}", "name": "nothing found", "time": "0"}
+        ElementTree.SubElement(suite, "testcase", passed)
+    ElementTree.indent(root, " ")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ElementTree.tostring(root, encoding="unicode")}\n'
+
+
+def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
+    """Add the test case of a finding to a test suite."""
+    where = f"{finding.file}:{finding.line}:{finding.column}" if finding.file else ""
+    text = "\n".join(filter(None, (where, f"{finding.object} {finding.path}".strip(), finding.message, finding.fix)))
+    case = {
+        "classname": f"kschedctl.{finding.rule}",
+        "name": printable(f"{finding.object} {finding.path}".strip()),
+        "time": "0",
+    }
+    element = ElementTree.SubElement(suite, "testcase", case)
+    if finding.severity == "note":
+        ElementTree.SubElement(element, "system-out").text = _make_lines_printable(text)
+    else:
+        failure = {"message": printable(finding.message), "type": finding.severity}
+        ElementTree.SubElement(element, "failure", failure).text = _make_lines_printable(text)
+
+
+def _count_tests(tests: Sequence[Finding | None]) -> dict[str, str]:
+    """Return the counts of a test suite, in which None stands for a test that passes."""
+    failed = sum(finding is not None and finding.severity != "note" for finding in tests)
+    return {"tests": str(len(tests)), "failures": str(failed), "errors": "0"}
+
+
+def _make_lines_printable(text: str) -> str:
+    """Make each line of a text printable."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+NO_FILE = "cluster"
+"""The path of findings without a file, since code scanning needs one."""
+
+
+def to_sarif(report: Findings) -> str:
+    """Render findings as one SARIF run that describes their rules. Ignored findings are suppressed results."""
+    index = {rule.id: i for i, rule in enumerate(report.rules)}
+    results = [_build_sarif_result(finding, index) for finding in report.findings]
+    for suppressed in report.suppressed:
+        kind = "external" if suppressed.in_settings else "inSource"
+        silenced = {"suppressions": [{"kind": kind, "justification": suppressed.reason}]}
+        results.append(_build_sarif_result(suppressed.finding, index) | silenced)
+    driver = {
+        "name": "kschedctl",
+        "version": report.tool_version,
+        "rules": [_build_sarif_rule(rule) for rule in report.rules],
+    }
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
+
+
+def _build_sarif_rule(rule: FoundRule) -> dict[str, Json]:
+    """Build the SARIF descriptor of a rule."""
+    described: dict[str, Json] = {
+        "id": rule.id,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": rule.why},
+        "help": {"text": f"{rule.why}\n\nFix: {rule.fix}" + f"\n\nSource: {rule.source}" * bool(rule.source)},
+        "defaultConfiguration": {"level": rule.severity},
+        "properties": {"tags": ["kubernetes", "scheduling"]},
+    }
+    return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
+
+
+def _build_sarif_result(finding: Finding, rule_index: dict[str, int]) -> dict[str, Json]:
+    """Build the SARIF result of a finding. ``rule_index`` has the position of each rule."""
+    place: dict[str, Json] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
+    place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
+    location = {
+        "physicalLocation": place,
+        "logicalLocations": [{"fullyQualifiedName": f"{finding.object} {finding.path}".strip(), "kind": "object"}],
+    }
+    result = {
+        "ruleId": finding.rule,
+        "level": finding.severity,
+        "message": {"text": f"{finding.object}: {finding.message}. {finding.fix}."},
+        "locations": [location],
+        "partialFingerprints": {"kschedctl/v2": finding.fingerprint},
+    }
+    return result | ({"ruleIndex": rule_index[finding.rule]} if finding.rule in rule_index else {})

@@ -1,0 +1,199 @@
+"""Line and bar plots as numbers for SVG drawings in HTML.
+
+They are not drawn by the library of `-o svg` because colors follow the reader's theme, the content security policy
+forbids the style attributes that such a library writes, and HTML must not need an extra. Names stand above their bars,
+and widths of bars are percentages, so that a phone can show the plot as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from kschedctl.render.plots.axes import AxisScale, build_scale
+from kschedctl.render.plots.plot import (
+    Plot,
+    PlotKind,
+    Point,
+    build_line,
+    compute_totals,
+    describe_plot,
+    format_number,
+    shorten_middle,
+)
+from kschedctl.text.printable import printable
+
+WIDTH, HEIGHT = 720, 320
+LEFT, RIGHT, TOP, BOTTOM = 64, 24, 12, 44
+LINE_LOOKS = 6
+"""Number of distinct colors and dashes; then they repeat."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A line of a plot."""
+
+    name: str
+    path: str
+    """The `d` attribute of the SVG path."""
+    look: int
+    """Number of the line's color and dashes."""
+
+
+@dataclass(frozen=True)
+class Tick:
+    """A tick of an axis."""
+
+    position: float
+    text: str
+
+
+@dataclass(frozen=True)
+class CurvePlot:
+    """A line plot for the template."""
+
+    title: str
+    description: str
+    """The plot in words, for screen readers."""
+    x: str
+    y: str
+    lines: tuple[Curve, ...]
+    x_ticks: tuple[Tick, ...]
+    y_ticks: tuple[Tick, ...]
+    width: int = WIDTH
+    height: int = HEIGHT
+    left: int = LEFT
+    right: int = WIDTH - RIGHT
+    top: int = TOP
+    bottom: int = HEIGHT - BOTTOM
+
+
+def build_curve_plot(plot: Plot) -> CurvePlot:
+    """Build a line plot for the template, leaving out points that are not finite."""
+    lines = [build_line(plot, series) for series in plot.series]
+    points = [point for line in lines for point in line]
+    x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
+    across, up = _make_scaler(x, LEFT, WIDTH - RIGHT), _make_scaler(y, HEIGHT - BOTTOM, TOP)
+    drawn = tuple(
+        Curve(printable(plot.series[i].name), _build_path([(across(a), up(b)) for a, b in line]), i % LINE_LOOKS)
+        for i, line in enumerate(lines)
+    )
+    return CurvePlot(
+        printable(plot.title),
+        describe_plot(plot),
+        printable(plot.x.title),
+        printable(plot.y.title),
+        drawn,
+        tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
+        tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
+    )
+
+
+def _make_scaler(axis: AxisScale, start: int, end: int) -> Callable[[float], float]:
+    """Return a function that maps values to positions between `start` and `end`."""
+    return lambda value: _interpolate(axis, axis.position_of(value), start, end)
+
+
+def _interpolate(axis: AxisScale, at: float, start: int, end: int) -> float:
+    """Map a position on the axis to a coordinate between `start` and `end`, rounded to tenths."""
+    return round(start + (end - start) * (at - axis.start) / (axis.end - axis.start), 1)
+
+
+def _build_path(points: Sequence[Point]) -> str:
+    """Build the `d` attribute of an SVG path through the points."""
+    return "".join(f"{'L' if i else 'M'}{x:g} {y:g}" for i, (x, y) in enumerate(points))
+
+
+MAX_BAR_WIDTH = 84
+"""Width of the longest bar in percent; its number stands beside it."""
+THICK, GAP, NAME = 16, 8, 17
+"""Pixels: of a bar, between places, of a name."""
+BAR_LOOKS = 8
+"""Number of distinct looks; from the eighth series on all pieces look alike."""
+LABEL = 44
+"""Longest name above a bar in characters."""
+
+
+@dataclass(frozen=True)
+class BarPiece:
+    """A piece of a bar; `x` and `width` are percentages."""
+
+    x: float
+    width: float
+    look: int
+    title: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A bar with its position and texts."""
+
+    label: str
+    """The shortened name above the first bar of a place, else ""."""
+    name: str
+    """The full name of the place."""
+    y: int
+    pieces: tuple[BarPiece, ...]
+    end: float
+    """Where the bar ends, in percent."""
+    total: str
+
+
+@dataclass(frozen=True)
+class BarChart:
+    """A bar plot for the template."""
+
+    title: str
+    description: str
+    """The plot in words, for screen readers."""
+    unit: str
+    bars: tuple[Bar, ...]
+    keys: tuple[tuple[str, int], ...]
+    """Names of series and their looks."""
+    note: str
+    height: int
+    thick: int = THICK
+
+
+def build_bar_chart(plot: Plot) -> BarChart:
+    """Build a bar plot for the template, with a bar per place, or one per place and series if they are not stacked."""
+    stacked = plot.kind is PlotKind.STACKS
+    rows = [(place, [i for i, _ in enumerate(plot.series)]) for place, _ in enumerate(plot.places)]
+    if not stacked:
+        rows = [(place, [i]) for place, series in rows for i in series]
+    widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
+    unit = MAX_BAR_WIDTH / (widest or 1)
+    sums, drawn, y = compute_totals(plot), list[Bar](), 0
+    for place, pieces in rows:
+        first = not drawn or stacked or pieces[0] == 0
+        y += NAME + (GAP if drawn else 0) if first else 1
+        total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
+        drawn.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=first, total=format_number(total)))
+        y += THICK
+    keys = tuple((printable(series.name), min(i, BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
+    return BarChart(
+        printable(plot.title),
+        describe_plot(plot),
+        printable(plot.y.title),
+        tuple(drawn),
+        keys,
+        printable(plot.note),
+        y,
+    )
+
+
+def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int, is_named: bool, total: str) -> Bar:
+    """Build one bar of a place from the pieces of some series.
+
+    `unit` is the width of an amount of 1. `total` is the text behind the bar.
+    """
+    pieces = list[BarPiece]()
+    x = 0.0
+    name = printable(plot.places[place])
+    for i in series:
+        amount = plot.series[i].points[place][1]
+        if amount > 0:
+            title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
+            pieces.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, BAR_LOOKS - 1), title))
+            x += amount * unit
+    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(pieces), round(x, 2), total)

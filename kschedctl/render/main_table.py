@@ -1,0 +1,177 @@
+"""The main table of a document for programs: as CSV (RFC 4180), as names of pods, or as a DataFrame."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from operator import attrgetter
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from kschedctl.errors import UsageError
+from kschedctl.reports.cluster_autoscaler import ScaleDown, ScaleUp
+from kschedctl.reports.columns import CsvTable
+from kschedctl.reports.document import Document
+from kschedctl.reports.karpenter import Disruption, Provisioning
+from kschedctl.reports.not_created import Admission
+from kschedctl.reports.report import Report, get_answer_kind
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.printable import printable
+
+_FORMULA = ("=", "+", "-", "@")
+
+
+def to_csv(document: Document) -> str:
+    """Render the main table of a document as CSV. Raises UsageError if it has none."""
+    header, rows = get_csv_table(document)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_escape_cell(value) for value in row] for row in rows)
+    return text.getvalue()
+
+
+def get_csv_table(document: Document) -> CsvTable:
+    """Return the main table of a document. Raises UsageError if it has none."""
+    table = document.csv_table() if isinstance(document, Report) else None
+    if table is None:
+        raise UsageError(f"{get_answer_kind(document)} has no CSV form", hint="-o json has everything")
+    return table
+
+
+def _escape_cell(value: object) -> object:
+    """Escape a text that a spreadsheet would run as a formula.
+
+    Source: OWASP, CSV Injection. Tabs and carriage returns, which OWASP names too, become escapes.
+    """
+    if not isinstance(value, str):
+        return value
+    return f"'{printable(value)}" if value.lstrip().startswith(_FORMULA) else printable(value)
+
+
+def render_pod_names(document: Document) -> str:
+    """Render the names of a report's pods, one `namespace/name` per line.
+
+    Raises UsageError if the report is not about pods.
+    """
+    pods = document.pod_names() if isinstance(document, Report) else None
+    if pods is None:
+        raise UsageError(f"{get_answer_kind(document)} has no list of pods", hint="-o json has everything")
+    return "".join(f"{printable(pod)}\n" for pod in dict.fromkeys(pods))
+
+
+LIBRARIES = ("polars", "pandas")
+ROW_FIELDS: Mapping[type[Document], str] = {
+    Admission: "",
+    Disruption: "fates",
+    Provisioning: "new_node_claims",
+    ScaleDown: "nodes",
+    ScaleUp: "increases",
+}
+"""Document -> the field with its rows, if it is not the first list of objects; "" makes the document a row."""
+
+
+def to_frame(document: Document) -> Any:
+    """Build a DataFrame with the columns of the CSV form, or of the plain fields of listed objects.
+
+    Raises UsageError if neither library is installed.
+    """
+    columns = _build_columns(document)
+    for library in LIBRARIES:
+        if find_spec(library) is not None:
+            return import_module(library).DataFrame(columns)
+    raise UsageError("neither polars nor pandas is installed", hint="pip install polars")
+
+
+def _build_columns(document: Document) -> dict[str, list[object]]:
+    """Build the columns of the DataFrame from the CSV form, or from plain fields without one."""
+    try:
+        header, rows = get_csv_table(document)
+    except UsageError:  # no CSV form
+        return _build_field_columns(document.as_list() if isinstance(document, Report) else document)
+    columns = {name: _convert_numbers(column) for name, column in zip(header, zip(*rows, strict=True), strict=False)}
+    return columns or {name: [] for name in header}
+
+
+def _convert_numbers(column: Sequence[object]) -> list[object]:
+    """Convert a column of numbers to one type, with None for empty cells.
+
+    >>> _convert_numbers([1, ""]), _convert_numbers([1, 2.5]), _convert_numbers(["a", ""])
+    ([1, None], [1.0, 2.5], ['a', ''])
+    """
+    kinds = {type(value) for value in column if value != "" and value is not None}
+    if not kinds or not kinds <= {int, float}:
+        return list(column)
+    number = float if float in kinds else int
+    return [number(value) if isinstance(value, int | float) else None for value in column]
+
+
+def _build_field_columns(document: Document) -> dict[str, list[object]]:
+    """Build columns from plain fields, named as in JSON. Nested fields are named like `remedy.summary`."""
+    struct, field = _find_rows(document)
+    rows = getattr(document, field) if field else [document]
+    names: dict[str, list[object]] = {"name": list(rows)} if isinstance(rows, dict) else {}
+    objects = list(rows.values()) if isinstance(rows, dict) else rows
+    columns = {
+        name: _convert_numbers([_to_plain_value(attrgetter(path)(row)) for row in objects])
+        for name, path in _iter_plain_fields(struct)
+    }
+    return names | columns
+
+
+def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the column name and the attribute path of each plain field, also within nested structs."""
+    hints = get_type_hints(struct)
+    for field in msgspec.structs.fields(struct):
+        hint, name, at = hints[field.name], f"{prefix}{field.encode_name}", f"{path}{field.name}"
+        if isinstance(hint, type) and issubclass(hint, Document):
+            yield from _iter_plain_fields(hint, f"{name}.", f"{at}.")
+        elif _is_plain_type(hint):
+            yield name, at
+
+
+def _find_rows(document: Document) -> tuple[type[Document], str]:
+    """Find the type of the rows, and the field of the document that contains them."""
+    kind = type(document)
+    named = ROW_FIELDS.get(kind)
+    for name, hint in get_type_hints(kind).items():
+        item = _get_item_type(hint) if named is None else _get_item_type(hint, dict)
+        if item is not None and named in (None, name):
+            return item, name
+    return kind, ""
+
+
+def _get_item_type(hint: object, *other_containers: type) -> type[Document] | None:
+    """Return the type of the documents in a list or map, or None for another type."""
+    if get_origin(hint) not in (tuple, *other_containers):
+        return None
+    item = next((part for part in reversed(get_args(hint)) if part is not Ellipsis), None)
+    is_row = isinstance(item, type) and issubclass(item, Document) and not issubclass(item, UnknownKind)
+    return item if is_row else None
+
+
+def _is_plain_type(hint: object) -> bool:
+    """Return whether the type is a text, a number, or a list or map of these."""
+    if get_origin(hint) in (tuple, dict):
+        return all(_is_scalar_type(part) for part in get_args(hint) if part is not Ellipsis)
+    return _is_scalar_type(hint)
+
+
+def _is_scalar_type(hint: object) -> bool:
+    """Return whether the type is a text or a number, or None."""
+    if isinstance(hint, type):
+        return issubclass(hint, str | int | float | NoneType)
+    return get_origin(hint) in (Union, UnionType, Literal) and all(
+        isinstance(part, str) or _is_scalar_type(part) for part in get_args(hint)
+    )
+
+
+def _to_plain_value(value: object) -> object:
+    """Convert a value to its JSON form. A map becomes a list of `key=value`."""
+    plain = msgspec.to_builtins(value)
+    return [f"{key}={part}" for key, part in plain.items()] if isinstance(plain, dict) else plain

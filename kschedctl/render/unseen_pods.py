@@ -1,0 +1,119 @@
+"""Sections about pods that kube-scheduler does not see: those not created, and those held back elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from kschedctl.render.page import (
+    Cell,
+    Command,
+    Marked,
+    Page,
+    Paragraph,
+    Stack,
+    Style,
+    count,
+    limit_rows_by_style,
+    paragraph,
+)
+from kschedctl.render.tables import Row, build_table
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+
+WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
+
+
+def iter_not_created_lines(
+    not_created: NotCreated | None, style: Style, other_reasons: Sequence[str] = ()
+) -> Iterator[Paragraph | Command]:
+    """Yield lines about the pods that a workload lacks: how many, why, and the fixes. Past failures take one line.
+
+    `other_reasons` says why the workload has fewer pods for other reasons.
+    """
+    if not_created is not None:
+        yield from _iter_failure_lines(not_created, style)
+    for reason in other_reasons:
+        yield paragraph("No more pods:", reason)
+
+
+def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
+    """Yield the lines about the failures to create a workload's pods."""
+    workload = Marked(not_created.workload, Tone.STRONG)
+    if not_created.past:
+        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(not_created.headline, Tone.FAINT))
+        return
+    yield paragraph(workload, Marked("Not created:", Tone.BAD), not_created.headline)
+    shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
+    for number, failure in enumerate(shown):
+        more = failure.message if number else ""  # the headline has that of the first
+        yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
+    if note:
+        yield paragraph(Marked(note, Tone.FAINT))
+    yield from _iter_fixes([not_created])
+
+
+def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
+    """Yield the fixes with their commands, without repetitions."""
+    fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
+    for fix in fixes.values():
+        yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
+        yield from map(Command, fix.commands)
+
+
+def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
+    """Build the table of workloads that lack pods, each with its current reason, and the fixes."""
+    columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
+    title = f"{count(len(workloads), 'workload')} with pods that could not be created"
+    shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
+    commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
+    return (
+        *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
+        *_iter_fixes(shown),
+        *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
+    )
+
+
+def _build_workload_row(not_created: NotCreated) -> Row:
+    """Build the row of a workload that lacks pods."""
+    missing = "" if not_created.missing is None else f"{not_created.missing:,}"
+    why = Stack((Marked(not_created.workload, Tone.STRONG), Marked(not_created.headline, Tone.BAD)))
+    return (missing, not_created.failures[0].age, why)
+
+
+def _describe_source(failure: CreationFailure) -> str:
+    """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
+    times = f", {failure.times:,} times" if failure.times > 1 else ""
+    ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
+    return f"{failure.by}{times}{ago}"
+
+
+ENTRIES_SHOWN = 25
+TITLE = "Waiting elsewhere: kube-scheduler does not see these pods yet"
+
+
+def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -> Page:
+    """Build the table of objects that hold pods back, each with its status."""
+    columns = (Column("pods", right=True), Column("age"), Column("what, and what it waits for"))
+    return build_table(waiting, columns, _build_holder_row, style, title=TITLE, limit=ENTRIES_SHOWN, full=False)
+
+
+def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
+    """Build lines about a single object, or about the few that hold a workload back."""
+    return tuple(paragraph(cell) for entry in waiting for cell in _iter_holder_lines(entry))
+
+
+def _build_holder_row(entry: WaitingElsewhere) -> Row:
+    """Build the row of an object that holds pods back."""
+    return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_iter_holder_lines(entry))))
+
+
+def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
+    """Yield the lines about an object that holds pods back: its status, holders and conditions."""
+    tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
+    of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
+    yield Marked(f"{entry.resource}{of}", Tone.STRONG)
+    yield Marked(entry.headline, tone)
+    yield from (Marked(holder, Tone.FAINT) for holder in entry.holders if holder not in entry.headline)
+    yield from (Marked(detail, Tone.FAINT) for detail in entry.details)
+    yield from (Marked(condition.words, Tone.VERBATIM) for condition in entry.conditions)

@@ -1,0 +1,321 @@
+"""Scenario steps about nodes and pods: cordon, taint, label, add, remove, fail, scale, and launch by Karpenter."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import count
+
+import msgspec
+
+from kschedctl.api.copying import replace
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.karpenter import NodePool
+from kschedctl.api.labels import EQUALS, validate_requirement
+from kschedctl.api.node_pools import find_pool
+from kschedctl.api.objects import (
+    Affinity,
+    Node,
+    NodeSelectorTerm,
+    ObjectMeta,
+    Pod,
+    PriorityClass,
+    SelectorRequirement,
+    Taint,
+)
+from kschedctl.api.ownership import Owner, find_owner
+from kschedctl.api.priority import find_priority_class, validate_priority_class
+from kschedctl.api.resource_names import PODS
+from kschedctl.api.tolerations import tolerates
+from kschedctl.api.workloads import recreate_pod
+from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools
+from kschedctl.cluster import Cluster, convert, flatten_lists
+from kschedctl.errors import UsageError
+from kschedctl.replay import edits as node_edits
+from kschedctl.replay.controllers.plan_change import rank_for_removal
+from kschedctl.replay.controllers.workload_change import get_ordinal
+from kschedctl.replay.edits import change_nodes, pods_on, select_pods
+from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
+from kschedctl.reports import scenario as parts
+from kschedctl.snapshot.node_order import HOSTNAME
+from kschedctl.text.counts import counted
+
+
+def cordon(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Cordon the nodes."""
+    return StepResult(node_edits.cordon(cluster, find_step_nodes(cluster, part)))
+
+
+def uncordon(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Uncordon the nodes."""
+    return StepResult(node_edits.uncordon(cluster, find_step_nodes(cluster, part)))
+
+
+def label(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
+    for key, value in part.labels.items():
+        if validate_requirement(key, EQUALS, (value or "",)):
+            raise UsageError(f'labels: "{key}={value or ""}" is no label')
+    return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
+
+
+def taint(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Change taints of the nodes; pods that do not tolerate a NoExecute taint forever are displaced.
+
+    Raises UsageError.
+    """
+    if not (part.add or part.remove):
+        raise UsageError("no taint to add or remove")
+    if any(not t.effect for t in part.add):
+        raise UsageError("a taint to add has an effect", hint="NoSchedule, PreferNoSchedule or NoExecute")
+    names = find_step_nodes(cluster, part)
+    added, removed = ([Taint(t.key, t.value, t.effect) for t in some] for some in (part.add, part.remove))
+    edit = StepResult(node_edits.taint(cluster, names, added, removed))
+    for no_execute in (t for t in added if t.effect == "NoExecute"):
+        edit.displace(pod for pod in pods_on(cluster, names) if not _tolerates_forever(pod, no_execute))
+    return edit
+
+
+def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
+    """Return whether the pod stays on a node with this NoExecute taint."""
+    unlimited = (t for t in pod.spec.tolerations if t.toleration_seconds is None)
+    return find_owner(pod).kind == "Node" or any(tolerates(toleration, no_execute) for toleration in unlimited)
+
+
+def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Add nodes like an existing one, with pods of the same DaemonSets, or from a template. Raises UsageError."""
+    model_node = _find_model(part, cluster)
+    names = _generate_names(part, model_node, cluster)
+    nodes = [_with_name(model_node, name, part.labels) for name in names]
+    if part.like:
+        edit = _add_like_existing(nodes, model_node.metadata.name, cluster)
+    else:
+        edit = StepResult(cluster.with_objects({"Node": nodes}))
+        edit.notes.append("pods of DaemonSets are not added: nobody knows which would run there")
+    if PODS not in model_node.status.allocatable:
+        edit.notes.append("status.allocatable has no pods: not one pod fits")
+    return edit
+
+
+def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
+    """Return the names of the new nodes. Raises UsageError if one is taken."""
+    prefix = part.name or model.metadata.name or "node"
+    existing = {node.metadata.name for node in cluster.nodes}
+    names = [f"{prefix}-{i}" for i in range(part.count)]
+    if taken := next((name for name in names if name in existing), None):
+        raise UsageError(f'there is a node "{taken}" already', hint="give the new ones another name")
+    return names
+
+
+def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
+    """Add the nodes with the volume limits and DaemonSet pods of the node that they are like."""
+    names = [node.metadata.name for node in nodes]
+    model_csi_nodes = [csi for csi in cluster.csi_nodes if csi.metadata.name == model_name]
+    csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in model_csi_nodes for name in names]
+    edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
+    daemons = [pod for pod in pods_on(cluster, [model_name]) if find_owner(pod).kind == "DaemonSet"]
+    for pod in (_copy_daemon_pod(pod, model_name, name) for pod in daemons for name in names):
+        edit.change_pod(pod, pod)
+    return edit
+
+
+def _find_model(part: parts.AddNodes, cluster: Cluster) -> Node:
+    """Return the existing node or the template that new nodes are like. Raises UsageError, InputError."""
+    if bool(part.like) == bool(part.template):
+        raise UsageError("either like or template says what the nodes are like")
+    if part.template:
+        node = convert({"kind": "Node", "metadata": {}, **part.template})
+        assert isinstance(node, Node)
+        return node
+    (name,) = node_edits.find_nodes(cluster, (part.like,))
+    return next(node for node in cluster.nodes if node.metadata.name == name)
+
+
+def _with_name(model: Node, name: str, labels: Mapping[str, str]) -> Node:
+    """Return a copy of the model node with another name and labels."""
+    meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
+    return replace(model, metadata=meta, spec=replace(model.spec, provider_id=""))
+
+
+def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
+    """Return a copy of a DaemonSet's pod for another node."""
+    copy = recreate_pod(pod)
+    meta = replace(copy.metadata, name=f"{pod.metadata.name}-{node}", uid="")
+    affinity = copy.spec.affinity
+    return replace(copy, metadata=meta, spec=replace(copy.spec, affinity=_repin_affinity(affinity, source, node)))
+
+
+def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
+    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, which it requires by name."""
+    node_affinity = affinity.node_affinity if affinity else None
+    required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
+    if affinity is None or node_affinity is None or required is None:
+        return affinity
+    terms = tuple(_repin_term(term, source, node) for term in required.node_selector_terms)
+    selector = replace(required, node_selector_terms=terms)
+    node_affinity = replace(node_affinity, required_during_scheduling_ignored_during_execution=selector)
+    return replace(affinity, node_affinity=node_affinity)
+
+
+def _repin_term(term: NodeSelectorTerm, source: str, node: str) -> NodeSelectorTerm:
+    """Return the term with another node name in its field requirements."""
+
+    def repin(field: SelectorRequirement) -> SelectorRequirement:
+        """Return the requirement with another node name."""
+        return replace(field, values=tuple(node if value == source else value for value in field.values or ()))
+
+    return replace(term, match_fields=tuple(map(repin, term.match_fields)))
+
+
+def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Remove the nodes; their pods are displaced."""
+    return _remove_nodes(cluster, find_step_nodes(cluster, part))
+
+
+def fail(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Remove the nodes of a zone, a pool or a selection, as if they failed. Raises UsageError."""
+    names: list[str] = []
+    for wanted, group_kind, get_group in ((part.zone, "zone", node_edits.get_zone), (part.pool, "pool", find_pool)):
+        groups = node_edits.group_nodes(cluster, get_group) if wanted else {}
+        if wanted and wanted not in groups:
+            raise UsageError(f'no node is in {group_kind} "{wanted}"', hint=f"there are: {', '.join(groups) or 'none'}")
+        names += groups.get(wanted, [])
+    if part.nodes or part.selector or not names:
+        names += find_step_nodes(cluster, part)
+    return _remove_nodes(cluster, names)
+
+
+def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
+    """Remove nodes by name and displace their pods."""
+    removed = frozenset(names)
+    edit = StepResult(change_nodes(cluster, lambda node: None if node.metadata.name in removed else node))
+    edit.displace(pods_on(cluster, removed))
+    return edit
+
+
+NO_LAUNCH = "the NodePool launches nothing by itself: a step instanceTypes lets Karpenter launch nodes"
+
+
+def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader) -> StepResult:
+    """Apply a merge patch to a NodePool's spec. Raises UsageError, and InputError if the result is invalid."""
+    pools = {pool.metadata.name: pool for pool in cluster.karpenter_node_pools}
+    if part.name not in pools:
+        raise UsageError(f'there is no NodePool "{part.name}"', hint=f"there are {', '.join(sorted(pools)) or 'none'}")
+    document = msgspec.to_builtins(pools[part.name])
+    spec = _apply_merge_patch(document.get("spec", {}), part.spec)
+    edited = convert({"apiVersion": "karpenter.sh/v1", "kind": "NodePool", **document, "spec": spec})
+    assert isinstance(edited, NodePool)
+    edit = StepResult(replace(cluster, karpenter_node_pools=tuple({**pools, part.name: edited}.values())))
+    edit.notes.append(NO_LAUNCH)
+    return edit
+
+
+def _apply_merge_patch(before: object, patch: object) -> object:
+    """Return the document with a merge patch of RFC 7386 applied."""
+    if not isinstance(patch, Mapping):
+        return patch
+    fields = dict(before) if isinstance(before, Mapping) else {}
+    for name, value in patch.items():
+        if value is None:
+            fields.pop(name, None)
+        else:
+            fields[name] = _apply_merge_patch(fields.get(name), value)
+    return fields
+
+
+def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Let Karpenter launch nodes for the pending pods in one run. Raises UsageError, InputError."""
+    if not cluster.karpenter_node_pools:
+        raise UsageError("the cluster has no NodePools of Karpenter")
+    types: list[JsonObject] = [*(document for name in part.files for document in read(name)), *part.types]
+    if not types:
+        raise UsageError("files or types say which instance types there are")
+    now = cluster.provenance.read_at if cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+    launched = LaunchingPools(cluster, types, part.settings, now).grow(cluster)
+    edit = StepResult(cluster.with_objects({"Node": [node for nodes in launched.nodes.values() for node in nodes]}))
+    for pod in launched.daemons:
+        edit.change_pod(pod, pod)
+    edit.notes += [f"{pool} launches {counted(len(nodes), 'node')}" for pool, nodes in sorted(launched.nodes.items())]
+    edit.notes += [f"{pod}: {reason}" for pod, reason in sorted(launched.reasons.items())[: parts.EXPLAINED_UNPLACED]]
+    return edit
+
+
+def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
+    """Scale a workload. New pods are like the existing ones; a StatefulSet removes the highest ordinals first.
+
+    Raises UsageError.
+    """
+    if part.kind in ("DaemonSet", "Pod"):
+        raise UsageError(f"kind: a {part.kind} has no replicas")
+    pods = _find_pods(part, cluster)
+    edit = StepResult(cluster)
+    ranked = sorted(pods, key=get_ordinal, reverse=True) if part.kind == "StatefulSet" else rank_for_removal(pods)
+    for pod in ranked[: max(len(pods) - part.replicas, 0)]:
+        edit.change_pod(pod, None)
+    existing_names = {pod.metadata.name for pod in pods}
+    names = (name for i in count() if (name := _generate_name(part, i)) not in existing_names)
+    for _ in range(len(pods), part.replicas):
+        pod = _rename_pod(recreate_pod(pods[0]), next(names))
+        edit.change_pod(pod, pod)
+    if part.replicas > len(pods) and any(v.persistent_volume_claim for v in pods[0].spec.volumes):
+        edit.notes.append("the new pods share the claims of those that there are")
+    return edit
+
+
+def _generate_name(part: parts.ScaleWorkload, number: int) -> str:
+    """Return the name of an additional pod."""
+    return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
+
+
+def _rename_pod(pod: Pod, name: str) -> Pod:
+    """Return the pod with another name and UID."""
+    meta = pod.metadata
+    return replace(pod, metadata=replace(meta, name=name, uid=f"{meta.namespace}/{name}"))
+
+
+def _find_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
+    """Return the pods of a workload. Raises UsageError if it has none."""
+    owner = Owner(part.kind, part.namespace, part.name)
+    bare_pod = cluster.pod(part.namespace, part.name) if part.kind == "Pod" else None
+    pods = [bare_pod] if bare_pod else select_pods(cluster, lambda pod: part.kind != "Pod" and find_owner(pod) == owner)
+    pods = [pod for pod in pods if pod.metadata.deletion_timestamp is None]
+    if not pods:
+        raise UsageError(f"{part.kind} {part.namespace}/{part.name} has no pods", hint="apply a manifest of it")
+    return pods
+
+
+def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: FileReader) -> StepResult:
+    """Give pods of workloads another priority class, which is created if it has a value. Raises UsageError."""
+    if part.value is not None:
+        new_class = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
+        if problems := validate_priority_class(new_class):
+            raise UsageError(str(problems[0]))
+        cluster = cluster.with_objects({"PriorityClass": [new_class]})
+    class_ = find_priority_class(part.name, cluster.priority_classes)
+    if class_ is None:
+        raise UsageError(f'no PriorityClass "{part.name}"', hint="a value makes one")
+    edit = StepResult(cluster)
+    policy = class_.preemption_policy or "PreemptLowerPriority"
+    for pod in (pod for workload in part.workloads for pod in _find_pods(workload, cluster)):
+        spec = replace(pod.spec, priority_class_name=part.name, priority=class_.value, preemption_policy=policy)
+        edit.change_pod(pod, replace(pod, spec=spec))
+    return edit
+
+
+def configure(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
+    """Replace the scheduler's configuration. Running pods stay where they are. Raises UsageError."""
+    if bool(part.file) == (part.configuration is not None):
+        raise UsageError("either file or configuration")
+    documents = list(read(part.file)) if part.file else [part.configuration]
+    if len(documents) != 1:
+        raise UsageError(f"{part.file} has {len(documents)} documents", hint="one KubeSchedulerConfiguration")
+    return StepResult(replace(cluster, configuration=documents[0]))
+
+
+def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the manifests of an apply step with their places; Lists are flattened."""
+    for name in part.files:
+        for number, document in enumerate(read(name), 1):
+            yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))
+    for index, document in enumerate(part.manifests):
+        yield from ((f"manifests[{index}]", manifest) for manifest in flatten_lists((document,)))

@@ -1,0 +1,159 @@
+"""PodGroups and custom resources that wait for pods that do not exist yet.
+
+PodGroups whose pods exist are not reported here, as their pods are pending.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from kschedctl.api.gangs import find_coscheduling_gang
+from kschedctl.api.kinds import KINDS, ReadFor
+from kschedctl.api.operator_resources import CustomResource, OperatorResource
+from kschedctl.api.pod_table import PodTable
+from kschedctl.cluster import Cluster
+from kschedctl.replay.waiting_elsewhere.entries import build_entry, find_condition, iter_pod_templates
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+from kschedctl.text.counts import agreeing, counted
+
+_OPERATED = tuple(
+    kind for kind in KINDS.values() if kind.read_for is ReadFor.ELSEWHERE and issubclass(kind.struct, OperatorResource)
+)
+
+
+def find_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the custom resources that ask for more pods than exist."""
+    labels = _PodIndex(cluster)
+    for kind in _OPERATED:
+        for resource in getattr(cluster, kind.field):
+            name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
+            report = _build_report(name, resource, labels, now)
+            if report is not None:
+                yield report
+
+
+def _build_report(kind: str, resource: OperatorResource, labels: _PodIndex, now: str) -> WaitingElsewhere | None:
+    """Build the report on one resource, or return None if all its pods exist or it wants none."""
+    if resource.has_ended or resource.expected_pods == 0:
+        return None
+    meta = resource.metadata
+    existing = labels.count_pods(kind, resource)
+    missing = None if resource.expected_pods is None else resource.expected_pods - existing
+    if (missing is None and existing) or (missing is not None and missing <= 0):
+        return None
+    title = f"{kind}/{meta.name}"
+    if resource.suspended:
+        headline, state = (
+            f"{title} is suspended: {_render_pod_count(missing)} once it is resumed",
+            WaitingState.SUSPENDED,
+        )
+    else:
+        existing_clause = f" ({existing:,} {agreeing(existing, 'exists', 'exist')})" if existing else ""
+        headline = (
+            f"{_render_pod_count(missing)} expected by {title}{existing_clause}; kschedctl cannot know their shape"
+        )
+        state = WaitingState.NOT_CHECKED
+    phase = f"its status says {resource.phase}" if resource.phase else ""
+    message = f"its status says {resource.message}" if resource.message and not phase else resource.message
+    return build_entry(
+        kind,
+        meta,
+        state,
+        headline,
+        now=now,
+        pods=missing,
+        decides=f"the operator of {kind}",
+        details=filter(None, (": ".join(filter(None, (phase, message))),)),
+        conditions=[c for c in resource.conditions if c.message or c.status != "True"],
+    )
+
+
+def _render_pod_count(number: int | None) -> str:
+    """Return the number of pods in words."""
+    return "pods" if number is None else counted(number, "pod")
+
+
+class _PodIndex:
+    """Finds the pods of custom resources by label values and owners."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._pods = cluster.pods
+        self._namespaces: dict[str, list[tuple[frozenset[str], int]]] | None = None
+
+    def count_pods(self, kind: str, resource: OperatorResource) -> int:
+        """Return how many pods have an owner or a label value that is the resource's name or UID."""
+        if self._namespaces is None:
+            self._namespaces = _index_pods(self._pods)
+        meta = resource.metadata
+        identifiers = {meta.name, *((meta.uid,) if meta.uid else ())}
+        in_namespace: Sequence[tuple[frozenset[str], int]] = self._namespaces.get(meta.namespace, ())
+        return sum(count for names, count in in_namespace if identifiers & names)
+
+
+def _index_pods(pods: PodTable) -> dict[str, list[tuple[frozenset[str], int]]]:
+    """Return, by namespace, the label values and owner names of each group of alike pods, with the group's size."""
+    namespaces: dict[str, list[tuple[frozenset[str], int]]] = {}
+    for pod, count in iter_pod_templates(pods):
+        meta = pod.metadata
+        owners = (text for owner in meta.owner_references for text in (owner.name, owner.uid) if text)
+        namespaces.setdefault(meta.namespace, []).append((frozenset((*meta.labels.values(), *owners)), count))
+    return namespaces
+
+
+SCHEDULER_PLUGINS = "Coscheduling of scheduler-plugins"
+KUBE_SCHEDULER = "kube-scheduler"
+_NOT_STARTED = frozenset({"", "Pending", "PreScheduling", "Scheduling"})
+_SCHEDULED = ("PodGroupScheduled", "PodGroupInitiallyScheduled")
+
+
+def find_coscheduling_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the PodGroups of scheduler-plugins that have fewer pods than minMember."""
+    if not cluster.coscheduling_pod_groups:
+        return
+    members: Counter[tuple[str, str]] = Counter()
+    for pod, number in iter_pod_templates(cluster.pods):
+        if key := find_coscheduling_gang(pod):
+            members[key.namespace, key.name] += number
+    for group in cluster.coscheduling_pod_groups:
+        meta, wanted, phase = group.metadata, group.spec.min_member, group.status.phase
+        existing = members[meta.namespace, meta.name]
+        if phase not in _NOT_STARTED or existing >= wanted:
+            continue
+        yield build_entry(
+            "PodGroup",
+            meta,
+            WaitingState.NOT_ADMITTED,
+            f"waits for its pods: {existing:,} of minMember {wanted:,} {'exists' if existing == 1 else 'exist'}",
+            now=now,
+            pods=wanted,
+            decides=SCHEDULER_PLUGINS,
+            details=(f"its phase is {phase or 'not set yet'}",),
+        )
+
+
+def find_native_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
+    """Yield the PodGroups of Kubernetes that are not scheduled and have fewer pods than minCount."""
+    if not cluster.pod_groups:
+        return
+    members: Counter[tuple[str, str | None]] = Counter()
+    for pod, number in iter_pod_templates(cluster.pods):
+        if pod.spec.scheduling_group is not None:
+            members[pod.metadata.namespace, pod.spec.scheduling_group.pod_group_name] += number
+    for group in cluster.pod_groups:
+        meta, gang = group.metadata, group.spec.scheduling_policy.gang
+        existing = members[meta.namespace, meta.name]
+        scheduled = [c for type_ in _SCHEDULED if (c := find_condition(group.status.conditions, type_))]
+        if any(condition.status == "True" for condition in scheduled) or gang is None or existing >= gang.min_count:
+            continue
+        yield build_entry(
+            "PodGroup",
+            meta,
+            WaitingState.NOT_ADMITTED,
+            f"waits for its pods: {counted(existing, 'pod')} of minCount {gang.min_count:,} "
+            f"{'exists' if existing == 1 else 'exist'}",
+            now=now,
+            pods=gang.min_count,
+            decides=KUBE_SCHEDULER,
+            conditions=group.status.conditions,
+        )

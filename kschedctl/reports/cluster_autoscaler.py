@@ -1,0 +1,282 @@
+"""The results of Cluster Autoscaler's next scale-up and scale-down loops, as documents: ScaleUp and ScaleDown."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kschedctl.reports.columns import Column
+from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
+from kschedctl.text.counts import counted, first_few
+
+
+class GroupRefusal(Document, frozen=True):
+    """The plugin that rejects a pod on a new node of a group, and its reasons."""
+
+    plugin: str = ""
+    reasons: tuple[str, ...] = ()
+
+
+class RemainingPod(Document, frozen=True):
+    """A pod for which no node group grows, with the reason."""
+
+    rejected: dict[str, GroupRefusal] = {}
+    """Group -> the filter plugin that rejects the pod on a new node."""
+    skipped: dict[str, tuple[str, ...]] = {}
+    """Group -> why it was skipped."""
+    message: str | None = None
+    """The message of the event NotTriggerScaleUp."""
+
+
+class TemplateGap(Document, frozen=True):
+    """The settings that the template of a node group without nodes lacks, and with which it takes the pods in a
+    replay.
+    """
+
+    group: Annotated[str, Column("node group", keep=True)]
+    pods: tuple[str, ...]
+    lacks: Annotated[tuple[str, ...], Column("its template lacks", lines=True)]
+    settings: Annotated[tuple[str, ...], Column("add to the group", lines=True)]
+    """Tags or annotations by which the autoscaler learns of what the template lacks."""
+    provider: str = ""
+    """Whose tags these are; empty if it is not known, and the tags are those of AWS."""
+
+    @property
+    def sentence(self) -> str:
+        """The missing parts of the template in words, with the settings that add them."""
+        where = "" if self.provider else " (on AWS)"
+        return (
+            f"it has no nodes, and its template lacks the {' and the '.join(self.lacks)}; with the "
+            f"{' and the '.join(self.settings)}{where} it would take the pod"
+        )
+
+
+class ExpansionOption(Document, frozen=True):
+    """A way to grow a node group for pods."""
+
+    group: str
+    nodes: int
+    """The number of new nodes."""
+    pods: tuple[str, ...] = ()
+    similar: tuple[str, ...] = ()
+    """The groups with which it would share the new nodes."""
+
+
+class GroupIncrease(Document, frozen=True, rename={"source": "from", "target": "to"}):
+    """A node group that grows."""
+
+    group: Annotated[str, Column("node group", keep=True)]
+    source: Annotated[int, Column("nodes")]
+    target: Annotated[int, Column("then")]
+
+
+class GroupTemplate(Document, frozen=True):
+    """A new node of a group, as the autoscaler imagines it."""
+
+    pods: tuple[str, ...] = ()
+    """The pods that come with the node, such as those of DaemonSets."""
+    cpu_milli: int = 0
+    """The CPU that these pods request, in millicores."""
+    memory: int = 0
+    """The memory that these pods request, in bytes."""
+    taints: tuple[str, ...] = ()
+    labels: dict[str, str] = {}
+    unschedulable: bool = False
+
+
+class AutoscalerEvent(Document, frozen=True):
+    """An event that the autoscaler writes."""
+
+    object: str
+    type: str
+    reason: str
+    message: str
+
+
+class ScaleUp(Report, frozen=True):
+    """The result of the next scale-up loop. If the autoscaler's order is random, it is one possible run."""
+
+    unschedulable: tuple[str, ...] = ()
+    """The pods that kube-scheduler reports as unschedulable."""
+    filtered_out: tuple[str, ...] = ()
+    """The unschedulable pods that need no new node."""
+    upcoming: dict[str, int] = {}
+    """Node group -> the number of nodes on their way."""
+    cluster_healthy: bool = True
+    loop_error: str | None = None
+    result: str | None = None
+    """Upstream's name of the result; None if the loop ends earlier."""
+    error: str | None = None
+    options: tuple[ExpansionOption, ...] = ()
+    """The options from which the expander chooses."""
+    best: str | None = None
+    """The option that is chosen, the first by name if several are tied."""
+    tied: tuple[str, ...] = ()
+    """The groups among which chance decides."""
+    increases: tuple[GroupIncrease, ...] = ()
+    """The groups that grow."""
+    triggered: tuple[str, ...] = ()
+    """The pods for which groups grow."""
+    awaiting: tuple[str, ...] = ()
+    """The pods about which a later loop decides."""
+    remaining: dict[str, RemainingPod] = {}
+    """Pod -> why no group grows for it."""
+    details: dict[str, dict[str, str]] = {}
+    """Pod -> node group -> the figures behind a refusal, for pods of up to 50 kinds that remain."""
+    template_gaps: tuple[TemplateGap, ...] = ()
+    """What keeps groups without nodes from growing for the pods that remain."""
+    templates: dict[str, GroupTemplate] = {}
+    events: tuple[AutoscalerEvent, ...] = ()
+    still_pending: dict[str, str] = {}
+    """Pod for which a group grows, but whose place other pods take -> kube-scheduler's message."""
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no group grows now, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if none that further loops add is."""
+    seen_groups: bool = False
+    """Whether node groups are only known from labels, so that their limits are not known."""
+    sources: tuple[str, ...] = ()
+    """Where node groups and flags were read."""
+    doubts: tuple[str, ...] = ()
+    """What is not certain about groups and flags."""
+    unknown_groups: tuple[str, ...] = ()
+    """The groups whose new nodes nobody can describe."""
+    faults: tuple[str, ...] = ()
+    """Invalid node groups and options, which are ignored."""
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ScaleUp"
+
+    @property
+    def are_all_placed(self) -> bool:
+        """Whether every pod gets a node once the groups have grown."""
+        return not (self.remaining or self.still_pending)
+
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """The unschedulable pods for which no node has room."""
+        return tuple(pod for pod in self.unschedulable if pod not in set(self.filtered_out))
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the groups that grow."""
+        grown = ", ".join(
+            f"{increase.group} from {increase.source:,} to {increase.target:,}" for increase in self.increases
+        )
+        pods = counted(len(self.unschedulable), "unschedulable pod")
+        return (f"Scale-up: {grown}" if grown else "No group grows", f"for {pods}")
+
+
+class Utilization(Document, frozen=True):
+    """The share of a node's resources that pods request."""
+
+    cpu: float = 0.0
+    memory: float = 0.0
+    gpu: float = 0.0
+    resource: str = ""
+    """The resource that decides."""
+    value: float = 0.0
+    """The share of the deciding resource."""
+
+
+class BlockingPod(Document, frozen=True):
+    """A pod that keeps its node."""
+
+    pod: str
+    reason: str
+
+
+class AloneRemoval(Document, frozen=True):
+    """Whether a node could be removed if it were the only one."""
+
+    removable: bool = False
+    pods: tuple[str, ...] = ()
+    """The pods that would move."""
+    on_completion: tuple[str, ...] = ()
+    reason: str | None = None
+    blocking_pod: BlockingPod | None = None
+
+
+class NodeKeepers(Document, frozen=True):
+    """The pods that keep a node from being removed."""
+
+    keepers: tuple[BlockingPod, ...] = ()
+    """All pods that keep it."""
+    then: str = ""
+    """Why the node stays even if these pods may move; empty if it would be removed."""
+
+
+class NodeRemoval(Document, frozen=True):
+    """The decision about a node."""
+
+    group: str = ""
+    candidate: bool = False
+    state: str = ""
+    """notCandidate, unneeded, unremovable or notEvaluated."""
+    reason: str | None = None
+    blocking_pod: BlockingPod | None = None
+    utilization: Utilization | None = None
+    moves: dict[str, str] = {}
+    """Pod -> the node to which it would move."""
+    alone: AloneRemoval | None = None
+    """The decision if the node were the only one to remove."""
+
+
+class RemovedNodes(Document, frozen=True):
+    """Nodes that are removed: empty ones, and ones that are drained first."""
+
+    empty: tuple[str, ...] = ()
+    drain: tuple[str, ...] = ()
+
+
+class ScaleDown(Report, frozen=True):
+    """The result of the next scale-down loop. If the autoscaler's order is random, it is one possible run."""
+
+    unschedulable: tuple[str, ...] = ()
+    """The pods that kube-scheduler reports as unschedulable."""
+    filtered_out: tuple[str, ...] = ()
+    """The unschedulable pods that need no new node."""
+    upcoming: dict[str, int] = {}
+    """Node group -> the number of nodes on their way."""
+    cluster_healthy: bool = True
+    loop_error: str | None = None
+    planned: bool = False
+    """Whether the loop got as far as scale-down. Otherwise the fields below are empty."""
+    candidates: tuple[str, ...] = ()
+    """The nodes that are examined, in order."""
+    unneeded: tuple[str, ...] = ()
+    """The nodes that could be removed, in the order in which they are found."""
+    to_delete: RemovedNodes = RemovedNodes()
+    """The unneeded nodes that may be removed now."""
+    deleted_now: RemovedNodes = RemovedNodes()
+    """The nodes that are removed in this loop."""
+    nodes: dict[str, NodeRemoval] = {}
+    """Node -> the decision about it."""
+    kept: dict[str, NodeKeepers] = {}
+    """Node that pods keep -> these pods, each node by itself."""
+    budget_causes: dict[str, str] = {}
+    """Pod that a PodDisruptionBudget keeps from moving -> the unhealthy pods that use up the budget, in words."""
+    increases: tuple[GroupIncrease, ...] = ()
+    """The node groups that grow in the same loop."""
+    seen_groups: bool = False
+    """Whether node groups are only known from labels, so that their limits are not known."""
+    sources: tuple[str, ...] = ()
+    """Where node groups and flags were read."""
+    doubts: tuple[str, ...] = ()
+    """What is not certain about groups and flags."""
+    waits: dict[str, str] = {}
+    """Flag -> how long a node waits before it is removed."""
+    marked_since: dict[str, str] = {}
+    """Unneeded node -> when the autoscaler marked it, by its taint."""
+    faults: tuple[str, ...] = ()
+    """Invalid node groups and options, which are ignored."""
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "ScaleDown"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the nodes that are removed, with the number of unneeded nodes."""
+        going = (*self.deleted_now.empty, *self.deleted_now.drain)
+        could = f"of {counted(len(self.unneeded), 'unneeded node')}"
+        wait = self.waits.get("scale-down-unneeded-time")
+        after = f", once unneeded for {wait}" if wait and going else ""
+        return (f"Scale-down: {first_few(going)}" if going else "No node goes", f"{could}{after}")

@@ -1,0 +1,322 @@
+"""The results of Karpenter's next provisioning and disruption runs, as documents: Provisioning and Disruption."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from kschedctl.reports.columns import Column, Tone
+from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import agreeing, counted, first_few
+
+_LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
+
+
+def shorten_error(error: str) -> str:
+    """Remove the lists of counts and requirements from Karpenter's error.
+
+    >>> shorten_error("unsatisfiable topology constraint for pod affinity, key=zone (counts = a: 1, nodeDomains = x")
+    'unsatisfiable topology constraint for pod affinity, key=zone'
+    """
+    return _LISTS.sub("", error)
+
+
+class KarpenterEvent(Document, frozen=True):
+    """An event that Karpenter writes."""
+
+    kind: str
+    name: str
+    reason: str
+    message: str
+
+
+class RequirementTerm(Document, frozen=True, omit_defaults=True):
+    """A requirement in a NodeClaim."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+    min_values: int | None = None
+
+
+class ClaimTaint(Document, frozen=True, omit_defaults=True):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class CheapestOffering(Document, frozen=True):
+    """The lowest price of the offerings."""
+
+    price: float
+    """The price per hour."""
+    options: tuple[str, ...]
+    """`type|zone|capacityType` of each offering with this price."""
+
+
+class LaunchedClaim(Document, frozen=True):
+    """A NodeClaim that Karpenter would create."""
+
+    node_pool: str
+    pods: tuple[str, ...]
+    scheduling_requirements: tuple[RequirementTerm, ...]
+    """The requirements that the pods leave."""
+    instance_types: tuple[tuple[str, float], ...]
+    """The name and lowest price of each possible instance type, the cheapest first."""
+    cheapest: CheapestOffering | None
+    requirements: tuple[RequirementTerm, ...]
+    """The requirements in the object, narrowed to available offerings."""
+    requests: dict[str, str]
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    taints: tuple[ClaimTaint, ...] = ()
+    startup_taints: tuple[ClaimTaint, ...] = ()
+
+
+class NominatedNode(Document, frozen=True):
+    """A node, existing or being launched, that takes pods."""
+
+    node: str
+    pods: tuple[str, ...]
+
+
+class ProvisioningError(Document, frozen=True):
+    """Why no new node comes for a pod."""
+
+    error: str
+    parts: tuple[str, ...]
+    """The reasons by NodePool, in the order in which pools are tried."""
+
+
+class GivenUp(Document, frozen=True):
+    """A preference that Karpenter dropped for a pod."""
+
+    pod: Annotated[str, Column(keep=True)]
+    reason: Annotated[str, Column("wish")]
+
+
+class PoolAnswer(Document, frozen=True, omit_defaults=True):
+    """The answer of a NodePool for one pod alone: what it would launch, or why it launches nothing."""
+
+    instance_types: tuple[str, ...] = ()
+    cheapest: CheapestOffering | None = None
+    error: str | None = None
+    relaxations: tuple[str, ...] = ()
+    """The preferences that were dropped."""
+    skipped: bool = False
+    """Whether the pool takes no part at all."""
+
+    def describe(self, *, in_full: bool = False) -> str:
+        """Describe the answer in a sentence. Lists in Karpenter's errors are included only if `in_full`."""
+        if self.skipped:
+            return "takes no part: not ready, or none of its types is left"
+        if self.error:
+            return self.error if in_full else shorten_error(self.error)
+        cheapest = self.cheapest
+        price = f", cheapest {cheapest.options[0]} at ${cheapest.price:.4f}/h" if cheapest and cheapest.price else ""
+        dropped = f", with {counted(len(self.relaxations), 'wish', 'wishes')} given up" if self.relaxations else ""
+        return f"takes it: {counted(len(self.instance_types), 'instance type')}{price}{dropped}"
+
+
+class OverlayVerdict(Document, frozen=True):
+    """Whether a NodeOverlay is applied."""
+
+    name: str
+    validation_succeeded: str
+    reason: str
+    message: str
+
+
+class Provisioning(Report, frozen=True):
+    """The result of Karpenter's next run. If Karpenter's order is random, it is one possible run."""
+
+    pending: tuple[str, ...] = ()
+    """The pods that Karpenter considers."""
+    rejected: tuple[KarpenterEvent, ...] = ()
+    """The events of pods that Karpenter does not consider."""
+    deleting_node_pods: tuple[str, ...] = ()
+    """The pods of nodes that are being deleted."""
+    scheduler_error: str | None = None
+    templates: tuple[str, ...] = ()
+    """The NodePools that take part, in the order in which they are tried."""
+    pool_events: tuple[KarpenterEvent, ...] = ()
+    new_node_claims: tuple[LaunchedClaim, ...] = ()
+    """The NodeClaims that would be created."""
+    existing_nodes: tuple[NominatedNode, ...] = ()
+    """The existing nodes that take pods."""
+    pod_errors: dict[str, ProvisioningError] = {}
+    """Pod -> why no new node comes for it."""
+    relaxations: tuple[GivenUp, ...] = ()
+    """The preferences of pods that were dropped."""
+    limits_exceeded: dict[str, str] = {}
+    """NodePool -> why nothing would be launched although a claim was made."""
+    per_pool: dict[str, dict[str, PoolAnswer]] = {}
+    """Pod -> NodePool -> the pool's answer, which depends on no order."""
+    missing: dict[str, dict[str, tuple[str, ...]]] = {}
+    """Pod without a node -> NodePool -> all that keeps the pool from taking it, for up to 8 kinds of pods."""
+    overlays: tuple[OverlayVerdict, ...] = ()
+    seen_types: int | None = None
+    """The number of instance types that existing nodes show, if no others are known. There are then no prices, and
+    it is not certain that no type fits.
+    """
+    still_pending: dict[str, str] = {}
+    """Pod for which a node comes but that kube-scheduler would place nowhere -> its message. New nodes are of their
+    cheapest type.
+    """
+    rivals: tuple[str, ...] = ()
+    """Waiting pods for which no node is launched, and that take room on the new nodes."""
+    enough: int | None = None
+    """How many new nodes would be enough, if pods are still pending; None if none that further runs add is."""
+    node_classes: dict[str, str] = {}
+    """NodePool -> why its node class is not ready or was not read. Its zones, pod limit and disk are then not known."""
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Provisioning"
+
+    @property
+    def are_all_placed(self) -> bool:
+        """Whether every pending pod gets a node."""
+        refused = self.pod_errors or self.rejected or self.scheduler_error
+        return not (refused or self.limits_exceeded or self.still_pending)
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the number of new nodes, and the number of pods for which they are launched."""
+        pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
+        made = len(self.new_node_claims)
+        what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"
+        without = len(self.pod_errors) + len(self.rejected)
+        return (
+            what,
+            f"for {pods}",
+            f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without and made else "",
+        )
+
+
+class DisruptionCandidate(Document, frozen=True):
+    """A node that a disruption method considers."""
+
+    node: str
+    node_pool: str
+    price: float
+    """The node's price per hour."""
+    reschedule_disruption_cost: float
+    disruption_cost: float
+    savings_ratio: float
+    """The price divided by the cost of moving the pods."""
+
+
+class DisruptionCommand(Document, frozen=True):
+    """A decision to remove nodes."""
+
+    decision: str
+    candidates: tuple[str, ...]
+    """The nodes that are removed."""
+    savings: float
+    """What the decision saves per hour."""
+    existing_nodes: tuple[NominatedNode, ...]
+    """The nodes to which the pods move."""
+    replacements: tuple[LaunchedClaim, ...]
+    """The nodes that are launched first."""
+
+
+class DisruptionMethod(Document, frozen=True):
+    """One of Karpenter's disruption methods, with its candidates and commands."""
+
+    candidates: tuple[DisruptionCandidate, ...] = ()
+    candidate_events: tuple[KarpenterEvent, ...] = ()
+    budgets: dict[str, int] = {}
+    """NodePool -> how many of its nodes may be disrupted now."""
+    budget_events: tuple[KarpenterEvent, ...] = ()
+    commands: tuple[DisruptionCommand, ...] = ()
+    events: tuple[KarpenterEvent, ...] = ()
+    error: str = ""
+    """The error that ends the method and the round, in Karpenter's words."""
+
+
+class AloneAnswer(Document, frozen=True):
+    """The decision about a node that is considered alone, without budgets."""
+
+    command: DisruptionCommand | None = None
+    events: tuple[str, ...] = ()
+    """Karpenter's events about the node."""
+
+
+class SoftConstraints(Document, frozen=True):
+    """Soft constraints that keep a node, because Karpenter treats them as required while it simulates."""
+
+    pods: dict[str, tuple[str, ...]]
+    """Pod -> what its soft constraints are."""
+    otherwise: str
+    """What Karpenter would do with the node with preferencePolicy=Ignore: delete or replace."""
+
+    @property
+    def sentence(self) -> str:
+        """The soft constraints that keep the node, in words."""
+        named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
+        return (
+            f"Karpenter takes the {first_few(named)} for required while it simulates; "
+            f"with preferencePolicy=Ignore, or without it, it would {self.otherwise} the node"
+        )
+
+
+class NodeFate(Document, frozen=True):
+    """The fate of a node that Karpenter manages, considered alone."""
+
+    node: Annotated[str, Column("node", keep=True)]
+    pool: Annotated[str, Column("nodepool", keep=True)]
+    fate: Annotated[str, Column("alone", tones={"stays": Tone.FAINT, "delete": Tone.GOOD, "replace": Tone.GOOD})]
+    """stays, delete or replace."""
+    price: Annotated[float | None, Column("price/h", form=".4f")] = None
+    """The node's price per hour."""
+    pods: Annotated[int | None, Column("pods")] = None
+    """The number of pods that would have to move."""
+    why: Annotated[str, Column("why")] = ""
+    """Why the node stays, in Karpenter's words."""
+    cause: Annotated[str, Column("what is behind it")] = ""
+    """Which pod or constraint is behind ``why``, in our words; empty if ``why`` says it all."""
+    unhealthy: tuple[str, ...] = ()
+    """Unhealthy pods that use up the PodDisruptionBudget which keeps the node."""
+    soft_constraints: SoftConstraints | None = None
+
+
+class Disruption(Report, frozen=True):
+    """The decisions of Karpenter's disruption methods, in the order in which Karpenter tries the methods.
+
+    Each method is applied to the cluster as it is; in Karpenter, the first one that finds a command ends the round. If
+    Karpenter's order is random, the methods show one possible run.
+    """
+
+    emptiness: DisruptionMethod = DisruptionMethod()
+    drift: DisruptionMethod = DisruptionMethod()
+    multi: DisruptionMethod = DisruptionMethod()
+    single: DisruptionMethod = DisruptionMethod()
+    per_node: dict[str, AloneAnswer] = {}
+    """Node -> the decision about it alone, which depends on no order."""
+    overlays: tuple[OverlayVerdict, ...] = ()
+    """The NodeOverlays, and whether they are applied."""
+    fates: tuple[NodeFate, ...] = ()
+    """The fate of each node that Karpenter manages."""
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "Disruption"
+
+    @property
+    def methods(self) -> dict[str, DisruptionMethod]:
+        """The methods by name, in the order in which they are tried."""
+        return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return the decision of the next round."""
+        commands = [command for method in self.methods.values() for command in method.commands]
+        if not commands:
+            return ("Karpenter would take no node away",)
+        (first, *_) = commands
+        made = f", launching {counted(len(first.replacements), 'node')} for it" if first.replacements else ""
+        saved = f", saving ${first.savings:.4f} an hour" if first.savings else ""
+        return (f"Karpenter would {first.decision} {counted(len(first.candidates), 'node')}{made}{saved}",)

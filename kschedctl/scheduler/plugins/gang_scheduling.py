@@ -1,0 +1,361 @@
+"""GangScheduling: pods of a gang wait for each other before they enter the queue and before they are bound.
+
+With gate CompositePodGroup, a pod waits until all groups of its group's tree are ready. The answer of its Permit for a
+tree follows from that of PlacementFeasible. 1.38 drops it (#141182).
+
+Upstream: pkg/scheduler/framework/plugins/gangscheduling (v1.36, v1.37).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import inf
+from typing import ClassVar
+
+from kschedctl.api.kube_version import ByVersion
+from kschedctl.api.objects import AnyGroup
+from kschedctl.cluster import Gap
+from kschedctl.scheduler.engine.pod_groups.hierarchy import (
+    EntityKey,
+    build_composite_key,
+    build_pod_group_key,
+    build_tree,
+    find_parent_key,
+    find_root_key,
+    get_min_count,
+    has_enough_pods,
+    iter_ancestors,
+)
+from kschedctl.scheduler.engine.pod_groups.since_1_37 import (
+    CONDITION,
+    LEFT_OVER_AT_ONCE,
+    LIKE_ITS_PODS,
+    UNTIL_INFEASIBLE,
+    GroupProgress,
+)
+from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
+from kschedctl.scheduler.engine.pod_groups.victims import find_group_standing
+from kschedctl.scheduler.framework import SUCCESS, Code, PluginError, Status
+from kschedctl.scheduler.framework.declaration import IS_GROUPED, DeclaredPlugin
+from kschedctl.scheduler.framework.dependencies import Dependency, Effect, Unknown
+from kschedctl.scheduler.framework.events import POD, ActionType, ChangedObject, ClusterEventWithHint
+from kschedctl.scheduler.framework.feature_gates import FeatureGates
+from kschedctl.scheduler.framework.version_changes import NotedChange
+from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
+from kschedctl.snapshot.fork import Fork
+from kschedctl.snapshot.pod_info import PodInfo
+from kschedctl.snapshot.pods import GroupKey, group_key
+
+GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
+TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
+TREE_WITHOUT_QUORUM = 'waiting for composite pod group "{}" tree to meet quorum'
+NO_QUORUM = "waiting for minCount pods from a gang to be scheduled"
+TREES_TRIED_SEPARATELY = (
+    "try their groups in an order that is up to chance, and simulations try each PodGroup by itself"
+)
+NOT_FOUND = 'failed to get podGroup {}/{}: podgroup.scheduling.k8s.io "{}" not found'
+MIN_COUNT_UNREACHABLE = "minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
+MIN_COUNT_NOT_REACHED = "minCount ({}) is not yet satisfied: {} scheduled, {} remaining"
+REGISTERS_GROUP_UPDATES = ByVersion(
+    "whether GangScheduling asks to be told of PodGroups that need fewer pods", (("", False), ("1.37", True)), "#139279"
+)
+QUEUEING_OF_GROUPS = ByVersion(
+    "how the pods of a group stand in the queue",
+    (("", "each by itself; the first takes the others with it"), ("1.37", "as one; replayed as in 1.36")),
+    "#138567, #139952",
+    "1.37",
+)
+GROUPS_AS_VICTIMS = ByVersion(
+    "how a pod that preempts evicts groups that are disrupted together",
+    (("", "pod by pod"), ("1.37", "as a whole; replayed as in 1.36")),
+    "#137981",
+    "1.37",
+)
+COMPOSITE_GATE = ByVersion(
+    "the gate with which groups of groups are placed together, or not at all",
+    (("", "no such gate"), ("1.37", "CompositePodGroup")),
+    "#139407, #139596, #140634, #140638",
+)
+
+
+class GangScheduling(DeclaredPlugin):
+    """Plugin that keeps a pod out of the queue until its gang has minCount pods, and delays binding until they have
+    nodes.
+
+    With `permits`, it delays binding at Permit, otherwise at PlacementFeasible.
+    """
+
+    name = "GangScheduling"
+    points = ("permit",)
+    gate = "GangScheduling"
+    since = 35
+    replayed_since = 36
+    kinds = ("PodGroup",)
+    gated_kinds: ClassVar = {"CompositePodGroup": COMPOSITE_GATE}
+    kinds_matter_to = IS_GROUPED
+
+    changed = (
+        UNTIL_INFEASIBLE,
+        LIKE_ITS_PODS,
+        CONDITION,
+        LEFT_OVER_AT_ONCE,
+        REGISTERS_GROUP_UPDATES,
+        QUEUEING_OF_GROUPS,
+        GROUPS_AS_VICTIMS,
+        COMPOSITE_GATE,
+    )
+
+    def __init__(self, permits: bool = True) -> None:
+        self.permits = permits
+
+    @classmethod
+    def make(cls, args: object, gates: FeatureGates) -> GangScheduling:
+        if gates.enabled("CompositePodGroup"):
+            return HierarchicalGangScheduling(permits=False)
+        return cls(permits=not UNTIL_INFEASIBLE.at(gates.release))
+
+    @classmethod
+    def noted_changes(cls) -> tuple[NotedChange, ...]:
+        """Return changes that concern pods outside of groups, too: how many groups these would preempt."""
+        return (
+            NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
+            NotedChange(GROUPS_AS_VICTIMS, Effect.VICTIMS, _could_preempt_grouped_pods),
+        )
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_pod_added, _is_unaffected)
+        yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_group_added)
+        if REGISTERS_GROUP_UPDATES.at(gates.release):
+            yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, in words."""
+        group = info.spec.scheduling_group
+        name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
+        key = group_key(info.pod)
+        pod_group = find_pod_group(view, key) if key else None
+        gang = pod_group.spec.scheduling_policy.gang if pod_group else None
+        missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
+        pods = f"{missing_pods:,} more pods" if missing_pods > 1 else "another pod"
+        yield WakeTrigger(POD, ADD, f"{pods} of group {name} {'are' if missing_pods > 1 else 'is'} created")
+        yield WakeTrigger("PodGroup", ADD, f"PodGroup {name} is created")
+        if gang and REGISTERS_GROUP_UPDATES.at(gates.release):
+            yield WakeTrigger("PodGroup", UPDATE, f"minCount of PodGroup {name} is lowered")
+
+    admitting_changes = waking_changes
+
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        key = group_key(info.pod)
+        if key is not None and find_pod_group(view, key) is None:
+            yield Dependency("PodGroup", Effect.REFUSES)
+
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Reject the pod until its PodGroup exists and has minCount pods."""
+        key = group_key(info.pod)
+        if key is None:
+            return SUCCESS
+        group = find_pod_group(view, key)
+        if group is None:
+            return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(key[1]),))
+        gang = group.spec.scheduling_policy.gang
+        if gang is None or _group_size(info, view, key) >= gang.min_count:
+            return SUCCESS
+        return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
+
+    def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
+        """Let the pod wait until minCount pods of its gang have a node.
+
+        Raises PluginError if the PodGroup does not exist.
+        """
+        key = group_key(info.pod) if self.permits else None
+        if key is None:
+            return SUCCESS
+        group = find_pod_group(view, key)
+        if group is None:
+            raise PluginError(NOT_FOUND.format(*key, key[1]))
+        gang = group.spec.scheduling_policy.gang
+        if gang is None or len(find_group_state(view, key).scheduled) >= gang.min_count:
+            return SUCCESS
+        return Status(Code.WAIT, (NO_QUORUM,))
+
+    def placement_feasible(self, group: AnyGroup, progress: GroupProgress) -> Status:
+        """Return whether the placed and remaining pods of the group reach its minimum.
+
+        A group without a policy needs one pod, or one group.
+        """
+        min_count = get_min_count(group)
+        if progress.scheduled + progress.remaining < min_count:
+            return Status(Code.UNSCHEDULABLE, (MIN_COUNT_UNREACHABLE.format(min_count, *progress),))
+        if progress.scheduled < min_count:
+            return Status(Code.WAIT, (MIN_COUNT_NOT_REACHED.format(min_count, *progress),))
+        return SUCCESS
+
+
+class HierarchicalGangScheduling(GangScheduling):
+    """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
+
+    def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
+        """Yield a doubt for pods in trees, because simulations of several pods do not consider trees."""
+        if _has_parent(info, view):
+            yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
+
+    def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_tree_pod_added)
+        yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_tree_group_added)
+        yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_tree_group_updated)
+        yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
+
+    def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield the changes that move a rejected pod back to the queue, with their descriptions."""
+        if _is_without_parent(info, view):
+            yield from super().waking_changes(info, view, gates)
+            return
+        key = group_key(info.pod)
+        ancestors = [] if key is None else list(iter_ancestors(view, key))
+        name = (
+            f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
+            if ancestors
+            else "its tree"
+        )
+        yield WakeTrigger(POD, ADD, f"another pod of a group of {name} is created")
+        yield WakeTrigger("PodGroup", ADD, f"another PodGroup of {name} is created")
+        yield WakeTrigger("PodGroup", UPDATE, f"minCount of a PodGroup of {name} is lowered")
+        yield WakeTrigger("CompositePodGroup", ADD, f"another CompositePodGroup of {name} is created")
+
+    admitting_changes = waking_changes
+
+    def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the kinds of missing groups above the pod, or of all groups of a complete tree."""
+        key = group_key(info.pod)
+        if key is None:
+            return
+        ancestors = list(iter_ancestors(view, key))
+        if not ancestors:
+            yield Dependency("PodGroup", Effect.REFUSES)
+        elif find_parent_key(ancestors[-1][1]) is not None:
+            yield Dependency("CompositePodGroup", Effect.REFUSES)
+        elif len(ancestors) > 1:
+            yield Dependency("PodGroup", Effect.EITHER)
+            yield Dependency("CompositePodGroup", Effect.EITHER)
+
+    def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Let the pod into the queue once all groups of its group's tree are ready."""
+        key = group_key(info.pod)
+        if key is None:
+            return SUCCESS
+        try:
+            tree = build_tree(view, key)
+        except PluginError as error:
+            return Status(Code.UNRESOLVABLE, (str(error),))
+        new = key if view.pods.find_position(info.pod.key) is None else None
+        if has_enough_pods(view, tree, new):
+            return SUCCESS
+        return Status(
+            Code.UNRESOLVABLE, (TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS,)
+        )
+
+
+def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added pod is in the same group, which it may complete."""
+    key = group_key(info.pod)
+    return key is not None and group_key(change.new) == key
+
+
+def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
+    """Return whether the pod is in no group, so that added pods do not matter."""
+    return group_key(info.pod) is None
+
+
+def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added PodGroup is the pod's."""
+    return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
+
+
+def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the pod's own PodGroup needs fewer pods than before."""
+    return _is_schedulable_after_group_added(info, change, view) and _needs_fewer_pods(change)
+
+
+def _group_size(info: PodInfo, view: Fork, key: GroupKey) -> int:
+    """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
+    return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
+
+
+def _is_grouped(info: PodInfo) -> bool:
+    """Return whether the pod is in a group."""
+    return info.spec.scheduling_group is not None
+
+
+def _could_preempt_grouped_pods(info: PodInfo, view: Fork) -> bool:
+    """Return whether a pod without a group could preempt pods of groups, by their own or their group's priority."""
+    return not _is_grouped(info) and _lowest_group_priority(view) < info.priority
+
+
+def _lowest_group_priority(view: Fork) -> float:
+    """Return the lowest priority at which a pod of a group can be preempted, or infinity without groups."""
+    return view.memo(("noted", "lowest of groups"), lambda: min(_iter_group_priorities(view), default=inf))
+
+
+def _iter_group_priorities(view: Fork) -> Iterator[int]:
+    """Yield for each group the lowest priority of its pods, and its own if it has one."""
+    for key, positions in view.pods.by_group.items():
+        yield int(view.pods.priority[view.pods.info[positions]].min())
+        priority = find_group_standing(view, key, as_groups=True).priority
+        if priority is not None:
+            yield priority
+
+
+# -- trees of groups --------------------------------------------------------------------------------------------------
+
+
+def _is_without_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group exists and has no parent."""
+    key = group_key(info.pod)
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
+
+
+def _has_parent(info: PodInfo, view: Fork) -> bool:
+    """Return whether the pod's group names a parent."""
+    key = group_key(info.pod)
+    ancestors = [] if key is None else list(iter_ancestors(view, key))
+    return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
+
+
+def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added pod is in the tree of the waiting pod."""
+    key = group_key(change.new)
+    return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
+
+
+def _is_schedulable_after_tree_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added group is in the tree of the waiting pod."""
+    return _is_in_same_tree(info, build_pod_group_key(_changed_group_key(change)), view)
+
+
+def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether a group in the tree of the waiting pod needs fewer pods than before."""
+    return _is_schedulable_after_tree_group_added(info, change, view) and _needs_fewer_pods(change)
+
+
+def _needs_fewer_pods(change: ChangedObject) -> bool:
+    """Return whether the updated group has a lower minCount than before."""
+    old, new = (group.spec.scheduling_policy.gang for group in (change.old, change.new))
+    return old is not None and new is not None and bool(new.min_count < old.min_count)
+
+
+def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Return whether the added composite group is in the tree of the waiting pod."""
+    return _is_in_same_tree(info, build_composite_key(*_changed_group_key(change)), view)
+
+
+def _changed_group_key(change: ChangedObject) -> GroupKey:
+    """Return the namespace and name of the changed group."""
+    return change.new.metadata.namespace, change.new.metadata.name
+
+
+def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
+    """Return whether the pod's group and the other have the same root after the change."""
+    own = group_key(info.pod)
+    root = find_root_key(view, build_pod_group_key(own)) if own else None
+    return root is not None and root == find_root_key(view, other)

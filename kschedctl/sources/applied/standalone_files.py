@@ -1,0 +1,178 @@
+"""Files of tests and examples, which nobody applies with the rest of a repository.
+
+They are recognized by the names of their folders, and by tests of Chainsaw, kuttl and Kyverno that name them as
+expected results.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
+from functools import cached_property
+
+from kschedctl.api.json_values import JsonObject, field_at, object_at
+from kschedctl.api.workloads import POD_TEMPLATE_PATHS, get_pod_template
+
+_STANDALONE_NAMES = frozenset(
+    (
+        *("test", "tests", "testing", "testdata", "e2e", "fixture", "fixtures", "chainsaw", "kuttl", "conformance"),
+        *("hack", "example", "examples", "sample", "samples", "demo", "demos", "snippet", "snippets"),
+        *("benchmark", "benchmarks", "doc", "docs", "documentation", "tutorial", "tutorials"),
+        *("quickstart", "quickstarts"),
+    )
+)
+_WORD = re.compile(r"[a-z0-9]+")
+
+
+def has_standalone_name(folder: str) -> bool:
+    """Return whether a folder's name is one of tests or examples.
+
+    >>> [has_standalone_name(name) for name in (".chainsaw-test", "e2e_v1", "examples", "latest", "contest")]
+    [True, True, True, False, False]
+    """
+    return not _STANDALONE_NAMES.isdisjoint(_WORD.findall(folder.lower()))
+
+
+class RepositoryFolders:
+    """The folders of files, by absolute path. Folders above their repositories are ignored."""
+
+    def __init__(self, files: Iterable[str]) -> None:
+        self.files = tuple(files)
+        self._tops: dict[str, str] = {}
+
+    def is_standalone(self, file: str, below: str = "") -> bool:
+        """Return whether a folder on the way to the file is one of tests or examples.
+
+        The way begins at ``below``, or at the top of the repository.
+        """
+        folder = os.path.dirname(file)
+        return any(map(has_standalone_name, os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)))
+
+    def list_ancestors(self, file: str) -> list[str]:
+        """Return the folders to which paths in the file may be relative, from the top of its repository down."""
+        folder = os.path.dirname(file)
+        top = self._get_top(folder)
+        ancestors = [candidate for candidate in (folder, *iter_parents(folder)) if is_within(candidate, top)]
+        return ancestors[::-1]
+
+    @cached_property
+    def all(self) -> frozenset[str]:
+        """The folders that contain files, and all folders above them in their repository."""
+        return frozenset(folder for file in self.files for folder in self.list_ancestors(file)[1:])
+
+    def _get_top(self, folder: str) -> str:
+        """Return the top folder of the repository, cached; see _find_top."""
+        if folder not in self._tops:
+            self._tops[folder] = self._find_top(folder)
+        return self._tops[folder]
+
+    def _find_top(self, folder: str) -> str:
+        """Return the top folder of the folder's repository.
+
+        Without a repository, return the working directory or the common folder of all files.
+        """
+        if os.path.exists(os.path.join(folder, ".git")):
+            return folder
+        parent = os.path.dirname(folder)
+        return self._get_top(parent) if parent != folder else self._fallback_top
+
+    @cached_property
+    def _fallback_top(self) -> str:
+        """The working directory if all files are below it, else the common folder of all files."""
+        here = os.getcwd()
+        if all(is_below(file, here) for file in self.files):
+            return here
+        return os.path.commonpath([os.path.dirname(file) for file in self.files])
+
+
+def iter_parents(path: str) -> Iterator[str]:
+    """Yield the folders above a path, the nearest first."""
+    while (parent := os.path.dirname(path)) != path:
+        yield (path := parent)
+
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether the path is the folder or below it."""
+    return path == folder or is_below(path, folder)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Return whether the path is below the folder."""
+    return path.startswith(folder.rstrip(os.sep) + os.sep)
+
+
+_TEST_GROUPS = ("chainsaw.kyverno.io", "cli.kyverno.io", "kuttl.dev")
+_EXPECTATION_FILE = re.compile(r"((.*[^a-z])?assert(ions?|s)?([^a-z].*)?|(\d+-)?errors?)\.(ya?ml|json)")
+_EXPECTING_FIELDS = ("assert", "error")
+_EXPECTED_FILE_FIELDS = ("patchedResource", "patchedResources", "generatedResource", "cloneSourceResource")
+_SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
+
+
+class TestScripts:
+    """The tests found among the files that are read."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+        self._patterns: set[str] = set()
+
+    def add_object(self, path: str, value: JsonObject) -> None:
+        """Note the object at an absolute path, if it is a test."""
+        if str(value.get("apiVersion") or "").partition("/")[0] in _TEST_GROUPS:
+            folder = os.path.dirname(path)
+            self.folders.add(folder)
+            self._patterns |= {os.path.normpath(os.path.join(folder, file)) for file in _iter_expected_files(value)}
+
+    def is_expected_result(self, path: str) -> bool:
+        """Return whether a test names the file as an expected result, or it lies beside a test and has such a name."""
+        if path in self._patterns or any(fnmatchcase(path, pattern) for pattern in self._globs):
+            return True
+        return has_expectation_name(path) and os.path.dirname(path) in self.folders
+
+    @property
+    def _globs(self) -> Iterator[str]:
+        """The file patterns with a star."""
+        return (pattern for pattern in self._patterns if "*" in pattern)
+
+
+def has_expectation_name(path: str) -> bool:
+    """Return whether the file's name is one that tests use for expected results.
+
+    >>> [has_expectation_name(name) for name in ("00-assert.yaml", "my-assert-1.yaml", "web-errors.yaml")]
+    [True, True, False]
+    """
+    return _EXPECTATION_FILE.fullmatch(os.path.basename(path).lower()) is not None
+
+
+def is_partial_workload(value: JsonObject) -> bool:
+    """Return whether the value is a workload without fields that every workload has, such as containers."""
+    kind = str(value.get("kind"))
+    if kind not in POD_TEMPLATE_PATHS or kind == "PodTemplate":
+        return False
+    if not field_at(get_pod_template(value), "spec", "containers"):
+        return True
+    return kind in _SELECTING and "selector" not in object_at(value, "spec")
+
+
+def _iter_expected_files(value: object) -> Iterator[str]:
+    """Yield the files that a test names as expected results."""
+    unvisited = [value]
+    while unvisited:
+        inner_value = unvisited.pop()
+        if isinstance(inner_value, list):
+            unvisited += inner_value
+        elif isinstance(inner_value, dict):
+            unvisited += inner_value.values()
+            for key in _EXPECTING_FIELDS:
+                yield from _iter_files(inner_value.get(key))
+            yield from (inner_value[key] for key in _EXPECTED_FILE_FIELDS if isinstance(inner_value.get(key), str))
+
+
+def _iter_files(expectations: object) -> Iterator[str]:
+    """Yield the files in expectations."""
+    for expectation in expectations if isinstance(expectations, list) else [expectations]:
+        if isinstance(expectation, dict) and isinstance(expectation.get("file"), str):
+            yield expectation["file"]

@@ -1,0 +1,300 @@
+"""Detection of the settings of a live cluster's kube-scheduler, kube-apiserver and Cluster Autoscaler."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
+
+import msgspec
+
+from kschedctl.api.component_flags import (
+    API_SERVER,
+    API_SERVER_NAMESPACE,
+    AUTOSCALER,
+    DEFAULT_API_SERVER,
+    ApiServerInstance,
+    AutoscalerInstance,
+    ContainerOwner,
+    find_api_server,
+    find_autoscaler,
+)
+from kschedctl.api.decoding import get_json_decoder
+from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kube_version import KUBE_VERSION, KubeVersion, clamp_minor, describe_substitute
+from kschedctl.cluster import SchedulerInstance
+from kschedctl.errors import ClusterError, InputError
+from kschedctl.scheduler.framework.feature_gates import BOOLEANS
+from kschedctl.sources.documents.yaml_documents import parse_yaml
+from kschedctl.sources.live.http import RefusedError, Server, segment
+from kschedctl.text.printable import strip_url
+
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+CONFIGURATION = "KubeSchedulerConfiguration"
+SYSTEM = "/api/v1/namespaces/kube-system"
+SCHEDULER_PODS = f"{SYSTEM}/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
+CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
+"""Where installers put the configuration; looked at when no pod of the scheduler can be seen."""
+DECIDING_FLAGS = (
+    *("config", "feature-gates", "leader-elect", "leader-elect-resource-name", "leader-elect-resource-namespace"),
+    "leader-elect-lease-duration",
+)
+MOST_INSTANCES, MOST_OF_A_FLAG = 100, 4096
+"""Most instances, and most characters of a flag, that are told."""
+MOST_CHARACTERS = 1 << 20
+"""Most bytes that a ConfigMap can hold."""
+
+
+class SchedulerSetup(NamedTuple):
+    """Setup of kube-scheduler as far as it is visible."""
+
+    version: str = KUBE_VERSION
+    """Version that will be replayed."""
+    server_version: str = ""
+    """Version that the API server reports."""
+    configuration: JsonObject | None = None
+    configured_by: str = ""
+    """Name of the ConfigMap that holds the configuration."""
+    feature_gates: Mapping[str, bool] = {}
+    leader: str = ""
+    """Holder of the leader election Lease."""
+    instances: tuple[SchedulerInstance, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Known differences from what will be replayed."""
+
+
+class _Reference(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _Volume(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    config_map: _Reference | None = None
+
+
+class _Mount(msgspec.Struct, frozen=True, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class _Container(msgspec.Struct, frozen=True, rename="camel"):
+    image: str = ""
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_Mount] | None = None
+
+
+class _Spec(msgspec.Struct, frozen=True):
+    containers: list[_Container] = []
+    volumes: list[_Volume] | None = None
+
+
+class _PodName(msgspec.Struct, frozen=True):
+    name: str = ""
+
+
+class _SchedulerPod(msgspec.Struct, frozen=True):
+    metadata: _PodName = _PodName()
+    spec: _Spec = _Spec()
+
+
+class _SchedulerPods(msgspec.Struct, frozen=True):
+    items: list[_SchedulerPod] | None = None
+
+
+class _ConfigMap(msgspec.Struct, frozen=True):
+    data: dict[str, str] | None = None
+
+
+class _LeaseSpec(msgspec.Struct, frozen=True, rename="camel"):
+    holder_identity: str | None = None
+
+
+class _Lease(msgspec.Struct, frozen=True):
+    spec: _LeaseSpec = _LeaseSpec()
+
+
+class _Version(msgspec.Struct, frozen=True, rename="camel"):
+    git_version: str = ""
+    major: str = ""
+    minor: str = ""
+
+
+def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
+    """Return the version to replay, the server's version, and a warning if they differ.
+
+    Raises ClusterError.
+    """
+    served = _get_object(server, "/version", _Version) or _Version()
+    minor = re.match(r"\d{1,4}", served.minor)
+    if served.major != "1" or minor is None:
+        return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
+    number = int(minor[0])
+    replayed = (
+        _parse_release(served.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
+    )
+    differs = describe_substitute(served.git_version, number)
+    return replayed, served.git_version, (differs,) if differs else ()
+
+
+def _parse_release(git_version: str, minor: int) -> str:
+    """Return the version with its patch, such as `1.34.1` of `v1.34.1-eks-3abc`, or only the minor version if
+    unparsable.
+    """
+    try:
+        version = KubeVersion.parse(git_version)
+    except ValueError:
+        return f"1.{minor}"
+    return str(version) if version.minor == minor else f"1.{minor}"
+
+
+def read_setup(server: Server) -> SchedulerSetup:
+    """Read the setup of kube-scheduler, with its defaults for everything that may not be read.
+
+    Raises ClusterError.
+    """
+    version, server_version, warnings = read_version(server)
+    lease = _get_object(server, LEASE, _Lease)
+    pods = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
+    running = pods.items[0].spec if pods and pods.items else None
+    flags = _parse_flags(running) if running else {}
+    configuration, configured_by, problem = _find_configuration(server, running, flags.get("config", ""))
+    if problem:
+        warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
+    elif flags.get("config") and configuration is None:
+        hint = "give a copy of it with --config"
+        warnings += (f"kube-scheduler runs with --config={flags['config']}, which cannot be read from here: {hint}",)
+    return SchedulerSetup(
+        version,
+        server_version,
+        configuration,
+        configured_by,
+        dict(_iter_gates(flags.get("feature-gates", ""))),
+        (lease.spec.holder_identity or "") if lease else "",
+        tuple(map(_build_instance, (pods.items or ())[:MOST_INSTANCES])) if pods else (),
+        warnings,
+    )
+
+
+def _find_configuration(server: Server, running: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
+    """Find the scheduler's configuration and return it, the name of its ConfigMap, and the problem with it or ""."""
+    if running is not None and not path:
+        return None, "", ""
+    for name in _iter_mounted_config_maps(running, path) if running else CONFIG_MAPS:
+        where = f"ConfigMap kube-system/{name}"
+        try:
+            config_map = _get_object(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            data = (config_map.data or {}) if config_map else {}
+            key = path.rpartition("/")[2]
+            for text in (data[key],) if key in data else data.values():
+                if CONFIGURATION in text and (document := _parse_configuration(text, where)):
+                    return document, where, ""
+        except InputError as error:
+            return None, where, str(error) if error.where else f"{where}: {error}"
+    return None, "", ""
+
+
+def _iter_mounted_config_maps(running: _Spec, path: str) -> Iterator[str]:
+    """Yield the names of the ConfigMaps that are mounted above the path."""
+    mounts = {m.name for c in running.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
+    return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
+
+
+def _parse_configuration(text: str, where: str) -> JsonObject | None:
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None.
+
+    Raises InputError.
+    """
+    if len(text) > MOST_CHARACTERS:
+        raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
+    documents = (document.value for document in parse_yaml(text, where))
+    return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
+
+
+def _parse_flags(running: _Spec) -> dict[str, str]:
+    """Parse `--name=value` and `--name value` of kube-scheduler's command line."""
+    words = [word for c in running.containers for word in (*(c.command or ()), *(c.args or ()))]
+    flags = {}
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word.startswith("--"):
+            name, equals, value = word.removeprefix("--").partition("=")
+            flags[name] = value if equals else following
+    return flags
+
+
+def _build_instance(pod: _SchedulerPod) -> SchedulerInstance:
+    """Build the instance with image tag and relevant flags from a scheduler pod."""
+    images = [container.image for container in pod.spec.containers]
+    given = _parse_flags(pod.spec)
+    flags = {name: strip_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
+    return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
+
+
+def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
+    """Yield the feature gates of a --feature-gates value as pairs of name and state."""
+    for item in text.split(","):
+        name, equals, value = item.partition("=")
+        if equals:
+            yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
+
+
+def _get_object(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
+    """Return the decoded object at the path, or None if it is missing or forbidden.
+
+    Raises ClusterError.
+    """
+    try:
+        return server.decoded(path, query, get_json_decoder(into).decode)
+    except RefusedError as error:
+        log.info("%s: %s", path, error.message)
+        return None
+
+
+AUTOSCALER_PODS = "/api/v1/pods"
+CLOUDS = ("aws", "azure", "civo", "clusterapi", "exoscale", "gce", "hetzner", "magnum", "oci", "rancher")
+_CHARTS = ",".join((AUTOSCALER, *(f"{cloud}-{AUTOSCALER}" for cloud in CLOUDS)))
+AUTOSCALER_SELECTORS = (f"app={AUTOSCALER}", f"k8s-app={AUTOSCALER}", f"app.kubernetes.io/name in ({_CHARTS})")
+"""How upstream's examples, kOps and OpenShift, and the Helm chart label it."""
+
+
+class _Pods(msgspec.Struct, frozen=True):
+    items: tuple[ContainerOwner, ...] | None = None
+
+
+def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
+    """Return the command lines of the pods that a label selector selects.
+
+    Raises RefusedError, ClusterError.
+    """
+    return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
+
+
+def read_autoscaler(server: Server) -> AutoscalerInstance | None:
+    """Read the autoscaler's flags and version, or return None if no such pod is visible."""
+    for selector in AUTOSCALER_SELECTORS:
+        try:
+            owners = owners_of_containers(server, AUTOSCALER_PODS, selector)
+        except (RefusedError, ClusterError) as error:
+            log.info("pods of the %s: %s", AUTOSCALER, error)
+            return None
+        if instance := find_autoscaler(owners, "Pod"):
+            return instance
+    return None
+
+
+API_SERVER_PODS, API_SERVER_SELECTOR = f"/api/v1/namespaces/{API_SERVER_NAMESPACE}/pods", f"component={API_SERVER}"
+"""Where kubeadm, and most who follow it, run it, and how they label it."""
+
+
+def read_api_server(server: Server) -> ApiServerInstance:
+    """Read the relevant flags of kube-apiserver, or return the defaults if no such pod is visible."""
+    try:
+        owners = owners_of_containers(server, API_SERVER_PODS, API_SERVER_SELECTOR)
+    except (RefusedError, ClusterError) as error:
+        log.info("pods of %s: %s", API_SERVER, error)
+        owners = ()
+    return find_api_server(owners, "Pod") or DEFAULT_API_SERVER
