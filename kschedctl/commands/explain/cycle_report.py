@@ -65,7 +65,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 from kschedctl.text.counts import counted
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
@@ -78,7 +78,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     With `nodes=False`, the explanation has no advice and no answers about single nodes, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
 
     verdict = _find_settled_verdict(pod, framework)
     if verdict or framework is None:
@@ -94,7 +94,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         if framework is None and verdict == "NotResponsible" and not info.terminating:
             report = replace(report, pod_group=report_gang(scheduler, None, pod))
     else:
-        cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
+        cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
         group = report_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
         report = add_group_report(report, group)
@@ -173,7 +173,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
         upstream_faults=find_upstream_faults(cycle, framework),
-        ignored=scheduler.ignored((cycle.info.spec,)),
+        ignored=scheduler.list_ignored_fields((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
@@ -293,7 +293,7 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     """Return whether the pod is bound together with its PodGroup or gang."""
     plugin = find_gang_plugin(cycle.framework)
     gang = plugin.gang(cycle.info.pod) if plugin else None
-    return group_key(cycle.info.pod) is not None or (
+    return get_group_key(cycle.info.pod) is not None or (
         gang is not None and find_gang_object(cycle.view, gang) is not None
     )
 

@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.snapshot.node_order import zone_key
+from kschedctl.snapshot.node_order import get_region_and_zone
 
 NODES_NAMED = 2
 """The number of nodes that are named for a group."""
@@ -86,7 +86,7 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,
-        zone=zone_key(node)[1],
+        zone=get_region_and_zone(node)[1],
         pool=find_pool(node),
         feasible=row in totals,
         refusals=() if row in totals else _report_refusals(obstacles, row),

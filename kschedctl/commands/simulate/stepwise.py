@@ -163,7 +163,7 @@ def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: 
     """Search nodes for one pod, or say why the pod is not tried."""
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknowns = scheduler.framework_for(info, scheduler.view)
+    framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
     unknown.update(dict.fromkeys(unknowns))
     start = searches.start
     if framework is None:

@@ -228,12 +228,12 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
-    cycle = scheduler.cycle(framework.without_extenders(), pod)
+    cycle = scheduler.run_cycle(framework.without_extenders(), pod)
     if cycle.gated:
         return ()
     if cycle.schedulable:
-        return tuple(place_by_node[name] for name in cycle.passed.names)
-    depends_on_other_pods = scheduler.cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
+        return tuple(place_by_node[name] for name in run_cycle.passed.names)
+    depends_on_other_pods = scheduler.run_cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
     return tuple(place_by_node.values()) if depends_on_other_pods else ()
 
 

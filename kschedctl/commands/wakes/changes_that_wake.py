@@ -61,7 +61,7 @@ def build_wake_ups_report(scheduler: Scheduler, refused: RejectedPod) -> WakeUps
         gating_plugin=refused.attempt.gating_plugin,
         rejectors=rejectors,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored((pod.spec,)),
+        ignored=scheduler.list_ignored_fields((pod.spec,)),
         pod_group=refused.gang.report if refused.gang else refused.pod_group,
         **build_basis(scheduler, refused),
     )

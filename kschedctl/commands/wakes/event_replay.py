@@ -40,7 +40,7 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_str
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
@@ -127,7 +127,7 @@ def try_pod(
     if not is_pending(pod):
         raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
-    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
@@ -214,7 +214,7 @@ def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bo
     If queueing hints are disabled, an update of the pod itself counts as well.
     """
     registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
-    if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
+    if any(registrations.find_hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
         return True
     return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
 
@@ -290,7 +290,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
     """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
-    key = group_key(pod)
+    key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
         return cache.groups[key]

@@ -24,7 +24,7 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import is_same_pod
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 
 
 def replay_changes_for_pods(
@@ -86,7 +86,7 @@ def _build_report(
         ),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored([refused.info.spec for refused, _ in groups]),
+        ignored=scheduler.list_ignored_fields([refused.info.spec for refused, _ in groups]),
         **merge_bases([build_basis(scheduler, refused) for refused, _ in groups]),
     )
 
@@ -116,7 +116,7 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
         member = (
-            pod.key if find_gangs(pod) or group_key(pod) else ""
+            pod.key if find_gangs(pod) or get_group_key(pod) else ""
         )  # who of a gang is tried last may be alone in fitting nowhere
         key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
         groups.setdefault(key, []).append(pod)

@@ -23,7 +23,7 @@ from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import Rejection
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.node_order import HOSTNAME, ZONE, zone_key
+from kschedctl.snapshot.node_order import HOSTNAME, ZONE, get_region_and_zone
 from kschedctl.snapshot.nodes import NodeColumns
 
 ADD_NODE, OF_ANOTHER_SHAPE = 70, 75
@@ -123,7 +123,7 @@ def _find_first_of_shapes(nodes: Sequence[Node], keys: Sequence[str]) -> dict[ob
         selected_labels = tuple(map(node.metadata.labels.get, keys))
         size = tuple(sorted(node.status.allocatable.items()))
         first_nodes.setdefault(
-            (find_pool(node), zone_key(node), _build_new_spec(node).taints, size, selected_labels), node
+            (find_pool(node), get_region_and_zone(node), _build_new_spec(node).taints, size, selected_labels), node
         )
     return first_nodes
 

@@ -35,7 +35,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
@@ -85,7 +85,7 @@ class ClusterFacts:
         if key not in self._masks:
             columns, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = find_tolerated(columns, tolerations) & (cordon | ~columns.unschedulable)
+            self._masks[key] = match_tolerations(columns, tolerations) & (cordon | ~columns.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
@@ -180,7 +180,7 @@ class ClusterFacts:
 
         Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
         """
-        framework, unknown = self.scheduler.framework_for(self._build_pod_info(workload, self.view), self.view)
+        framework, unknown = self.scheduler.find_framework_for(self._build_pod_info(workload, self.view), self.view)
         if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
             return None
         return framework
