@@ -232,7 +232,7 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
     if cycle.gated:
         return ()
     if cycle.schedulable:
-        return tuple(place_by_node[name] for name in run_cycle.passed.names)
+        return tuple(place_by_node[name] for name in cycle.passed.names)
     depends_on_other_pods = scheduler.run_cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
     return tuple(place_by_node.values()) if depends_on_other_pods else ()
 
