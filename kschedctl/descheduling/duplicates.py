@@ -74,7 +74,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         return None
 
     def _find_target_nodes(self, positions: Sequence[int]) -> Bools:
-        """Return the nodes that may run these pods as a mask, (N,).
+        """Return the nodes that may run these pods as an (N,) mask.
 
         Pods that only one node may run are disregarded.
         """

@@ -115,7 +115,7 @@ class DefaultEvictor:
 
     @cached_property
     def _has_budget(self) -> Bools:
-        """The infos whose pods a PodDisruptionBudget selects, as a mask, (T,)."""
+        """The infos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
@@ -126,23 +126,23 @@ class DefaultEvictor:
 
     @cached_property
     def _unprotected(self) -> Bools:
-        """The pods that are unprotected at the beginning of the round, as a mask, (P,)."""
+        """The pods that are unprotected at the beginning of the round, as a (P,) mask."""
         is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
 
     @property
     def evictable(self) -> Bools:
-        """The unprotected pods that have not been evicted in this round, as a mask, (P,)."""
+        """The unprotected pods that have not been evicted in this round, as a (P,) mask."""
         return self._unprotected & ~self._seen.evicted
 
     @cached_property
     def _requests_eviction(self) -> Bools:
-        """The pods whose annotation requests eviction, as a mask, (P,). Nothing protects them."""
+        """The pods whose annotation requests eviction, as a (P,) mask. Nothing protects them."""
         return self._seen.select_infos(lambda pod: pod.metadata.annotations.evict is not None)[self._seen.info]
 
     @cached_property
     def _is_too_young(self) -> Bools:
-        """The pods that are too young to be evicted, as a mask, (P,).
+        """The pods that are too young to be evicted, as a (P,) mask.
 
         Pods that earlier rounds moved are considered old enough by now.
         """
@@ -155,7 +155,7 @@ class DefaultEvictor:
 
     @cached_property
     def _has_too_few_replicas(self) -> Bools:
-        """The pods whose owners have too few replicas, as a mask, (P,)."""
+        """The pods whose owners have too few replicas, as a (P,) mask."""
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
@@ -170,13 +170,13 @@ class DefaultEvictor:
 
     @cached_property
     def _fit_nodes(self) -> Bools:
-        """The nodes that are considered for node fit, as a mask, (N,)."""
+        """The nodes that are considered for node fit, as an (N,) mask."""
         selector = parse_selector(self.arguments.node_selector) if self.arguments.node_selector else EVERYTHING
         return self._seen.find_ready_nodes(selector)
 
     @cached_property
     def _is_in_selected_namespace(self) -> Bools:
-        """The infos in namespaces that the policy selects, as a mask, (T,)."""
+        """The infos in namespaces that the policy selects, as a (T,) mask."""
         selector, labels = _parse_selector(self.arguments.namespace_label_selector), self._seen.view.namespace_labels
         if selector.selects_everything:
             return np.ones(len(self._seen.infos), np.bool_)
@@ -186,7 +186,7 @@ class DefaultEvictor:
     def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
         """Count the protected pods among the chosen ones by reason. Each pod is counted once.
 
-        ``chosen`` is a mask of pods, (P,).
+        ``chosen`` is a (P,) mask of pods.
         """
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))

@@ -52,7 +52,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_old(self) -> Bools:
-        """The pods that exceed the maximum age in whole seconds, as a mask, (P,)."""
+        """The pods that exceed the maximum age in whole seconds, as a (P,) mask."""
         most, age = self.arguments.max_pod_life_time_seconds, self.seen.now - self.seen.created
         if most is None:
             return np.ones(len(age), np.bool_)
@@ -60,7 +60,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_states(self) -> Bools:
-        """The pods in one of the configured states, themselves or in a container, as a mask, (P,)."""
+        """The pods in one of the configured states, themselves or in a container, as a (P,) mask."""
         states = self.arguments.states
         if not states:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -75,7 +75,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """The pods with a container that ended with a configured exit code, as a mask, (P,)."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
         codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -88,7 +88,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_condition(self) -> Bools:
-        """The pods with a condition that matches a filter, as a mask, (P,). Pods that were moved are ready."""
+        """The pods with a condition that matches a filter, as a (P,) mask. Pods that were moved are ready."""
         filters = self.arguments.conditions
         if not filters:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -173,13 +173,13 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _is_old(self) -> Bools:
-        """The pods that have the minimum age in whole seconds, as a mask, (P,)."""
+        """The pods that have the minimum age in whole seconds, as a (P,) mask."""
         least, age = self.arguments.min_pod_lifetime_seconds, self.seen.now - self.seen.created
         return np.ones(len(age), np.bool_) if least is None else age // MICROSECONDS_PER_SECOND >= least
 
     @property
     def _has_reason(self) -> Bools:
-        """The pods with one of the configured reasons, themselves or in a container, as a mask, (P,)."""
+        """The pods with one of the configured reasons, themselves or in a container, as a (P,) mask."""
         reasons = self.arguments.reasons
         if not reasons:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -195,7 +195,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """The pods with a container that ended with a configured exit code, as a mask, (P,)."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
         codes = self.arguments.exit_codes
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)

@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 
 
 class NodeFit:
@@ -33,7 +33,7 @@ class NodeFit:
     def find_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
         """Return which of the pods fit on an allowed node other than their own.
 
-        ``allowed`` is a mask of the allowed nodes, (N,).
+        ``allowed`` is an (N,) mask of the allowed nodes.
         """
         answers = np.zeros(len(positions), np.bool_)
         numbers, node = self._seen.info[positions], self._view.node[positions]
@@ -47,7 +47,7 @@ class NodeFit:
     def find_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
         """Return which of the pods fit on an allowed node, including their own.
 
-        ``allowed`` is a mask of the allowed nodes, (N,).
+        ``allowed`` is an (N,) mask of the allowed nodes.
         """
         answers = self.find_fitting_elsewhere(positions, allowed)
         node = self._view.node[positions]
@@ -56,21 +56,21 @@ class NodeFit:
         return answers
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
-        """Return the nodes that an info's node selector and required node affinity allow, as a mask, (N,)."""
+        """Return the nodes that an info's node selector and required node affinity allow, as an (N,) mask."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
             self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
-        """Return the nodes that an info's node affinity allows and whose taints it tolerates, as a mask, (N,)."""
+        """Return the nodes that an info's node affinity allows and whose taints it tolerates, as an (N,) mask."""
         tolerations = self._seen.infos[info_number].spec.tolerations
-        return self.find_affinity_nodes(info_number) & find_tolerated(
+        return self.find_affinity_nodes(info_number) & match_tolerations(
             self._view.nodes, tolerations, comparison_operators=True
         )
 
     def _find_fitting_nodes(self, info_number: int) -> Bools:
-        """Return the nodes on which pods of an info fit if they come from elsewhere, as a mask, (N,)."""
+        """Return the nodes on which pods of an info fit if they come from elsewhere, as an (N,) mask."""
         if info_number not in self._fitting_by_info:
             fits = (
                 self.find_permitted_nodes(info_number)
@@ -96,7 +96,7 @@ class NodeFit:
         )
 
     def _find_nodes_with_room(self, info_number: int) -> Bools:
-        """Return the nodes with enough free resources for an info's requests, as a mask, (N,)."""
+        """Return the nodes with enough free resources for an info's requests, as an (N,) mask."""
         columns, requests = self._placed.view.resources, self._seen.infos[info_number].requests
         if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
@@ -148,7 +148,7 @@ def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
 
 
 def match_infos(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
-    """Return the infos whose pods match an affinity term of ``pod``, as a mask, (T,)."""
+    """Return the infos whose pods match an affinity term of ``pod``, as a (T,) mask."""
     return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
 
 

@@ -49,7 +49,7 @@ class DeschedulerPlugin(ABC, Generic[A]):
     def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
         """Return the positions of the evictable pods of some infos on ready nodes, sorted by node.
 
-        ``selected`` is a mask of infos, (T,). With ``pre_eviction``, PreEvictionFilter is applied at once instead of
+        ``selected`` is a (T,) mask of infos. With ``pre_eviction``, PreEvictionFilter is applied at once instead of
         right before each eviction.
         """
         is_chosen = self.current_round.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]

@@ -36,22 +36,22 @@ class SeenPods:
         self.now = now
         """The time in microseconds since 1970."""
         self.moved = np.zeros(len(view.pods), np.bool_) if moved is None else moved
-        """The pods that earlier rounds moved, as a mask, (P,). They count as new."""
+        """The pods that earlier rounds moved, as a (P,) mask. They count as new."""
         self.evicted = np.zeros(len(view.pods), np.bool_)
-        """The pods that this round has evicted, as a mask, (P,)."""
+        """The pods that this round has evicted, as a (P,) mask."""
         self.other_pods: SeenPods | None = None
         """The rest of the cluster's pods, such as those that have ended."""
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
-        """Return the selected nodes that are ready or have no Ready condition, as a mask, (N,)."""
+        """Return the selected nodes that are ready or have no Ready condition, as an (N,) mask."""
         nodes = self.view.nodes
         is_selected = nodes.evaluate(lambda labels, _: selector.matches(labels), selector.keys).astype(np.bool_)
         return is_selected & self._is_ready
 
     @cached_property
     def _is_ready(self) -> Bools:
-        """The nodes that are ready or have no Ready condition, as a mask, (N,)."""
+        """The nodes that are ready or have no Ready condition, as an (N,) mask."""
         conditions = (node.status.conditions for node in self.view.nodes.objects)
         ready = [
             all(c.status == "True" for c in node_conditions if c.type == "Ready") for node_conditions in conditions
@@ -60,7 +60,7 @@ class SeenPods:
 
     @cached_property
     def on_ready_nodes(self) -> Bools:
-        """The pods on ready nodes that plugins consider, as a mask, (P,)."""
+        """The pods on ready nodes that plugins consider, as a (P,) mask."""
         node = self.view.node
         return (node >= 0) & self.ready[node] if len(self.ready) else node >= 0
 
@@ -75,7 +75,7 @@ class SeenPods:
         return self.view.pods.infos
 
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return the infos whose pods satisfy the predicate, as a mask, (T,)."""
+        """Return the infos whose pods satisfy the predicate, as a (T,) mask."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
@@ -85,7 +85,7 @@ class SeenPods:
         return np.where(self.moved, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
 
     def match_infos(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
-        """Return the infos of pods in these namespaces that match the label selector, as a mask, (T,)."""
+        """Return the infos of pods in these namespaces that match the label selector, as a (T,) mask."""
         selection = namespaces or ChosenNamespaces()
         scope = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
@@ -97,7 +97,7 @@ class SeenPods:
     def sort_by_node(self, chosen: Bools) -> Rows:
         """Return the positions of the chosen pods sorted by node, then in the cluster's order.
 
-        ``chosen`` is a mask of pods, (P,).
+        ``chosen`` is a (P,) mask of pods.
         """
         positions = np.flatnonzero(chosen)
         return positions[np.argsort(self.view.node[positions], kind="stable")]
@@ -119,7 +119,7 @@ class SeenPods:
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:
-        """The infos whose pods prefer not to be evicted, as a mask, (T,)."""
+        """The infos whose pods prefer not to be evicted, as a (T,) mask."""
         return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 
     @cached_property
@@ -150,7 +150,7 @@ class SeenPods:
 
 
 def _get_owner_key(pod: Pod) -> Hashable:
-    """Return a key of the pod's owner, or None if the pod has not exactly one owner."""
+    """Return a key of the pod's owner, or None unless the pod has exactly one owner."""
     owners = pod.metadata.owner_references
     if len(owners) != 1:
         return None
@@ -169,7 +169,7 @@ def find_pods_in_states(
     *,
     reasons: bool = False,
 ) -> Bools:
-    """Return the pods whose phase, reason or container state is among the states, as a mask, (P,).
+    """Return the pods whose phase, reason or container state is among the states, as a (P,) mask.
 
     ``has_state`` decides for containers. Pods that were moved in earlier rounds are running.
     """

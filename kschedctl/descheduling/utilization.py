@@ -35,9 +35,9 @@ class NodeSplit(NamedTuple):
     """Nodes split by their utilization."""
 
     low: Bools
-    """Nodes below the thresholds, as a mask, (N,)."""
+    """Nodes below the thresholds, as an (N,) mask."""
     counterparts: Bools
-    """Nodes that exchange pods with them, as a mask, (N,)."""
+    """Nodes that exchange pods with them, as an (N,) mask."""
 
 
 class _Utilization(DeschedulerPlugin[U]):
@@ -62,7 +62,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @abstractmethod
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
-        """Return the nodes that pods leave and the nodes to which they may go, as masks, (N,)."""
+        """Return the nodes that pods leave and the nodes to which they may go, as (N,) masks."""
 
     @abstractmethod
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
@@ -74,7 +74,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @property
     def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a mask, (T,)."""
+        """The infos whose pods the plugin may evict, as a (T,) mask."""
         return np.ones(len(self.seen.infos), np.bool_)
 
     # -- utilization of nodes ---------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ class _Utilization(DeschedulerPlugin[U]):
         return share
 
     def _find_exceeding_nodes(self, thresholds: Mapping[str, float]) -> Bools:
-        """Return the nodes whose usage of some resource exceeds its threshold, as a mask, (N,)."""
+        """Return the nodes whose usage of some resource exceeds its threshold, as an (N,) mask."""
         above = np.zeros(len(self.view.nodes), np.bool_)
         for name, percent in thresholds.items():
             above |= self.percentages[:, self.resource_names.index(name)] > percent
@@ -277,7 +277,7 @@ class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
 
     @property
     def _selected(self) -> Bools:
-        """The infos whose pods the plugin may evict, as a mask, (T,).
+        """The infos whose pods the plugin may evict, as a (T,) mask.
 
         With the mode OnlyThresholdingResources, these are pods that request a resource with a threshold.
         """

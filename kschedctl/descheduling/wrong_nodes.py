@@ -83,7 +83,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
     def _evict_violating_pods(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
         """Evict the violating pods with an affinity that fit on a node.
 
-        ``has_affinity`` is a mask of infos, (T,). ``violates`` returns which of the pods at given positions violate it.
+        ``has_affinity`` is a (T,) mask of infos. ``violates`` returns which of the pods at given positions violate it.
         """
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
         positions = self.find_evictable_pods(selected)

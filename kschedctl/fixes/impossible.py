@@ -11,7 +11,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import is_plausible
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
-from kschedctl.fixes.ways.node_affinity import find_host_of_terms
+from kschedctl.fixes.ways.node_affinity import find_missing_required_host
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -33,7 +33,7 @@ def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
     """Yield why a pod pinned to a missing host with its hostPath files cannot move to another host."""
     selected = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
-    host = find_missing_host_with_data(base, HOSTNAME, selected) or find_host_of_terms(base)
+    host = find_missing_host_with_data(base, HOSTNAME, selected) or find_missing_required_host(base)
     if host:
         yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
 

@@ -55,7 +55,7 @@ def find_node_pool_fixes(
     `told` is Karpenter's answer for the unchanged cluster, `types` the known instance types, or None for those of the
     nodes.
     """
-    if current_answer.comes or current_answer.existing_node:
+    if current_answer.would_launch or current_answer.existing_node:
         return ()
     changes = islice(_iter_changes(cluster, pod, types), MOST_TRIED)
     return tuple(_build_remedy(change) for change in changes if _helps(change, replay))

@@ -53,7 +53,7 @@ def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
     yield from scheduling.use_other_schedulers(tried)
     if tried.trial.cycle is not None:
         yield from scheduling.raise_priority(tried)
-        yield from new_nodes.one_more(tried)
+        yield from new_nodes.add_one_node(tried)
 
 
 MOST_SITES_OF_TRIAL = 60

@@ -96,7 +96,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
     changed[0]["metadata"]["annotations"][key] = value
     after = kschedctl.explain(kschedctl.Cluster.from_objects(changed), "d/web", now=NOW)
     assert after.new_node is not None
-    assert after.new_node.comes
+    assert after.new_node.would_launch
 
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:

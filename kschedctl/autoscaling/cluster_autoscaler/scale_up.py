@@ -301,7 +301,7 @@ class ScaleUpRun:
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
     def _compute_max_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
-        """Return the maximum number of nodes that an estimate may add, or None if there is none."""
+        """Return the maximum number of nodes that an estimate may add, or None if it is unlimited."""
         options = self.loop.options
         headroom = sum(max(group.headroom, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []

@@ -80,7 +80,7 @@ class _PoolVerdicts:
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
         key, has_instance_types = self._pod.key, template.options.any()
-        answer = self._provisioning.answer_for_pool(
+        answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
@@ -118,7 +118,7 @@ def _split_message(message: str) -> frozenset[str]:
 
 
 def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Yield how Karpenter treats this pod differently from kube-scheduler."""
+    """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(get_required_terms(pod))

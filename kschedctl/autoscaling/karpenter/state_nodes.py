@@ -111,14 +111,14 @@ class StateNode:
     @cached_property
     def capacity(self) -> Quantities:
         """The capacity, including one unit of the resource ``nodes``."""
-        own = self.node.status.capacity if self.node else {}
-        return {**self._fill_from_claim(own, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
+        reported = self.node.status.capacity if self.node else {}
+        return {**self._fill_from_claim(reported, self.claim.status.capacity if self.claim else {}), NODES: Quantity(1)}
 
     @cached_property
     def allocatable(self) -> Quantities:
         """The allocatable resources, filled in from the NodeClaim until the node is initialized."""
-        own = self.node.status.allocatable if self.node else {}
-        return self._fill_from_claim(own, self.claim.status.allocatable if self.claim else {})
+        reported = self.node.status.allocatable if self.node else {}
+        return self._fill_from_claim(reported, self.claim.status.allocatable if self.claim else {})
 
     def _fill_from_claim(self, reported: Resources, claimed: Resources) -> Quantities:
         """Parse the node's amounts. Until the node is initialized, the claim's amounts replace missing ones."""
@@ -142,10 +142,10 @@ class StateNode:
         """Whether the node is being deleted or its instance is terminating."""
         if self.claim is not None:
             conditions = self.claim.status.conditions
-            ends = any(
+            is_terminating = any(
                 condition.type == INSTANCE_TERMINATING and condition.status == "True" for condition in conditions
             )
-            return ends or self.claim.metadata.deletion_timestamp is not None
+            return is_terminating or self.claim.metadata.deletion_timestamp is not None
         return self.node is not None and self.node.metadata.deletion_timestamp is not None
 
 

@@ -32,7 +32,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.plots.plot import build_bar_plot
 from kschedctl.render.sections import describe_message
-from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, return_row
+from kschedctl.render.tables import ROWS_SHOWN, build_struct_table, build_table, format_rounded, keep_row
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.placements import NO_POOL, EvictionFate
 from kschedctl.text.counts import agreeing, counted
@@ -74,7 +74,7 @@ def _build_differences_table(settings: Sequence[DifferentSetting], style: Style)
         for difference in settings
         for value, instances in difference.values.items()
     ]
-    return build_table(rows, (Column("differs", keep=True), Column("value"), Column("instances")), return_row, style)
+    return build_table(rows, (Column("differs", keep=True), Column("value"), Column("instances")), keep_row, style)
 
 
 # -- what waits --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
             node_cells = ("", "", "")
 
     columns = (Column("node", keep=True), Column("resource"), Column("requested", right=True), Column("came last"))
-    return build_table(rows, (*columns, Column("requests", right=True), Column("at")), return_row, style)
+    return build_table(rows, (*columns, Column("requests", right=True), Column("at")), keep_row, style)
 
 
 def _format_requested(node: OvercommittedNode) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kschedctl.cli.next_commands import build_command, workload_arguments
+from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Source
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
@@ -63,7 +63,7 @@ def _find_subject(finding: Finding, section: Section) -> tuple[str, ...]:
     For a workload it is a pod that waits, for a pool the first node that can go.
     """
     if isinstance(section, CreationSection):
-        return workload_arguments(finding.object)
+        return build_workload_arguments(finding.object)
     kind, _, name = finding.object.partition(" ")
     if isinstance(section, PrioritiesSection):
         names = [starving.pods[0] for starving in section.starving if starving.workload == finding.object]

@@ -48,7 +48,7 @@ class Audit(Report, frozen=True, kw_only=True):
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return a summary with the sections that have findings."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
@@ -65,7 +65,7 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return whether a section has a finding of this severity or a graver one."""
         return any(section.has_at_least(severity) for section in self.sections)
 
-    def answers_of_sections(self) -> dict[str, str]:
+    def get_section_answers(self) -> dict[str, str]:
         """Return the headline of each section."""
         return {section.title: section.headline for section in self.sections}
 

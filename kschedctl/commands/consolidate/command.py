@@ -17,7 +17,7 @@ from kschedctl.cli.autoscaler_options import (
     KARPENTER_KINDS,
     KarpenterInput,
     NodeGroupInput,
-    check_pools,
+    require_node_pools,
 )
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import DrawnUntabled
@@ -168,7 +168,7 @@ def _ask_named_autoscaler(
     """Return the answer of one autoscaler. Raises UsageError if it has nothing to look at."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
         return _ask_cluster_autoscaler(source, cluster, groups)
-    check_pools(cluster)
+    require_node_pools(cluster)
     return _ask_karpenter(source, cluster, asked)
 
 

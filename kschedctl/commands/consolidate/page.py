@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
@@ -18,7 +18,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *build_interruption(report.interrupted, "the nodes so far"),
+        *build_interruption_line(report.interrupted, "the nodes so far"),
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),

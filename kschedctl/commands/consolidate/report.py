@@ -109,7 +109,7 @@ class NodeConsolidation(Report, frozen=True):
             *([self.autoscaler] if self.autoscaler else []),
         )
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the removable nodes as one fix."""
         names = tuple(node.node for node in self.removable)
         fix_text = f"drain and remove {first_few(names)}"

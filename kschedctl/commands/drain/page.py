@@ -9,7 +9,7 @@ from kschedctl.render.sections import (
     REPLAYED,
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     build_order_section,
     build_pods_before_and_after,
@@ -25,7 +25,7 @@ from kschedctl.reports.columns import Tone
 def build_page(report: Drain, style: Style) -> Page:
     """Build the page of a drain. Sections without content are left out."""
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         _build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_lost_section(report.lost, style),

@@ -93,7 +93,7 @@ class Failures(Report, frozen=True):
         counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the worst failure."""
         worst = self.failures[0] if self.failures else None
         figures = {"tried": len(self.failures), "withConsequences": sum(not loss.safe for loss in self.failures)}
@@ -141,5 +141,5 @@ def _describe_worst(worst: Failure) -> str:
 
 
 def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:
-    yield from (refused.shortened for refused in worst.not_created)
-    yield from (pods.shortened for pods in worst.reasons)
+    yield from (refused.short_form for refused in worst.not_created)
+    yield from (pods.short_form for pods in worst.reasons)

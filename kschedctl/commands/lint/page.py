@@ -8,7 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from kschedctl.render.page import Block, Bullets, Cell, Marked, Page, Style, Verbatim, paragraph, section
-from kschedctl.render.tables import build_struct_table, build_table, number_columns, return_row
+from kschedctl.render.tables import build_struct_table, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.findings import SEVERITIES, SEVERITIES_BY_GRAVITY, Finding, Findings, RuleList, RuleReport
 from kschedctl.reports.unknown import describe_unread
@@ -28,7 +28,7 @@ def build_findings_page(report: Findings, style: Style) -> Page:
         rows = [
             (suppressed.finding.object, suppressed.finding.rule, suppressed.reason) for suppressed in report.suppressed
         ]
-        blocks += build_table(rows, columns, return_row, limit=None, title="Ignored")
+        blocks += build_table(rows, columns, keep_row, limit=None, title="Ignored")
     blocks += _build_rule_counts(report)
     blocks += _build_fixed_table(report)
     unknown = f"some rules could not tell: {describe_unread(report.unknown)}"
@@ -54,7 +54,7 @@ def _build_fixed_table(report: Findings) -> Page:
     """Return a table of the corrected findings."""
     rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
-    return build_table(rows, columns, return_row, limit=None, title="Fixed")
+    return build_table(rows, columns, keep_row, limit=None, title="Fixed")
 
 
 def _build_rule_counts(report: Findings) -> Page:
@@ -70,7 +70,7 @@ def _build_rule_counts(report: Findings) -> Page:
         )
     ]
     columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
-    return build_table(rows, columns, return_row, limit=None, title="By rule")
+    return build_table(rows, columns, keep_row, limit=None, title="By rule")
 
 
 def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:

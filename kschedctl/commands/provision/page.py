@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.sections import build_still_pending
+from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.karpenter import Disruption, DisruptionCommand, LaunchedClaim, Provisioning, shorten_error
@@ -24,13 +24,13 @@ def build_provisioning_page(report: Provisioning, style: Style) -> Page:
     """Build the page: new nodes first, then pods without a node and the reasons of each pool."""
     return (
         *_build_unknown(report.unknown),
-        _build_headline(report.first_line(), Tone.GOOD if report.everyone_gets_a_node else Tone.BAD),
+        _build_headline(report.first_line(), Tone.GOOD if report.are_all_placed else Tone.BAD),
         *_build_seen_types(report.seen_types),
         *([paragraph(f"No pool takes part: {report.scheduler_error}")] if report.scheduler_error else []),
         *_build_node_classes(report),
         *_build_new_nodes(report.new_node_claims, style),
         *_build_existing_nodes(report, style),
-        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
+        *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_refused(report, style),
         *_build_pool_answers(report, style),
         *_build_relaxations(report, style),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.rebalance.report import Rebalancing, RebalancingStep
 from kschedctl.render.page import Command, Marked, Page, Style, limit_rows_by_style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 
@@ -15,7 +15,7 @@ def build_page(report: Rebalancing, style: Style) -> Page:
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
-        *build_interruption(report.interrupted, "the rounds so far"),
+        *build_interruption_line(report.interrupted, "the rounds so far"),
         paragraph(Marked(verdict, _choose_tone(report)), rest),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
         *_describe_ignored(report),

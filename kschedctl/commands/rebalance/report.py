@@ -138,7 +138,7 @@ class Rebalancing(Report, frozen=True):
             return f"Loops: {evicted}, then a placement comes back"
         return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return a summary with the pods that are held back and why."""
         return replace(
             summary,

@@ -37,7 +37,7 @@ from kschedctl.replay.controllers.creation_failures import CreationFailures, fin
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import describe_scope, find_pending_pods
 from kschedctl.replay.unknown import merge_unknown_kinds
-from kschedctl.reports.remedy import complete_first
+from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -186,4 +186,4 @@ def _add_autoscaler_fixes(
     autoscaler_answer = explain_new_node_for_pod(asked, now, given)
     fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
     wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, wished)))
+    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished)))

@@ -19,7 +19,7 @@ from kschedctl.cli.next_commands import build_command
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import TABLE, Output, OutputFormat, output_option
 from kschedctl.cli.progress import show_progress
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import CREATION_FAILURE_KINDS, NOTHING_MORE, get_cluster_time, with_context_namespace
 from kschedctl.commands.explain.named_elsewhere import find_new_resources
@@ -110,7 +110,7 @@ def remedies(
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
     """Read the cluster and what is asked; for workloads, also what explains missing pods."""
-    pods_alone, names_only_pods = name_only_pods(pod_arguments), bool(pod_arguments) and name_only_pods(pod_arguments)
+    pods_alone, names_only_pods = are_all_pods(pod_arguments), bool(pod_arguments) and are_all_pods(pod_arguments)
     live_kinds = (NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
     now = "" if names_only_pods else get_cluster_time(inquiry.cluster, source)
@@ -125,7 +125,7 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments:
         return asked_pods
     scope = with_context_namespace(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
-    waiting = found_pods.find_pending(inquiry.cluster, scope)
+    waiting = found_pods.find_pending_in_scope(inquiry.cluster, scope)
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
@@ -154,7 +154,7 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
 
 def _answer_for_pending(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all waiting pods in the scope, and the exit code."""
-    namespace, selector = found_pods.namespace_of_scope(scope) or "", scope.selector or ""
+    namespace, selector = found_pods.get_scope_namespace(scope) or "", scope.selector or ""
     with show_progress() as shown:
         tried, call_extender = shown.begin("trying remedies", 0), inquiry.call_extender
         report = pending_remedies(

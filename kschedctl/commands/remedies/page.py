@@ -20,7 +20,7 @@ from kschedctl.render.page import (
 )
 from kschedctl.render.sections import (
     build_caveats,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     describe_message,
     mark_verdict,
@@ -73,7 +73,7 @@ def build_many_page(report: RemediesOfMany, style: Style) -> Page:
     incomplete_note = "not all that may help was tried: there may be better ones"
     return (
         *section(title, *fixes),
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,

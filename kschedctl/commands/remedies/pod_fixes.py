@@ -21,7 +21,7 @@ from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
 from kschedctl.replay.shared_cluster import extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
-from kschedctl.reports.remedy import Remedy, complete_first
+from kschedctl.reports.remedy import Remedy, sort_complete_first
 
 
 def find_pod_remedies(
@@ -65,7 +65,7 @@ def _search_fixes(
     checked_fixes = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
-        remedies=complete_first(
+        remedies=sort_complete_first(
             build_remedy(
                 fix.ranked,
                 search.trials.key,

@@ -48,7 +48,7 @@ def scale(
             up = library.scale_up(
                 cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
             )
-        return view.answer(up, choose_exit_code(up.everyone_gets_a_node, interrupted=False, undecided=up.undecided))
+        return view.answer(up, choose_exit_code(up.are_all_placed, interrupted=False, undecided=up.undecided))
     with show_progress() as progress:
         down = library.scale_down(
             cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress

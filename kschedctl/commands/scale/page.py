@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.render.page import Marked, Page, Paragraph, Style, paragraph
-from kschedctl.render.sections import build_still_pending
+from kschedctl.render.sections import build_still_pending_section
 from kschedctl.render.tables import build_struct_table, build_table, number_columns
 from kschedctl.reports.cluster_autoscaler import GroupRefusal, NodeKeepers, NodeRemoval, ScaleDown, ScaleUp
 from kschedctl.reports.columns import Column, Tone
@@ -34,14 +34,14 @@ STATES = {
 def scale_up_page(report: ScaleUp, style: Style) -> Page:
     """Build the page of a scale-up: the groups that grow, then why each other group does not."""
     first, pods = report.first_line()
-    fine = report.everyone_gets_a_node
+    fine = report.are_all_placed
     why = [line for line in (report.loop_error, report.error) if line]
     return (
         *_build_doubts(report),
         paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
         *(paragraph(Marked(line, Tone.BAD)) for line in why),
         *build_struct_table(report.increases, style, title="Groups that grow"),
-        *build_still_pending(report.still_pending, report.rivals, report.enough, style),
+        *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_filtered_out(report),
         *_build_template_gaps(report),
         *_build_remaining_table(report, style),

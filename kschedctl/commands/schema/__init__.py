@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kschedctl.api.json_values import Json
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 
 SHARED = {
@@ -28,7 +28,7 @@ def load_struct(reference: str) -> Any:
 
 DOCUMENTS: dict[str, Any] = {
     name: load_struct(reference)
-    for schemas in (SHARED, *(command.schemas for command in all_commands()))
+    for schemas in (SHARED, *(command.schemas for command in load_command_table()))
     for name, reference in schemas.items()
 }
 """Name of a kind -> its struct."""

@@ -93,7 +93,7 @@ class SimulateOptions:
             return True
         most_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
         runs = report.variation
-        unplaced = report.growth.without if report.growth else report.unplaced
+        unplaced = report.growth.unplaced_count if report.growth else report.unplaced
         unplaced = runs.pending.most if runs else unplaced
         evicted = runs.evicted.most if runs else report.evicted_pods
         borne = most_evicted is None or evicted <= most_evicted

@@ -29,7 +29,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_interruption
+from kschedctl.render.sections import build_caveats, build_interruption_line
 from kschedctl.render.tables import build_table
 from kschedctl.reports.columns import Column, Tone
 
@@ -57,7 +57,7 @@ def build_page(report: FollowedRollout, style: Style) -> Page:
     meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *_build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *_build_table("Otherwise", otherwise, style),

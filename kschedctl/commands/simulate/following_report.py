@@ -127,7 +127,7 @@ class FollowedRollout(Report, frozen=True):
         sentence = f"{self.agree:,} of {pods} went to a node that the replay has among the best"
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """With the pods that went elsewhere."""
         otherwise = (placement for placement in self.placements if placement.outcome in OTHERWISE)
         pods = tuple(

@@ -19,7 +19,7 @@ from kschedctl.render.page import (
 from kschedctl.render.sections import (
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_next_section,
     build_pods_before_and_after,
     build_preempted_section,
@@ -58,13 +58,18 @@ def _build_verdict(report: SimulationReport) -> Page:
     """Return how many pods get a node; for several runs, how many in all of them."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
-        return build_interruption(True, "nothing was known by then")
+        return build_interruption_line(True, "nothing was known by then")
     verdict, sentence = report.first_line()
     fine = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
-    unplaced = report.growth.without if report.growth else unplaced
+    unplaced = report.growth.unplaced_count if report.growth else unplaced
     line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
-    return (*build_interruption(report.interrupted), line, *_iter_fitting_counts(report), *_iter_permit_waits(report))
+    return (
+        *build_interruption_line(report.interrupted),
+        line,
+        *_iter_fitting_counts(report),
+        *_iter_permit_waits(report),
+    )
 
 
 def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:

@@ -124,15 +124,15 @@ class SimulationReport(Report, frozen=True):
     def good(self) -> bool:
         """Return whether all pods are created and get a node in every run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
-        unplaced = self.growth.without if self.growth else unplaced
+        unplaced = self.growth.unplaced_count if self.growth else unplaced
         return not (self.not_created or unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """How many pods get a node now, and how many once nodes come."""
         now = f"{counted(self.placed, 'pod')} now{self._describe_side_effects}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
-        without = f"{counted(growth.without, 'pod')} never scheduled:"
-        return (without if growth.without else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
+        without = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
+        return (without if growth.unplaced_count else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
 
     @property
     def evicted_pods(self) -> int:
@@ -149,7 +149,7 @@ class SimulationReport(Report, frozen=True):
         evicted += f", {homeless:,} of them without another node" if homeless else ""
         return f"{evicted}, {counted(stuck, 'rollout')} stuck" if stuck else evicted
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with unplaced and evicted pods."""
         return replace(
             summary,
@@ -161,9 +161,9 @@ class SimulationReport(Report, frozen=True):
             if self.waiting_elsewhere
             else "All scheduled",
             pods=(
-                *(lacking.shortened for lacking in self.not_created),
-                *(pods.shortened for pods in self.pending),
-                *(entry.shortened for entry in self.waiting_elsewhere),
+                *(lacking.short_form for lacking in self.not_created),
+                *(pods.short_form for pods in self.pending),
+                *(entry.short_form for entry in self.waiting_elsewhere),
             ),
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},

@@ -157,7 +157,7 @@ def check_start(start: int) -> None:
 def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknowns = scheduler.framework_for(info, scheduler.view)
+    framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
     unknown.update(dict.fromkeys(unknowns))
     start = searches.start
     if framework is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kschedctl.commands.size.report import NodeSizing, SizingAlternative
 from kschedctl.render.page import Marked, Page, Style, paragraph
-from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.render.unseen_pods import build_not_created_section
 from kschedctl.reports.columns import Tone
@@ -20,7 +20,7 @@ def build_page(report: NodeSizing, style: Style) -> Page:
     better = "there may be a better one (--search-seconds)"
     partly = f"{looked}: {better}" if report.candidates else better
     return (
-        *build_interruption(report.interrupted, "the shapes so far"),
+        *build_interruption_line(report.interrupted, "the shapes so far"),
         paragraph(Marked(first, tone), *notes),
         *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), partly),)),
         *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in report.doubts),

@@ -137,8 +137,8 @@ class NodeSizing(Report, frozen=True):
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
         return f"{homeless}; not created: {describe_not_created(self.not_created)}" if self.not_created else homeless
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""
         never = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
-        lacking = tuple(workload.shortened for workload in self.not_created)
+        lacking = tuple(workload.short_form for workload in self.not_created)
         return replace(summary, pods=(*lacking, *never), figures={"nodes": self.nodes, "pods": self.pods})

@@ -215,12 +215,12 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Plac
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
-    cycle = scheduler.cycle(framework.without_extenders(), pod)
+    cycle = scheduler.run_cycle(framework.without_extenders(), pod)
     if cycle.gated:
         return ()
     if cycle.schedulable:
         return tuple(place_of[name] for name in cycle.passed.names)
-    depends_on_other_pods = scheduler.cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
+    depends_on_other_pods = scheduler.run_cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
     return tuple(place_of.values()) if depends_on_other_pods else ()
 
 

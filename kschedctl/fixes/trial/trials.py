@@ -140,7 +140,7 @@ class Trials:
             return RemedyTrial(self.scheduler, changes, edits, target_pod, target_pod, None, None)
         pod = build_stored_pod(readmitted, view)
         info = PodInfo(pod, view.settings.requests)
-        framework, unknown = self.scheduler.framework_for(info, view)
+        framework, unknown = self.scheduler.find_framework_for(info, view)
         if framework is None:
             return RemedyTrial(self.scheduler, changes, edits, target_pod, pod, None, None)
         cycle = run_cycle(framework, info, view)

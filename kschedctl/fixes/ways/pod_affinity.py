@@ -42,9 +42,9 @@ SOFTENING_TEXTS = {
 
 
 def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the pod's required (anti-)affinity terms that may cause the rejection.
+    """Yield fixes for the pod's required affinity or anti-affinity terms that may cause the rejection.
 
-    Each term is corrected, or turned into a preference. If the node lacks the topology label, fixes that label it
+    Each term is corrected or turned into a preference. If the node lacks the topology label, fixes that label it
     follow.
     """
     field = FIELD_BY_REASON.get(refusal.reason)
@@ -84,9 +84,9 @@ def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAff
 
 
 def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[Fix]:
-    """Yield the fix that limits an anti-affinity term to pods of the pod's own revision.
+    """Yield the fix that limits an anti-affinity term to pods of the same revision.
 
-    A rolling update needs this, as old replicas keep new ones away. The fix adds the pod template hash to
+    During a rolling update, old replicas would keep new ones away otherwise. The fix adds the pod template hash to
     matchLabelKeys. The scheduler reads only the selector, which the API server extends when the pod is created; if
     admission is not replayed, the fix extends the selector itself.
     """
@@ -152,6 +152,7 @@ def _set_affinity_fields(pod: Pod, field: str, **fields: object) -> Pod:
 
 REMEDIES = {
     InterPodAffinity: PluginRemedies(
-        (waiting.await_terminating, fix_affinity_terms, label_namespaces, neighbours.move_or_drop), indirect=True
+        (waiting.await_terminating_pods, fix_affinity_terms, label_namespaces, neighbours.remove_neighbours),
+        indirect=True,
     )
 }

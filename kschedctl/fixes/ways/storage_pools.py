@@ -24,7 +24,7 @@ unknown.
 
 
 def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughStorage) -> Fix:
-    """Build the fix that enlarges the largest pool in the node's reach, or adds a pool for the node.
+    """Build the fix that enlarges the largest storage pool in the node's reach, or adds a pool for the node.
 
     It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
     """
@@ -39,9 +39,9 @@ def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughS
 def ignore_capacity(tried: TriedNode, fact: NotEnoughStorage) -> Iterator[Fix]:
     """Yield the fix that stops kube-scheduler from checking a driver's capacity, if that is 0 or unpublished.
 
-    A driver that publishes capacity only for other nodes may not run on this one, so it gets no such fix. A capacity of
-    0 can also mean that the storage is used up. The fix is therefore no correction if volumes of the driver are local,
-    that is, usable on the node but not on every node.
+    A driver that publishes capacity only for other nodes may not run on this one, so there is no fix then. A capacity
+    of 0 can also mean that the storage is used up. The fix is therefore no correction if volumes of the driver are
+    local, that is, usable on the node but not on every node.
     """
     if fact.largest or not fact.driver or (fact.largest is None and fact.pools):
         return
@@ -67,7 +67,7 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
 
 
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
-    """Return whether the driver has a volume that can be used on the node, but not on every node."""
+    """Return whether the driver has a volume that the node reaches but not every node."""
     storage = listers(tried.cycle.view)
     of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
     reached = (
@@ -82,6 +82,7 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
     key = ObjectKey.of(capacity)
 
     def change(known: CSIStorageCapacity) -> CSIStorageCapacity:
+        """Return the pool with the larger capacity."""
         largest = None if known.maximum_volume_size is None else size
         return replace(known, capacity=size, maximum_volume_size=largest)
 

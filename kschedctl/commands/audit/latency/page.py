@@ -8,7 +8,7 @@ from functools import partial
 from kschedctl.commands.audit.latency.report import LatencySection, Number, Timing
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph, section
 from kschedctl.render.plots.plot import Axis, Plot, Series
-from kschedctl.render.tables import Row, build_struct_table, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_struct_table, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.text.counts import format_significant
 
@@ -118,7 +118,7 @@ def _build_other_figures(report: LatencySection, style: Style) -> Page:
     missing_columns = (Column("metric", keep=True), Column("why"))
     return (
         *blocks,
-        *build_table([*report.missing.items()], missing_columns, return_row, limit=None, title="Not in it"),
+        *build_table([*report.missing.items()], missing_columns, keep_row, limit=None, title="Not in it"),
     )
 
 

@@ -106,7 +106,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
         misplaced += _find_untolerated_pods(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
         plugin_names = _find_rejecting_plugins(group.info, framework, view)
         if plugin_names:
-            framework_for_group, group_unknowns = scheduler.framework_for(group.info, view)
+            framework_for_group, group_unknowns = scheduler.find_framework_for(group.info, view)
             unknowns += (kind for kind in group_unknowns if kind.plugin in plugin_names)
             plugins = (
                 [framework_for_group.plugins[name] for name in plugin_names if name in framework_for_group.plugins]

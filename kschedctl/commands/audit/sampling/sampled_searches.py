@@ -280,7 +280,7 @@ def compute_sampling_costs(
         sampled_kinds = []
         for kind in profile_kinds:
             info = PodInfo(kind.pod, kind.scheduler.view.settings.requests)
-            kind_framework, kind_unknowns = kind.scheduler.framework_for(info, kind.scheduler.view)
+            kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))
             assert kind_framework is not None
             sampled_kinds.append(sample_kind(kind, kind_framework.without_extenders(), percentages, done))

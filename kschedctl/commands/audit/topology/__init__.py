@@ -25,7 +25,7 @@ from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 from kschedctl.text.counts import agreeing, counted
 
 UPSTREAM_SOURCE = "pkg/scheduler/framework/plugins/podtopologyspread/filtering.go"
@@ -246,7 +246,7 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
 def _count_reachable_domains(number: int, placement: DomainPlacement, view: Fork) -> int:
     """Return in how many domains pods with a PodInfo may run by node selection and taints, at least 1."""
     spec = view.pods.infos[number].spec
-    nodes = match_required_affinity(view.nodes, compile_required_node_affinity(spec)) & find_tolerated(
+    nodes = match_required_affinity(view.nodes, compile_required_node_affinity(spec)) & match_tolerations(
         view.nodes, spec.tolerations
     )
     codes = placement.domains.codes[nodes & ~view.nodes.unschedulable]
