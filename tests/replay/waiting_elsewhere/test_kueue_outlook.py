@@ -20,7 +20,7 @@ def _build_object(kind: str, name: str, spec: JsonObject) -> JsonObject:
         "kind": kind,
         "metadata": {"name": name, "uid": f"{kind}-{name}"},
         "spec": spec,
-    } | more
+    }
 
 
 def _build_flavor(name: str) -> JsonObject:
