@@ -18,7 +18,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 
 
 class NodeFit:
@@ -65,7 +65,7 @@ class NodeFit:
     def find_permitted_nodes(self, info_number: int) -> Bools:
         """Return the nodes that an info's node affinity allows and whose taints it tolerates, as an (N,) mask."""
         tolerations = self._seen.infos[info_number].spec.tolerations
-        return self.find_affinity_nodes(info_number) & find_tolerated(
+        return self.find_affinity_nodes(info_number) & match_tolerations(
             self._view.nodes, tolerations, comparison_operators=True
         )
 

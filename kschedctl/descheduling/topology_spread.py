@@ -17,7 +17,7 @@ from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kschedctl.descheduling.arguments import RemovePodsViolatingTopologySpreadConstraintArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
-from kschedctl.snapshot.nodes import find_tolerated
+from kschedctl.snapshot.nodes import match_tolerations
 
 HONOR, IGNORE = "Honor", "Ignore"
 DEFAULT_CONSTRAINTS = ("DoNotSchedule",)
@@ -94,7 +94,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         if (constraint.node_affinity_policy or HONOR) == HONOR:
             eligible &= self.current_round.fit.find_affinity_nodes(info_number)
         if (constraint.node_taints_policy or IGNORE) == HONOR:
-            eligible &= find_tolerated(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
+            eligible &= match_tolerations(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
         return SpreadRule(constraint.max_skew, constraint.topology_key, matching, eligible)
 
 

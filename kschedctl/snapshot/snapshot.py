@@ -37,7 +37,7 @@ from kschedctl.snapshot.pods import PodColumns
 
 
 class Settings(NamedTuple):
-    """What the scheduler's configuration and feature gates mean for the snapshot."""
+    """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
     """schedulerNames of its profiles; nominations of other schedulers' pods are ignored."""
@@ -71,9 +71,9 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """N nodes in the scheduler's order, R resources and P pods with T infos (see NodeColumns, PodColumns, Demands).
+    """N nodes in the scheduler's order, R resources and P pods with T distinct PodInfos.
 
-    A snapshot never changes; moves belong to a Fork.
+    A snapshot never changes. Moves of pods belong to a Fork.
     """
 
     cluster: Cluster
@@ -97,31 +97,32 @@ class Snapshot:
         pods = PodColumns.from_table(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
 
-    def without_nodes(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """Return the snapshot without some nodes (N,), with its pods on these rows (P,); the others keep their
-        order.
+    def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
+        """Return the snapshot without some nodes (N,), in which its pods are on these rows (P,).
+
+        The remaining nodes keep their order.
         """
-        kept = np.flatnonzero(~gone)
-        nodes = NodeSubset(self.nodes, kept)
-        left = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
+        kept_rows = np.flatnonzero(~removed)
+        nodes = NodeSubset(self.nodes, kept_rows)
+        remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
         row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
-        row[kept] = np.arange(len(kept))
+        row[kept_rows] = np.arange(len(kept_rows))
         return dataclasses.replace(
             self,
-            cluster=dataclasses.replace(cluster, nodes=left),
+            cluster=dataclasses.replace(cluster, nodes=remaining),
             nodes=nodes,
             node=row[node],
-            demand_rows=kept if self.demand_rows is None else self.demand_rows[kept],
+            demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
             resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
         )
 
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Return the snapshot of a cluster with its pods on these rows, (P,), other nodes on some rows, and more nodes.
+        """Return the snapshot of a cluster with changed and added nodes, in which its pods are on these rows (P,).
 
-        `more` has new nodes, each with the row of a similar node. The order of nodes stays as it is, even if zones
-        change.
+        `nodes` are changed nodes by row. `more` has new nodes, each with the row of a similar node. The order of nodes
+        stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -136,7 +137,7 @@ class Snapshot:
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of the nodes that offer something else than the nodes before, or than similar nodes."""
+        """Yield row and node of the nodes that do not offer the same as the nodes before, or as similar nodes."""
         for row, node in nodes.items():
             if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
                 yield row, node
@@ -151,7 +152,7 @@ class Snapshot:
             return self.demands.allocatable
         allocatable = self.demands.allocatable[self.demand_rows]
         if self.resized:
-            allocatable[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
+            allocatable[list(self.resized)] = self.demands.build_offers(list(self.resized.values()))
         return allocatable
 
     @cached_property

@@ -21,7 +21,7 @@ MANY = 200
 
 
 class Move(NamedTuple):
-    """A pod of an info came to a node (sign 1) or left it (sign -1)."""
+    """The move of a pod of some info to a node (sign 1) or off it (sign -1)."""
 
     row: int
     info: int
@@ -29,7 +29,7 @@ class Move(NamedTuple):
 
 
 class Trail:
-    """The moves in order, as columns. `latest` is the last move."""
+    """The moves of pods in a fork since it was made, as columns. `latest` is the last move."""
 
     latest: Move
 
@@ -58,7 +58,7 @@ class Trail:
         return self._moves[length : self._length, :3].T
 
     def rows_since(self, length: int) -> Rows:
-        """Return the distinct rows of the moves after the trail had this length, sorted, (M,)."""
+        """Return the distinct rows of the moves after the trail had this length, in ascending order, (M,)."""
         key = length, self._length
         if self._latest_rows[0] != key:
             rows = self._moves[length : self._length, 0]
@@ -66,8 +66,8 @@ class Trail:
             self._latest_rows = key, unique.astype(np.int64)
         return self._latest_rows[1]
 
-    def recent(self, count: int) -> list[list[int]]:
-        """Return row, info and sign of the latest moves."""
+    def list_recent(self, count: int) -> list[list[int]]:
+        """Return row, info and sign of the latest `count` moves."""
         moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
         return moves
 
@@ -98,7 +98,7 @@ LATER = 1 << 32
 
 
 class Arrivals:
-    """The order of arrival of pods on their nodes. `seen` is the length of the trail that it includes.
+    """The order in which pods came to their nodes. `seen` is the length of the trail that it includes.
 
     `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came since the
     snapshot, in which pods were on the rows `node` (P,).
@@ -110,12 +110,13 @@ class Arrivals:
         self.came = np.zeros(len(node), np.bool_)
 
     def copy(self) -> Arrivals:
+        """Return an independent copy."""
         other = copy(self)
         other.node, other.place, other.came = self.node.copy(), self.place.copy(), self.came.copy()
         return other
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
-        """Include all moves of the trail, for `pods` pods.
+        """Include all moves of the trail, for `pods` pods in total.
 
         >>> trail = Trail()
         >>> for position, sign in ((0, -1), (3, 1)):
@@ -136,11 +137,11 @@ class Arrivals:
         return self
 
     def _add_arrivals(self, positions: Ints, rows: Ints, places: Rows) -> None:
-        """Record pods that came to nodes."""
+        """Record that pods came to nodes."""
         self.place[positions], self.node[positions], self.came[positions] = places, rows, True
 
     def _remove_departed(self, position: int, row: int) -> None:
-        """Record that a pod left; the last pod of the node takes its place."""
+        """Record that a pod left its node, whose last pod takes its place."""
         here = np.flatnonzero(self.node == row)
         last = here[self.place[here].argmax()]
         self.place[last], self.node[position] = self.place[position], -1
@@ -159,7 +160,10 @@ MAX_SCANS = 16
 
 
 class PodsByNode:
-    """The pods on each of `nodes` nodes. `node` (P,) must not change while this is used."""
+    """The pods on each of `nodes` nodes. The rows of their nodes, `node` (P,), must not change while this is used.
+
+    The first few nodes are looked up by a scan, and further ones in a sorted index.
+    """
 
     def __init__(self, node: Ints, nodes: int) -> None:
         self._node, self._nodes = node, nodes
@@ -170,8 +174,8 @@ class PodsByNode:
         """Return the positions of the pods on a node, in the order of the cluster."""
         self._scans += 1
         if self._scans <= MAX_SCANS:
-            found: list[Position] = (self._node == row).nonzero()[0].tolist()
-            return found
+            scanned: list[Position] = (self._node == row).nonzero()[0].tolist()
+            return scanned
         if self._order is None:
             order = np.argsort(self._node, kind="stable")
             self._order = order, np.searchsorted(self._node[order], np.arange(self._nodes + 1))

@@ -282,5 +282,5 @@ def _fits_with_tolerations(
     """Return whether the pod would fit on the node if it tolerated these taints."""
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
-    cycle = scheduler.cycle(framework.without_extenders(), tolerant)
+    cycle = scheduler.run_cycle(framework.without_extenders(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

@@ -44,7 +44,7 @@ from kschedctl.scheduler.framework.version_changes import NotedChange
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
 TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -132,7 +132,7 @@ class GangScheduling(DeclaredPlugin):
         """Yield the changes that move a rejected pod back to the queue, in words."""
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
         missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
@@ -145,13 +145,13 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Reject the pod until its PodGroup exists and has minCount pods."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
@@ -167,7 +167,7 @@ class GangScheduling(DeclaredPlugin):
 
         Raises PluginError if the PodGroup does not exist.
         """
-        key = group_key(info.pod) if self.permits else None
+        key = get_group_key(info.pod) if self.permits else None
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
@@ -210,7 +210,7 @@ class HierarchicalGangScheduling(GangScheduling):
         if _is_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         ancestors = [] if key is None else list(iter_ancestors(view, key))
         name = (
             f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
@@ -226,7 +226,7 @@ class HierarchicalGangScheduling(GangScheduling):
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds of missing groups above the pod, or of all groups of a complete tree."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return
         ancestors = list(iter_ancestors(view, key))
@@ -240,7 +240,7 @@ class HierarchicalGangScheduling(GangScheduling):
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Let the pod into the queue once all groups of its group's tree are ready."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
         try:
@@ -257,18 +257,18 @@ class HierarchicalGangScheduling(GangScheduling):
 
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the same group, which it may complete."""
-    key = group_key(info.pod)
-    return key is not None and group_key(change.new) == key
+    key = get_group_key(info.pod)
+    return key is not None and get_group_key(change.new) == key
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
     """Return whether the pod is in no group, so that added pods do not matter."""
-    return group_key(info.pod) is None
+    return get_group_key(info.pod) is None
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added PodGroup is the pod's."""
-    return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
+    return get_group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -310,21 +310,21 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 def _is_without_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group exists and has no parent."""
-    key = group_key(info.pod)
+    key = get_group_key(info.pod)
     ancestors = [] if key is None else list(iter_ancestors(view, key))
     return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
 
 
 def _has_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group names a parent."""
-    key = group_key(info.pod)
+    key = get_group_key(info.pod)
     ancestors = [] if key is None else list(iter_ancestors(view, key))
     return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
 
 
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the tree of the waiting pod."""
-    key = group_key(change.new)
+    key = get_group_key(change.new)
     return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
 
 
@@ -356,6 +356,6 @@ def _changed_group_key(change: ChangedObject) -> GroupKey:
 
 def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
-    own = group_key(info.pod)
+    own = get_group_key(info.pod)
     root = find_root_key(view, build_pod_group_key(own)) if own else None
     return root is not None and root == find_root_key(view, other)

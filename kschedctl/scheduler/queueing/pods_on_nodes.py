@@ -205,7 +205,7 @@ class ServingProfiles:
         """Return the profile for a pod, or None if no profile serves it."""
         key = info.number if self.view.objects.gaps else info.alike
         if key not in self._frameworks:
-            self._frameworks[key], unknown = self.scheduler.framework_for(info, self.view)
+            self._frameworks[key], unknown = self.scheduler.find_framework_for(info, self.view)
             self.unknown.update(dict.fromkeys(unknown))
         return self._frameworks[key]
 

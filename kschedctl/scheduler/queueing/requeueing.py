@@ -63,7 +63,7 @@ def collect_hints(
     """
     event = occurrence.event
     return {
-        plugin: _combine_hints(registrations.hints(plugin, event), info, occurrence, view)
+        plugin: _combine_hints(registrations.find_hints(plugin, event), info, occurrence, view)
         for plugin in sorted(rejectors.all)
     }
 
@@ -106,7 +106,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         return False
     if event.resource in registrations.pre_checked:
         return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
-    hints_by_plugin = [registrations.hints(plugin, event) for plugin in plugins]
+    hints_by_plugin = [registrations.find_hints(plugin, event) for plugin in plugins]
     return any(None in hints_ for hints_ in hints_by_plugin) or any(
         _says_queue(hint, info, occurrence, view) for hints_ in hints_by_plugin for hint in hints_ if hint is not None
     )
@@ -131,7 +131,7 @@ def concerns_pod(
 
 def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
     """Return whether a plugin registered for an event."""
-    return bool(registrations.hints(plugin, event))
+    return bool(registrations.find_hints(plugin, event))
 
 
 def _combine_hints(

@@ -293,7 +293,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             return
         if fits_nowhere and find_gang_pods(view, gang.key).size >= gang.group.spec.min_member:
             history.back_off(gang.key, self.args.pod_group_backoff_seconds)
-        history.fail(gang.key)
+        history.record_failure(gang.key)
 
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Return the pods to activate after a pod passed Permit or started to wait.

@@ -141,7 +141,7 @@ class RankedGroups:
         if count == 1:
             return (self.trail.latest.row,)
         return (
-            sorted({move[0] for move in self.trail.recent(count)})
+            sorted({move[0] for move in self.trail.list_recent(count)})
             if count <= SMALL_COUNT
             else self.trail.rows_since(self.seen)
         )

@@ -183,7 +183,7 @@ class KnownFailures:
         """Return a key that is equal for pods that fail for the same reasons."""
         likeness, history = self._placements.find_likeness(self._framework(position), position), self.view.gang_history
         gang = self._gangs.find_group_key(position) if history else None
-        return (likeness, history.state(gang)) if history and isinstance(gang, GangKey) else likeness
+        return (likeness, history.get_state(gang)) if history and isinstance(gang, GangKey) else likeness
 
 
 class ReusedAnswers:

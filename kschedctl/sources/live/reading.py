@@ -167,10 +167,10 @@ def _read_kinds(
     scheduler = scheduler_of(connection, read_setup(server), wishes)
     replayed = Scheduler(scheduler)
     created = () if wishes.pods_alone else READ_FOR_NEW_PODS
-    others = [kind for kind in (*replayed.kinds_read(), *created) if kind not in lists]
-    may_wait = replayed.needless(()) if wishes.pods_alone else {}
+    others = [kind for kind in (*replayed.list_kinds_read(), *created) if kind not in lists]
+    may_wait = replayed.find_needless_kinds(()) if wishes.pods_alone else {}
     lists |= read(kind for kind in others if kind not in may_wait)
-    needless = replayed.needless(_iter_pod_specs(lists["Pod"].result()[0])) if may_wait else {}
+    needless = replayed.find_needless_kinds(_iter_pod_specs(lists["Pod"].result()[0])) if may_wait else {}
     lists |= read(kind for kind in others if kind in may_wait and kind not in needless)
     lists |= read(sorted(find_group_kinds(_get_pod_templates(lists["Pod"].result()[0])) - lists.keys()))
     by_kind = {kind: future.result() for kind, future in lists.items()}
@@ -179,7 +179,7 @@ def _read_kinds(
     listings, changed, warnings = _synchronize_listings(server, listings, threads, kept)
     listings |= apart
     if (
-        needless.keys() - replayed.needless(_iter_pod_specs(listings["Pod"])).keys()
+        needless.keys() - replayed.find_needless_kinds(_iter_pod_specs(listings["Pod"])).keys()
     ):  # a pod came that needs one of them
         return _read_kinds(connection, replace(wishes, pods_alone=False), threads, kept)
     gaps = build_gaps({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {

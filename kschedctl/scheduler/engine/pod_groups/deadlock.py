@@ -22,7 +22,7 @@ from kschedctl.scheduler.engine.pod_groups.gangs import (
 from kschedctl.scheduler.engine.pod_groups.state import find_group_state, find_pod_group
 from kschedctl.scheduler.framework import Code
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods import AnyGroupKey, group_key
+from kschedctl.snapshot.pods import AnyGroupKey, get_group_key
 
 MAX_TRIED = 50
 """Maximum number of half-placed gangs that are tried."""
@@ -120,7 +120,7 @@ def _find_groups(
     plugin, groups = find_gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
     for position in positions:
         pod = cycle.view.pods.objects[position]
-        keys = group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None
+        keys = get_group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None
         groups |= {key: None for key in keys if key is not None and key not in known}
     return tuple(groups)
 

@@ -23,7 +23,7 @@ from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     scale_points,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
-from kschedctl.snapshot.own_rows import NodeView, whole_fork
+from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import DEFAULT_REQUESTS, PodInfo
 
 MAX_EXACT_AMOUNT = 2**46
@@ -184,7 +184,7 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     unknown = (column_numbers < 0)[:, None] if -1 in columns else None
     is_contiguous = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
     selection = slice(columns[0], columns[-1] + 1) if is_contiguous else column_numbers
-    offered = whole_fork(view).allocatable[:, selection]
+    offered = get_whole_fork(view).allocatable[:, selection]
     offered_everywhere = bool(columns) and unknown is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
     return DemandedAmounts(

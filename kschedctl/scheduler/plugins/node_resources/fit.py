@@ -84,7 +84,7 @@ from kschedctl.scheduler.plugins.node_resources import hints
 from kschedctl.scheduler.plugins.node_resources.facts import DeferredResize, Insufficient, TooManyPods
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.own_rows import NodeView, whole_fork
+from kschedctl.snapshot.own_rows import NodeView, get_whole_fork
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.text.counts import agreeing
 
@@ -370,7 +370,7 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
-    fork, node = whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    fork, node = get_whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
     by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _resize_amounts_by_info(fork))
     if not by_info:
         return ()

@@ -27,7 +27,7 @@ from kschedctl.api.ownership import find_controller
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.node_order import HOSTNAME, ZONE
-from kschedctl.snapshot.nodes import Domains, find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import Domains, match_required_affinity, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 from kschedctl.snapshot.tallies import Tally
 
@@ -115,7 +115,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         if constraint.honor_affinity:
             included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
         if constraint.honor_taints:
-            included &= find_tolerated(view.nodes, info.spec.tolerations, self.comparison_operators)
+            included &= match_tolerations(view.nodes, info.spec.tolerations, self.comparison_operators)
         return included
 
 
