@@ -111,7 +111,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle (any more), or an empty string."""
+    """Return the verdict on a pod that the scheduler does not handle or no longer handles, or an empty string."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -299,9 +299,10 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict after Permit, with kube-scheduler's message if Permit rejects the pod on every best node.
+    """Return the verdict and the message after Permit.
 
-    Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
+    Permit rejects the pod only if it does so on every best node. Upstream, the scheduling cycle ends there with a
+    FitError about the one node that was chosen.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
@@ -426,7 +427,7 @@ def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework)
 
 
 def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
-    """Describe how the outcome differs without the bug, or return an empty string if it does not."""
+    """Describe how the outcome differs without the bug. Return an empty string if it does not."""
     if cycle.error != corrected.error:
         return f"otherwise the answer would be: {corrected.error or 'no error'}"
     if not np.array_equal(cycle.feasible, corrected.feasible):

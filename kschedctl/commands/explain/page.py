@@ -168,7 +168,7 @@ def _build_pre_filter_table(report: Explanation) -> Page:
 
 
 def _keep_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
-    """Keep the PreFilter plugins up to the first that rejects the pod for good. The framework calls no others."""
+    """Keep the PreFilter plugins that the framework calls. It stops at the first that rejects the pod for good."""
     codes = [answer.code for answer in answers.values()]
     end = codes.index(UNRESOLVABLE) + 1 if UNRESOLVABLE in codes else len(codes)
     return dict(islice(answers.items(), end))
@@ -181,7 +181,7 @@ def _list_names(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _repeats_gates(report: Explanation) -> bool:
+def _are_rejections_gates(report: Explanation) -> bool:
     """Return whether nodes are rejected only for reasons that already gate the pod."""
     held_back = {reason for status in report.queue.values() for reason in status.reasons}
     return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
@@ -189,7 +189,7 @@ def _repeats_gates(report: Explanation) -> bool:
 
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
     """Build the sections about rejected nodes: by reason, then by group or one by one."""
-    if _repeats_gates(report):
+    if _are_rejections_gates(report):
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     return (

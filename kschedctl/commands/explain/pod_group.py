@@ -134,7 +134,7 @@ def order_members(
 ) -> GroupMembers:
     """Order the members by priority and age, and separate the gated ones. Terminating pods are left out.
 
-    The pod `last`, whose creation completed the gang, comes first among pods of its priority.
+    `completing_pod`, whose creation completed the gang, comes first among pods of its priority.
     """
     gated = {
         position: status for position, info in infos.items() if (status := find_rejecting_gate(framework, info, view))

@@ -57,7 +57,7 @@ class VersionedAspect(NamedTuple):
 
 
 def version_changes(before: str = "", after: str = "") -> VersionChanges:
-    """Return what differs between two versions of kube-scheduler, or between all of them.
+    """List what differs between two versions of kube-scheduler, or between all versions.
 
     A version is a release such as `1.33.4`, or `1.33` for its newest patch. Raises UsageError for a single version, and
     ConfigurationError for a version that is not replayed.

@@ -70,9 +70,9 @@ def wakes(
     inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name
     )
-    asked = _find_targets(inquiry, source, scope, words)
+    targets = _find_targets(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    report = _report_changes(inquiry, asked, scope, event) if event else _report_wake_ups(inquiry, asked, scope)
+    report = _report_changes(inquiry, targets, scope, event) if event else _report_wake_ups(inquiry, targets, scope)
     return view.answer(report, choose_exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
 
 
@@ -107,12 +107,12 @@ def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scop
 
 def _report_changes(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
     """Report whether the changes in the file wake the target pods, or all pending pods if `targets` is None."""
-    documents, where = read_documents(file), display_path(file)
+    documents, path = read_documents(file), display_path(file)
     if targets is not None:
-        return library.replay_changes_for_given_pods(targets, documents, where=where)
+        return library.replay_changes_for_targets(targets, documents, where=path)
     namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
-    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
+    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=path)
 
 
 def _answer_between_snapshots(

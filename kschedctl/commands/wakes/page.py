@@ -73,9 +73,9 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each."""
-    title, *where = report.first_line()
+    title, *scope = report.first_line()
     if not report.pods:
-        return (paragraph(Marked(title, Tone.GOOD), *where), *_build_unserved_line(report))
+        return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
         *build_struct_table(report.pods, style, title=title),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
@@ -123,8 +123,8 @@ def _build_answer_row(answer: Wakes) -> Row:
     outcome, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
     if answer.moved and not answer.woken:
         outcome = "leaves the queue for good"
-    said = (Marked(f"{event.event}: {_format_hints(event.hints)}", Tone.FAINT) for event in answer.events)
-    return (answer.pod, Stack((Marked(outcome, tone), *said)))
+    hint_lines = (Marked(f"{event.event}: {_format_hints(event.hints)}", Tone.FAINT) for event in answer.events)
+    return (answer.pod, Stack((Marked(outcome, tone), *hint_lines)))
 
 
 def _format_hints(hints: Mapping[str, str]) -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
@@ -187,7 +187,7 @@ def recreate_claim(
     if ephemeral and not keeps_spec:
         commands, edits = (
             deletion.preparation,
-            (*edits, *on_pod(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
+            (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
         )
     text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
     variant = name if where else None

@@ -69,7 +69,7 @@ def _free_devices(tried: TriedNode) -> Iterator[Fix]:
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
     """Return the ids of the devices that the node can use."""
     evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
-    pools = evaluation.inventory.pools(tried.at) if evaluation else ()
+    pools = evaluation.inventory.pools(tried.known_row) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
 

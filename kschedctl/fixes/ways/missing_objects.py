@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
     StorageClass,
     VolumeResourceRequirements,
 )
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
@@ -84,7 +84,7 @@ def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
     names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
     for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
-        edits = on_pod(tried.trial.pod, _use_claim(pod_claim.claim_name, similar_name))
+        edits = build_pod_edits(tried.trial.pod, _use_claim(pod_claim.claim_name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, "author", edits, CORRECT)
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
     spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_request_storage(UNKNOWN_SIZE))

@@ -393,7 +393,7 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
 
 def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
     """Build the fix that adds the node's topology to the topologies that the class allows."""
-    labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
+    labels = tried.cycle.view.nodes.objects[tried.known_row].metadata.labels
     first_requirements = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
     node_requirements = tuple(
         replace(requirement, values=(labels[requirement.key],))

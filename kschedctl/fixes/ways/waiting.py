@@ -37,7 +37,7 @@ def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[F
     keys = tuple(sorted(pod.key for pod in pods))
     named = ", ".join(keys[:MOST_NAMED]) + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else "")
     what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
-    node = tried.cycle.view.nodes.names[tried.at]
+    node = tried.cycle.view.nodes.names[tried.known_row]
     text = f"wait until {len(keys)} {what} {node}: {named}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
     commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
@@ -47,7 +47,7 @@ def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[F
 def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     """Return the terminating pods whose departure may resolve the rejection."""
     view, target_key = tried.cycle.view, tried.trial.pod.key
-    positions = dict.fromkeys(view.pods_on(tried.at))
+    positions = dict.fromkeys(view.pods_on(tried.known_row))
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.find_position(key) if key else None
