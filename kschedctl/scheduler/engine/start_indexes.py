@@ -64,15 +64,15 @@ class EveryStart:
         self.places = np.flatnonzero(cycle.filter.passing[offered])
         """(F,): where the nodes that fit are among those offered."""
 
-    def search_for(self, wanted: int) -> Searches:
-        """Return the results of all searches that stop after `wanted` feasible nodes."""
-        if len(self.places) <= wanted:
+    def search_for_count(self, count: int) -> Searches:
+        """Return the results of all searches that stop after `count` feasible nodes."""
+        if len(self.places) <= count:
             return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
-        examined = rounds[first + wanted] - self.starts  # all up to the first that is not needed any more
-        ties, lost, hits = self._find_best_per_search(wanted).sums[:, first % len(self.places)]
-        return Searches(wanted, examined, ties, lost, hits)
+        examined = rounds[first + count] - self.starts  # all up to the first that is not needed any more
+        ties, lost, hits = self._find_best_per_search(count).sums[:, first % len(self.places)]
+        return Searches(count, examined, ties, lost, hits)
 
     def _build_full_searches(self) -> Searches:
         """Build the results for searches that examine all nodes, so that each of them finds the best node."""
@@ -84,11 +84,11 @@ class EveryStart:
         """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
         if must_score_each_search(self.cycle):
             return self._score_each_search(wanted)
-        count = len(self.places)
+        feasible_count = len(self.places)
         keyed = [(weight, scorer, scorer.build_window_keys(wanted)) for weight, scorer in self._scorers]
         parts = []
-        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], count, wanted):
-            places = np.arange(begin, end + wanted - 1) % count
+        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], feasible_count, wanted):
+            places = np.arange(begin, end + wanted - 1) % feasible_count
             total = self._independent_scores[places]
             for weight, scorer, _ in keyed:
                 total = total + weight * scorer.normalize_in_window(begin, places)
@@ -97,10 +97,10 @@ class EveryStart:
 
     def _score_each_search(self, wanted: int) -> Best:
         """Find the best nodes of each search by running the Score plugins on every sample."""
-        cycle, count = self.cycle, len(self.places)
-        tops, sums = np.zeros(count, np.int64), np.zeros((len(self._columns), count), np.int64)
-        for begin in range(count):
-            places = np.sort(np.arange(begin, begin + wanted) % count)
+        cycle, feasible_count = self.cycle, len(self.places)
+        tops, sums = np.zeros(feasible_count, np.int64), np.zeros((len(self._columns), feasible_count), np.int64)
+        for begin in range(feasible_count):
+            places = np.sort(np.arange(begin, begin + wanted) % feasible_count)
             nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
             scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, cycle.view, nodes)
             tops[begin] = scores.total.max()
@@ -266,11 +266,11 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     flat, counts = codes[places % count], counted[places % count]
     places, flat = places[counts], flat[counts]
     order = np.argsort(flat, kind="stable")
-    before = np.full(len(flat), -1)
+    previous_place = np.full(len(flat), -1)
     again = flat[order[1:]] == flat[order[:-1]]
-    before[order[1:][again]] = places[order[:-1][again]]
+    previous_place[order[1:][again]] = places[order[:-1][again]]
     # a code is the first of its kind in the windows that begin behind the one before and do not end before it
-    first, last = np.maximum(before, places - width) + 1, np.minimum(places, count - 1)
+    first, last = np.maximum(previous_place, places - width) + 1, np.minimum(places, count - 1)
     first, last = first[first <= last], last[first <= last]
     begins = np.bincount(first, minlength=count + 1)
     ends = np.bincount(last + 1, minlength=count + 1)

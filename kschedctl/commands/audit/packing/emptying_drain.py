@@ -34,7 +34,7 @@ class EmptyingDrain(NodeDrain):
     def run_until_blocked(self) -> tuple[str, str]:
         """Drain the node until a pod keeps it from being emptied.
 
-        Returns that pod and the reason, or two empty strings if the node was emptied.
+        Return that pod and the reason, or two empty strings if the node was emptied.
         """
         for pod, why in self._iter_immediate_blockers():
             return pod, why
@@ -45,7 +45,7 @@ class EmptyingDrain(NodeDrain):
         return self._find_remaining_blocker()
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node whatever is tried, and why."""
+        """Yield the pods that keep the node in any case, with the reasons."""
         yield from self._iter_pods_held_by_budgets()
         yield from self._iter_unmanaged_pods()
 
@@ -100,7 +100,7 @@ class EmptyingDrain(NodeDrain):
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
-        """Return why no node can ever take the pod, or an empty string if that is not certain."""
+        """Return why no node can ever take the pod, empty if that is not certain."""
         cycle = self.simulation.run_cycle(position)
         return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}" if _is_rejected_for_good(cycle) else ""
 
@@ -121,7 +121,7 @@ class EmptyingDrain(NodeDrain):
         return "", ""
 
     def _get_pod_key(self, position: Position) -> str:
-        """Return `namespace/name` of the pod at a position."""
+        """Return the key of the pod at a position, `namespace/name`."""
         return self.simulation.view.pods.objects[position].key
 
 
@@ -144,8 +144,13 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
 
 def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
     """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change."""
-    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None)
-    return by is not None and get_reads(by, outcome.results.get(by.name)) is Reads.NODES
+    rejecting_plugin = next(
+        (plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None
+    )
+    return (
+        rejecting_plugin is not None
+        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
+    )
 
 
 def _format_fit_error(cycle: Cycle) -> str:
