@@ -24,9 +24,7 @@ class ProgressBars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Start a bar for `total` parts, or 0 if their number is unknown. Call the result with each number of
-        finished parts.
-        """
+        """Start a bar for `total` parts, 0 if unknown, and return the function to call with finished parts."""
         started = latest = monotonic()
         finished, task = 0, None
 

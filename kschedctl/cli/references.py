@@ -94,8 +94,9 @@ MOST_ALIKE = 10
 
 
 def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
-    """Return the pod with this name, in any namespace if none is named. Raises UsageError unless there is exactly
-    one.
+    """Find the pod with this name, in any namespace if none is named.
+
+    Raises UsageError unless there is exactly one.
     """
     if namespace is None:
         pods = [pod for pod in cluster.pods if pod.metadata.name == name]

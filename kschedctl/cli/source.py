@@ -235,9 +235,7 @@ def log_reading(reading: ReadResult) -> None:
 
 
 def find_lone_pod(cluster: Cluster) -> Pod | None:
-    """Return the unbound pod that is alone in a file without nodes, or None if there is no or more than one such
-    pod.
-    """
+    """Find the only unbound pod that is alone in a file without nodes, or return None."""
     files = {key: _get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
     pods: dict[str, list[Pod]] = {}

@@ -96,8 +96,9 @@ def build_summary(document: Document, style: Style) -> Summary:
 
 
 def _iter_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the parts of the brief form from top to bottom: verdict, causes, doubts, fix with commands, and the
-    rest.
+    """Yield the parts of the brief form from top to bottom.
+
+    These are the verdict, causes, doubts, the first fix with its commands, and the rest.
     """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)

@@ -29,8 +29,9 @@ class RemainingPod(Document, frozen=True):
 
 
 class TemplateGap(Document, frozen=True):
-    """The settings that the template of a node group without nodes lacks, and with which it takes the pods in a
-    replay.
+    """The settings with which the template of a node group without nodes would take the pods.
+
+    This was replayed.
     """
 
     group: Annotated[str, Column("node group", keep=True)]
