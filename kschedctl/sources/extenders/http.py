@@ -37,8 +37,8 @@ from kschedctl.scheduler.configuration.secrets import REDACTED
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
-from kschedctl.sources.live.http import shortened
-from kschedctl.sources.live.limits import Limit, limited, with_limits
+from kschedctl.sources.live.http import shorten
+from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits
 from kschedctl.text.printable import strip_url
 
 DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
@@ -74,7 +74,7 @@ class HTTPCaller:
         seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
-            with limited(limit):
+            with apply_limit(limit):
                 response = self._get_pool(settings).request(
                     "POST",
                     url,
@@ -103,7 +103,7 @@ class HTTPCaller:
                 tls["ssl_context"] = build_tls_context(settings, strip_url(settings.url_prefix))
                 if settings.tls_config and settings.tls_config.server_name:
                     tls["server_hostname"] = settings.tls_config.server_name
-            self._pools[key] = with_limits(urllib3.PoolManager(num_pools=1, **tls))
+            self._pools[key] = enforce_limits(urllib3.PoolManager(num_pools=1, **tls))
         return self._pools[key]
 
 
@@ -130,7 +130,7 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
             if size > MOST_BYTES:
                 raise UnknownAnswerError(TOO_MUCH.format(shown_url, MOST_BYTES >> 20))
     except (HTTPError, OSError) as error:
-        timed_out = isinstance(error, ReadTimeoutError) or limit.left() <= 0
+        timed_out = isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0
         timeout_message = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
         raise ExtenderError(timeout_message if timed_out else "unexpected EOF") from None
     return 200, decode_first_value(_decompress(b"".join(chunks), response, shown_url))
@@ -155,7 +155,7 @@ def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str)
 
 def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
     """Describe a failed request in the words of Go's client."""
-    if isinstance(error, ReadTimeoutError) or limit.left() <= 0:
+    if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     else:
         reason = "EOF" if "without response" in str(error) else _describe_error(error)
@@ -167,7 +167,7 @@ def _describe_error(error: BaseException) -> str:
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
-    return strip_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", description)))
+    return strip_url(shorten(re.sub(r"\[Errno -?\d+\] ", "", description)))
 
 
 _BLANK = " \t\r\n"

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kschedctl.errors import InputError
-from kschedctl.sources.live.http import shortened
+from kschedctl.sources.live.http import shorten
 from kschedctl.sources.metrics.catalogue import (
     BUCKET_LABEL,
     METRICS,
@@ -225,4 +225,4 @@ def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ..
         sample = next(iter(text_string_to_metric_families(line))).samples[0]
         return sample.name, tuple(sorted(sample.labels.items())), float(sample.value)
     except (ValueError, IndexError, KeyError, OverflowError, StopIteration):
-        raise InputError(f"not a sample: {shortened(line[:200])}", where=where) from None
+        raise InputError(f"not a sample: {shorten(line[:200])}", where=where) from None
