@@ -41,7 +41,7 @@ from kschedctl.sources.live.http import shorten
 from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits
 from kschedctl.text.printable import strip_url
 
-DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
+DEFAULT_SECONDS, MAX_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
 CHUNK = 1 << 16
 GZIP = 16
@@ -51,7 +51,7 @@ REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 
 
 class HTTPCaller:
-    """A caller of extenders that keeps the connections to each of them open."""
+    """A caller of extenders that keeps connections open."""
 
     def __init__(self) -> None:
         self._pools: dict[str, urllib3.PoolManager] = {}
@@ -71,7 +71,7 @@ class HTTPCaller:
     def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         """Send a POST request and return status and body. Raises ExtenderError, UnknownAnswerError, InputError."""
         shown_url = strip_url(url)
-        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
+        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
             with apply_limit(limit):
@@ -95,7 +95,7 @@ class HTTPCaller:
             response.close()
 
     def _get_pool(self, settings: Extender) -> urllib3.PoolManager:
-        """Return the connection pool of an extender, creating it at first. Raises InputError."""
+        """Return the connection pool of an extender, which is created on first use. Raises InputError."""
         key = repr(settings)
         if key not in self._pools:
             tls: dict[str, Any] = {}
@@ -163,7 +163,7 @@ def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error on one line, without the names of our own objects."""
+    """Describe an error on one line, without the names of urllib3's objects."""
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
@@ -249,7 +249,7 @@ def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
 
 
 def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
-    """Build a context that verifies the server by the configured CA, or by the system's."""
+    """Build a context that verifies the server with the configured CA or the system's CAs."""
     if tls.ca_data:
         return ssl.create_default_context(cadata=tls.ca_data.decode("ascii"))
     return ssl.create_default_context(cafile=tls.ca_file or None)
@@ -258,7 +258,7 @@ def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
 def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
     """Load the client certificate into the context, if there is one.
 
-    The ssl module reads it only from files, so data are written to a private temporary file for a moment.
+    The ssl module reads certificates only from files, so data are written to a private temporary file for a moment.
     """
     if not (tls.cert_data or tls.cert_file):
         return

@@ -1,8 +1,4 @@
-"""GET requests for metrics, which go only to the URL that was named, are limited in time and size, and not redirected.
-
-Credentials go only where the user sends them. Those of the URL and of --metrics-token-file go to that URL. Those of the
-kubeconfig go only to its own API server, if the URL is that of a proxy on this server.
-"""
+"""GET requests for metrics, which go only to the given URL, are limited in time and size, and follow no redirects."""
 
 from __future__ import annotations
 
@@ -42,7 +38,7 @@ class MetricsAccess:
     """Access to servers of metrics."""
 
     connect: Callable[[], Connection]
-    """Connects to the API server of the kubeconfig."""
+    """A function that connects to the API server of the kubeconfig."""
     token_file: str | None = None
     ca_file: str | None = None
     insecure: bool = False
@@ -60,8 +56,9 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _connect_to_proxy(self, url: str) -> Connection | None:
-        """Connect to the API server if the URL is that of one of its proxies, otherwise return None. Raises as
-        ``connect``.
+        """Connect to the API server if the URL is that of one of its proxies, or return None.
+
+        Raises the errors of ``connect``.
         """
         if not PROXY.search(urlsplit(url).path):
             return None
@@ -118,7 +115,7 @@ class MetricsAccess:
         return headers
 
     def _get_pool_manager(self) -> urllib3.PoolManager:
-        """Return the pool of connections, creating it at first. Raises InputError if the CA file is invalid."""
+        """Return the connection pool, which is created on first use. Raises InputError for an invalid CA file."""
         if self._pool is None:
             try:
                 context = ssl.create_default_context(cafile=self.ca_file)
