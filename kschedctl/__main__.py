@@ -35,7 +35,7 @@ def _import_and_run() -> int:
 
 
 def _exit_on_interrupt(signum: int, frame: FrameType | None) -> None:
-    """Exit at once: nothing has begun, and an exception inside an import may turn into another one."""
+    """Exit at once, because an exception inside an import may turn into another one."""
     os._exit(INTERRUPTED)
 
 

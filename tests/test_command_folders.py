@@ -8,9 +8,9 @@ from __future__ import annotations
 import grimp
 import pytest
 
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 
-FOLDERS = [f"kschedctl.commands.{command.module}" for command in all_commands()]
+FOLDERS = [f"kschedctl.commands.{command.module}" for command in load_command_table()]
 
 
 @pytest.fixture(scope="module")

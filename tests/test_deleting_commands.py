@@ -16,7 +16,7 @@ from pathlib import Path
 import grimp
 import pytest
 
-from kschedctl.reports.command import CommandEntry, all_commands
+from kschedctl.reports.command import CommandEntry, load_command_table
 
 ROOT = Path(__file__).parent.parent
 REQUIRED = {"explain", "audit", "schema"}
@@ -50,7 +50,7 @@ def find_unused_commands() -> list[str]:
             for importer in importers
         )
 
-    return [command.name for command in all_commands() if not is_used(command) and command.name not in REQUIRED]
+    return [command.name for command in load_command_table() if not is_used(command) and command.name not in REQUIRED]
 
 
 @pytest.fixture(params=["races", "size", "rebalance", "all unused"])

@@ -21,7 +21,7 @@ from kschedctl import plugins
 from kschedctl.api import objects
 from kschedctl.commands.schema import DOCUMENTS, build_schema
 from kschedctl.fixes.trial.changes import Fix
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.snapshot import Snapshot
 
@@ -53,7 +53,7 @@ def public_texts() -> str:
     """Return the names and texts of the public surface, in lower case, with a space between the words of a name."""
     schemas = json.dumps([build_schema(document) for document in DOCUMENTS.values()])
     columns = re.findall(r'Column\("([^"]+)"', "".join(path.read_text() for path in ROOT.glob("kschedctl/**/*.py")))
-    summaries = [command.summary for command in all_commands()]
+    summaries = [command.summary for command in load_command_table()]
     docstrings = [
         inspect.getdoc(getattr(module, name)) or ""
         for module in (kschedctl, plugins)

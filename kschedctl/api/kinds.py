@@ -342,6 +342,17 @@ class Objects:
         queueing.ClusterQueue, *_KUEUE, namespaced=False
     )
     local_queues: tuple[queueing.LocalQueue, ...] = _declare_queueing_kind(queueing.LocalQueue, *_KUEUE)
+    cohorts: tuple[queueing.Cohort, ...] = _declare_queueing_kind(queueing.Cohort, *_KUEUE, namespaced=False)
+    resource_flavors: tuple[queueing.ResourceFlavor, ...] = _declare_queueing_kind(
+        queueing.ResourceFlavor, *_KUEUE, namespaced=False
+    )
+    workload_priority_classes: tuple[queueing.WorkloadPriorityClass, ...] = _declare_queueing_kind(
+        queueing.WorkloadPriorityClass, *_KUEUE, namespaced=False
+    )
+    admission_checks: tuple[queueing.AdmissionCheck, ...] = _declare_queueing_kind(
+        queueing.AdmissionCheck, *_KUEUE, namespaced=False
+    )
+    topologies: tuple[queueing.Topology, ...] = _declare_queueing_kind(queueing.Topology, *_KUEUE, namespaced=False)
     volcano_queues: tuple[queueing.VolcanoQueue, ...] = _declare_queueing_kind(
         queueing.VolcanoQueue, _VOLCANO, kind="Queue", namespaced=False
     )

@@ -6,7 +6,45 @@ pkg/apis/batch/v1alpha1 of volcano-sh/apis. Where v1beta2 renamed a field of Kue
 
 from __future__ import annotations
 
-from kschedctl.api.objects import Condition, Int64, ObjectMeta, PodTemplateSpec, Resources, Struct
+from kschedctl.api.objects import (
+    Condition,
+    Int64,
+    LabelSelector,
+    ObjectMeta,
+    PodTemplateSpec,
+    Resources,
+    Struct,
+    Taint,
+    Toleration,
+)
+
+Amount = str | int | float
+"""A quantity as it is written in a document."""
+
+
+class TopologyConstraint(Struct, frozen=True):
+    """Slices of a pod set that must each stay within one topology domain."""
+
+    topology: str = ""
+    """The label of the level."""
+    size: Int64 = 0
+    """The number of pods in a slice."""
+
+
+class TopologyRequest(Struct, frozen=True):
+    """How the pods of a pod set want to be placed in a topology."""
+
+    required: str | None = None
+    """The level at which all pods must share a domain."""
+    preferred: str | None = None
+    """The level at which the pods should share a domain."""
+    unconstrained: bool | None = None
+    """Whether any domains with room will do."""
+    pod_set_group_name: str | None = None
+    """The pod sets with this name are placed together."""
+    pod_set_slice_required_topology: str | None = None
+    pod_set_slice_size: Int64 | None = None
+    podset_slice_required_topology_constraints: tuple[TopologyConstraint, ...] = ()
 
 
 class KueuePodSet(Struct, frozen=True):
@@ -14,14 +52,100 @@ class KueuePodSet(Struct, frozen=True):
 
     name: str = "main"
     count: Int64 = 1
+    min_count: Int64 | None = None
+    """The fewest pods with which the Workload may be admitted partially."""
     template: PodTemplateSpec = PodTemplateSpec()
+    topology_request: TopologyRequest | None = None
+
+
+class WorkloadPriorityClassRef(Struct, frozen=True):
+    group: str = ""
+    kind: str = ""
+    name: str = ""
 
 
 class KueueWorkloadSpec(Struct, frozen=True):
     queue_name: str = ""
     active: bool | None = None
     priority: Int64 | None = None
+    priority_class_ref: WorkloadPriorityClassRef | None = None
+    priority_class_name: str = ""
+    """Replaced by ``priority_class_ref`` in v1beta2."""
+    priority_class_source: str = ""
+    """Replaced by ``priority_class_ref`` in v1beta2."""
     pod_sets: tuple[KueuePodSet, ...] = ()
+
+
+class TopologyDomainAssignment(Struct, frozen=True):
+    """A domain and the number of pods in it (v1beta1)."""
+
+    values: tuple[str, ...] = ()
+    count: Int64 = 0
+
+
+class TopologyLevelParts(Struct, frozen=True):
+    """The values of a level, each the prefix, a root and the suffix."""
+
+    prefix: str | None = None
+    suffix: str | None = None
+    roots: tuple[str, ...] = ()
+
+
+class TopologyLevelValues(Struct, frozen=True):
+    """The value of a level in each domain of a slice."""
+
+    universal: str | None = None
+    """The value in all domains."""
+    individual: TopologyLevelParts | None = None
+
+    def get_value(self, index: int) -> str:
+        """Return the value in one of the domains, "" if there is none."""
+        parts = self.individual
+        if parts is None:
+            return self.universal or ""
+        root = parts.roots[index] if index < len(parts.roots) else ""
+        return f"{parts.prefix or ''}{root}{parts.suffix or ''}"
+
+
+class TopologyPodCounts(Struct, frozen=True):
+    """The number of pods in each domain of a slice."""
+
+    universal: Int64 | None = None
+    """The number in all domains."""
+    individual: tuple[Int64, ...] = ()
+
+    def get_count(self, index: int) -> int:
+        """Return the number in one of the domains, 0 if there is none."""
+        if self.universal is not None:
+            return self.universal
+        return self.individual[index] if index < len(self.individual) else 0
+
+
+class TopologyAssignmentSlice(Struct, frozen=True):
+    """Some of the domains of a topology assignment, column by column (v1beta2)."""
+
+    domain_count: Int64 = 0
+    values_per_level: tuple[TopologyLevelValues, ...] = ()
+    pod_counts: TopologyPodCounts = TopologyPodCounts()
+
+
+class TopologyAssignment(Struct, frozen=True):
+    """The domains to which the pods of a pod set are assigned."""
+
+    levels: tuple[str, ...] = ()
+    domains: tuple[TopologyDomainAssignment, ...] = ()
+    """Filled by v1beta1."""
+    slices: tuple[TopologyAssignmentSlice, ...] = ()
+    """Filled by v1beta2."""
+
+    def list_domains(self) -> tuple[TopologyDomainAssignment, ...]:
+        """Return the domains, whichever API version filled them in."""
+        domains = list(self.domains)
+        for part in self.slices:
+            for index in range(part.domain_count):
+                values = tuple(level.get_value(index) for level in part.values_per_level)
+                domains.append(TopologyDomainAssignment(values, part.pod_counts.get_count(index)))
+        return tuple(domains)
 
 
 class KueuePodSetAssignment(Struct, frozen=True):
@@ -32,6 +156,9 @@ class KueuePodSetAssignment(Struct, frozen=True):
     """The chosen flavor of each resource."""
     resource_usage: Resources = {}
     """The quota that the pod set reserves."""
+    count: Int64 | None = None
+    topology_assignment: TopologyAssignment | None = None
+    delayed_topology_request: str | None = None
 
 
 class KueueAdmission(Struct, frozen=True):
@@ -43,12 +170,34 @@ class KueueAdmissionCheckState(Struct, frozen=True):
     name: str = ""
     state: str = ""
     message: str = ""
+    last_transition_time: str | None = None
+
+
+class ReclaimablePod(Struct, frozen=True):
+    """The number of pods of a pod set that have ended and do not need their quota any longer."""
+
+    name: str = ""
+    count: Int64 = 0
+
+
+class RequeueState(Struct, frozen=True):
+    """The state of a Workload's backoff after an eviction."""
+
+    count: Int64 | None = None
+    requeue_at: str | None = None
+
+
+class UnhealthyNode(Struct, frozen=True):
+    name: str = ""
 
 
 class KueueWorkloadStatus(Struct, frozen=True):
     admission: KueueAdmission | None = None
     admission_checks: tuple[KueueAdmissionCheckState, ...] = ()
     conditions: tuple[Condition, ...] = ()
+    reclaimable_pods: tuple[ReclaimablePod, ...] = ()
+    requeue_state: RequeueState | None = None
+    unhealthy_nodes: tuple[UnhealthyNode, ...] = ()
 
 
 class KueueWorkload(Struct, frozen=True):
@@ -61,8 +210,11 @@ class KueueWorkload(Struct, frozen=True):
 
 class KueueResourceQuota(Struct, frozen=True):
     name: str = ""
-    nominal_quota: str | int | float = 0
-    borrowing_limit: str | int | float | None = None
+    nominal_quota: Amount = 0
+    borrowing_limit: Amount | None = None
+    """The most that may be borrowed from the cohort; None means no limit."""
+    lending_limit: Amount | None = None
+    """The most that may be lent to the cohort; None means all of it."""
 
 
 class KueueFlavorQuotas(Struct, frozen=True):
@@ -77,19 +229,63 @@ class KueueResourceGroup(Struct, frozen=True):
     flavors: tuple[KueueFlavorQuotas, ...] = ()
 
 
+class FlavorFungibility(Struct, frozen=True):
+    """When to try the next flavor instead of borrowing or preempting in this one."""
+
+    when_can_borrow: str = ""
+    when_can_preempt: str = ""
+    preference: str | None = None
+
+
+class BorrowWithinCohort(Struct, frozen=True):
+    policy: str = ""
+    max_priority_threshold: Int64 | None = None
+
+
+class ClusterQueuePreemption(Struct, frozen=True):
+    """The Workloads that a ClusterQueue may preempt for its own."""
+
+    reclaim_within_cohort: str = ""
+    borrow_within_cohort: BorrowWithinCohort | None = None
+    within_cluster_queue: str = ""
+
+
+class AdmissionCheckRule(Struct, frozen=True):
+    """An AdmissionCheck and the flavors for which it is required; none means all flavors."""
+
+    name: str = ""
+    on_flavors: tuple[str, ...] = ()
+
+
+class AdmissionChecksStrategy(Struct, frozen=True):
+    admission_checks: tuple[AdmissionCheckRule, ...] = ()
+
+
+class FairSharing(Struct, frozen=True):
+    weight: Amount | None = None
+
+
 class ClusterQueueSpec(Struct, frozen=True):
-    """The quota and the cohort of a ClusterQueue."""
+    """The quota, the cohort and the policies of a ClusterQueue."""
 
     resource_groups: tuple[KueueResourceGroup, ...] = ()
     cohort: str = ""
     """The name of ``cohort_name`` in v1beta1."""
     cohort_name: str = ""
+    queueing_strategy: str = "BestEffortFIFO"
+    namespace_selector: LabelSelector | None = None
+    flavor_fungibility: FlavorFungibility | None = None
+    preemption: ClusterQueuePreemption | None = None
+    admission_checks: tuple[str, ...] = ()
+    """Replaced by ``admission_checks_strategy`` in v1beta2."""
+    admission_checks_strategy: AdmissionChecksStrategy | None = None
     stop_policy: str | None = None
+    fair_sharing: FairSharing | None = None
 
 
 class KueueResourceUsage(Struct, frozen=True):
     name: str = ""
-    total: str | int | float = 0
+    total: Amount = 0
 
 
 class KueueFlavorUsage(Struct, frozen=True):
@@ -108,6 +304,73 @@ class ClusterQueue(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: ClusterQueueSpec = ClusterQueueSpec()
     status: ClusterQueueStatus = ClusterQueueStatus()
+
+
+class CohortSpec(Struct, frozen=True):
+    parent_name: str = ""
+    resource_groups: tuple[KueueResourceGroup, ...] = ()
+    fair_sharing: FairSharing | None = None
+
+
+class Cohort(Struct, frozen=True):
+    """A Cohort of Kueue: a group of ClusterQueues and other cohorts that lend quota to each other."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CohortSpec = CohortSpec()
+
+
+class ResourceFlavorSpec(Struct, frozen=True):
+    node_labels: dict[str, str] = {}
+    node_taints: tuple[Taint, ...] = ()
+    tolerations: tuple[Toleration, ...] = ()
+    """Tolerations that pods get if the flavor is assigned to them."""
+    topology_name: str | None = None
+
+
+class ResourceFlavor(Struct, frozen=True):
+    """A ResourceFlavor of Kueue: a kind of nodes that has quota of its own."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceFlavorSpec = ResourceFlavorSpec()
+
+
+class WorkloadPriorityClass(Struct, frozen=True):
+    """A WorkloadPriorityClass of Kueue."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    value: Int64 = 0
+
+
+class AdmissionCheckSpec(Struct, frozen=True):
+    controller_name: str = ""
+
+
+class AdmissionCheckStatus(Struct, frozen=True):
+    conditions: tuple[Condition, ...] = ()
+
+
+class AdmissionCheck(Struct, frozen=True):
+    """An AdmissionCheck of Kueue: a controller that must agree before a Workload is admitted."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: AdmissionCheckSpec = AdmissionCheckSpec()
+    status: AdmissionCheckStatus = AdmissionCheckStatus()
+
+
+class TopologyLevel(Struct, frozen=True):
+    node_label: str = ""
+
+
+class TopologySpec(Struct, frozen=True):
+    levels: tuple[TopologyLevel, ...] = ()
+    """The levels from the widest to the narrowest."""
+
+
+class Topology(Struct, frozen=True):
+    """A Topology of Kueue: the node labels that say where in a data center a node is."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: TopologySpec = TopologySpec()
 
 
 class LocalQueueSpec(Struct, frozen=True):

@@ -88,19 +88,19 @@ class KarpenterInput(InstanceTypeInput):
         return [*types, *(part for setting in self.karpenter or () for part in ("--karpenter", setting))]
 
     def parse_settings(self) -> JsonObject:
-        """Parse the settings into a document. Raises UsageError."""
-        given: dict[str, object] = {}
+        """Parse the values of `--karpenter` into a document. Raises UsageError for an unknown setting."""
+        settings: dict[str, object] = {}
         gates: dict[str, bool] = {}
         for text in self.karpenter or ():
             name, equals, value = text.partition("=")
             if name in GATES and value in ("true", "false"):
                 gates[name] = value == "true"
             elif name in SETTINGS and equals and (SETTINGS[name] is str or value.isdecimal()):
-                given[name] = SETTINGS[name](value)
+                settings[name] = SETTINGS[name](value)
             else:
                 known = ", ".join((*SETTINGS, *GATES))
                 raise UsageError(f"--karpenter {text}: not SETTING=VALUE of a known setting", hint=f"known: {known}")
-        return {**given, "featureGates": gates} if gates else given
+        return {**settings, "featureGates": gates} if gates else settings
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ class NodeGroupInput:
 
 @dataclass(frozen=True)
 class Autoscalers:
-    """Options of both autoscalers."""
+    """Options about whichever autoscaler the cluster has, and its answers for pending pods."""
 
     source: Source
     karpenter: KarpenterInput
@@ -164,8 +164,11 @@ class Autoscalers:
         of_karpenter = KARPENTER_KINDS if self.karpenter.instance_types or self.node_groups.is_given else NOTHING_MORE
         return of_karpenter.union(AUTOSCALER_STATUS_KINDS)
 
-    def find_growth(self, cluster: Cluster) -> NodeGrowth | None:
-        """Return the nodes that come for all pending pods, or None without an autoscaler. Raises InputError."""
+    def simulate_growth(self, cluster: Cluster) -> NodeGrowth | None:
+        """Simulate the nodes that the autoscaler adds for all pending pods. Return None without an autoscaler.
+
+        Raises InputError.
+        """
         from kschedctl.fixes.new_node import simulate_node_growth  # noqa: PLC0415 - only pods that wait need it
 
         now = get_cluster_time(cluster, self.source)
@@ -173,24 +176,29 @@ class Autoscalers:
             cluster, now, self.node_groups.read_groups(), self.karpenter.read_types(), self.karpenter.parse_settings()
         )
 
-    def find_fixes(self, asked: TargetPod, told: NewNode) -> tuple[Remedy, ...]:
-        """Return the fixes by which an autoscaler adds a node for the pod. Raises InputError."""
+    def find_fixes(self, target_pod: TargetPod, new_node: NewNode) -> tuple[Remedy, ...]:
+        """Find the fixes that make the autoscaler add a node for the pod. Raises InputError."""
         from kschedctl.fixes.new_node import find_autoscaler_fixes  # noqa: PLC0415 - only pods that were explained need it
 
-        now = get_cluster_time(asked.scheduler.cluster, self.source)
+        now = get_cluster_time(target_pod.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return find_autoscaler_fixes(asked, told, now, self.node_groups.read_groups(), types=types, settings=settings)
+        return find_autoscaler_fixes(
+            target_pod, new_node, now, self.node_groups.read_groups(), types=types, settings=settings
+        )
 
-    def find_new_node(self, asked: TargetPod) -> NewNode | None:
-        """Return the node that would come for a pod, or None without an autoscaler. Raises InputError."""
+    def explain_new_node(self, target_pod: TargetPod) -> NewNode | None:
+        """Explain whether the autoscaler adds a node for the pod. Return None without an autoscaler.
+
+        Raises InputError.
+        """
         from kschedctl.fixes.new_node import explain_new_node  # noqa: PLC0415 - only pods that were explained need it
 
-        now = get_cluster_time(asked.scheduler.cluster, self.source)
+        now = get_cluster_time(target_pod.scheduler.cluster, self.source)
         types, settings = self.karpenter.read_types(), self.karpenter.parse_settings()
-        return explain_new_node(asked, now, self.node_groups.read_groups(), types, settings)
+        return explain_new_node(target_pod, now, self.node_groups.read_groups(), types, settings)
 
 
-def check_pools(cluster: Cluster) -> None:
+def require_node_pools(cluster: Cluster) -> None:
     """Raise UsageError if the cluster has no NodePools."""
     if not cluster.karpenter_node_pools:
         raise UsageError("the cluster has no NodePools of Karpenter")
@@ -211,4 +219,5 @@ def _read_types_file(path: str) -> Sequence[JsonObject]:
 
 
 def _has_id(group: object) -> bool:
+    """Return whether a node group in the file has an id."""
     return isinstance(group, dict) and isinstance(group.get("id"), str)

@@ -77,14 +77,14 @@ class SourceWords:
 
 
 def find_names_in_time(kind: str, words: Sequence[str]) -> list[str]:
-    """Return the names that are found within the time limits, without any error message."""
+    """Return the names that are found within the time limits, and suppress all error messages."""
     if not hasattr(os, "fork"):
         return []
     return run_with_limit(CPU_SECONDS, lambda: "\n".join(iter_candidates(kind, words))).splitlines()
 
 
 def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
-    """Run the work in a child process. Return its text, or "" if it fails or exceeds a limit."""
+    """Run the work in a child process and return its text, or "" if the child fails or exceeds a limit."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:
@@ -103,14 +103,14 @@ def run_with_limit(seconds: float, work: Callable[[], str]) -> str:
 
 
 def _exited_normally(child: int) -> bool:
-    """Return whether the process was not ended by a signal, possibly in the middle of a name."""
+    """Return whether the process ended by itself. A signal may have ended it in the middle of a name."""
     with suppress(ChildProcessError):
         return os.waitpid(child, 0)[1] == 0
     return True
 
 
 def _read_until_closed(reader: int) -> bytes | None:
-    """Return all that is written to the pipe, or None if it is not closed in time."""
+    """Read the pipe until its writer closes it. Return None if that does not happen in time."""
     end, data = monotonic() + MAX_SECONDS, b""
     with open(reader, "rb", buffering=0) as file:
         while select.select([file], [], [], max(end - monotonic(), 0))[0]:
@@ -122,7 +122,7 @@ def _read_until_closed(reader: int) -> bytes | None:
 
 
 def iter_candidates(kind: str, words: Sequence[str]) -> Iterator[str]:
-    """Yield the names that begin with the current word, at most MAX_NAMES. Raises any error of reading."""
+    """Yield at most MAX_NAMES names that begin with the current word. Raises any error of reading."""
     line = SourceWords.parse(words)
     names = (name for name in _iter_names(kind, line) if name.startswith(line.current) and _PLAIN.fullmatch(name))
     for _, name in zip(range(MAX_NAMES), dict.fromkeys(names), strict=False):

@@ -60,7 +60,7 @@ def find_completions(words: Sequence[str]) -> Completions:
 
 
 def _join_options(words: Sequence[str]) -> list[str]:
-    """Join `--option=value`, which bash splits into three words.
+    """Join `--option=value` again, which bash splits into three words.
 
     >>> _join_options(["explain", "-n", "shop", "--color", "=", "n"])
     ['explain', '-n', 'shop', '--color=n']
@@ -103,7 +103,7 @@ def _list_completions(typed: Sequence[str]) -> Completions:
 
 
 def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
-    """Return the completions of an option's value, by the option's metavar."""
+    """Return the completions of an option's value, which depend on the option's metavar."""
     kind = next((NAME_KINDS[name] for name in option.names if name in NAME_KINDS), "")
     if kind:
         return _complete_names(kind, typed)
@@ -111,7 +111,7 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 
 
 def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
-    """Return the completions of an argument, by the metavars of the command's arguments."""
+    """Return the completions of an argument, which depend on the metavars of the command's arguments."""
     said = " ".join(metavars)
     if kind := "pods" if "POD" in said else "nodes" if "NODE" in said else "":
         return _complete_names(kind, typed)
@@ -178,6 +178,7 @@ def read_outline(name: str) -> CommandOutline:
 
 
 def _decode_outline(content: Any) -> CommandOutline:
+    """Decode an outline from the lists in the file."""
     options, argument_metavars, subcommands = content
     return CommandOutline(
         tuple(OptionOutline(tuple(names), *rest) for names, *rest in options),
@@ -195,6 +196,7 @@ def encode_outlines() -> str:
 
 
 def _encode_outline(outline: CommandOutline) -> str:
+    """Encode an outline as JSON lists."""
     options = ",\n".join(json.dumps(option, ensure_ascii=False) for option in outline.options)
     subcommands = ",\n".join(f"{json.dumps(name)}: {_encode_outline(sub)}" for name, sub in outline.subcommands.items())
     return f"[[\n{options}\n], {json.dumps(outline.argument_metavars, ensure_ascii=False)}, {{{subcommands}}}]"

@@ -52,7 +52,7 @@ class Extending:
 
         Recorded answers are written at the end of the block. Raises UsageError, InputError.
         """
-        self._check()
+        self._validate()
         if self.extender_answers is not None:
             from kschedctl.sources.extenders.recording import RecordedAnswers  # noqa: PLC0415 - for few questions
 
@@ -77,7 +77,7 @@ class Extending:
         answers = ["--extender-answers", self.extender_answers] if self.extender_answers else []
         return ["--call-extenders"] * self.call_extenders + answers
 
-    def _check(self) -> None:
+    def _validate(self) -> None:
         """Raise UsageError if the options contradict each other."""
         if self.call_extenders and self.extender_answers is not None:
             raise UsageError("--call-extenders and --extender-answers cannot be combined", hint="leave one of them out")
@@ -95,7 +95,10 @@ MAX_LIVE_PODS = 20
 def collect_pod_extras(
     call: CallExtender | None, targets: Iterable[TargetPod], inquiry: Inquiry, source: Source
 ) -> None:
-    """Pass the fields of the pods from manifests, files and the live cluster to the extender caller."""
+    """Give the extender caller the fields of the pods that kube-scheduler's plugins do not read.
+
+    They come from manifests, files and the live cluster.
+    """
     if call is None:
         return
     from kschedctl.sources.extenders.recording import Recorder  # noqa: PLC0415
@@ -110,13 +113,15 @@ def collect_pod_extras(
             full_pods[asked_pod.pod.key] = PodExtras.from_document(get_pod_template(written.document))
         elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
             remaining_keys.append(asked_pod.pod.key)
-    _add_from_files(full_pods, remaining_keys, inquiry)
+    _add_extras_from_files(full_pods, remaining_keys, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
-        _add_from_cluster(full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source)
+        _add_extras_from_cluster(
+            full_pods, [key for key in remaining_keys if key not in full_pods][:MAX_LIVE_PODS], source
+        )
 
 
-def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
-    """Add the fields of the pods whose files can be read again."""
+def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[str], inquiry: Inquiry) -> None:
+    """Add the fields of pods whose files can be read again."""
     from kschedctl.sources.extenders.whole_pods import PodExtras, iter_pod_documents  # noqa: PLC0415
 
     origins = inquiry.cluster.origins
@@ -129,8 +134,8 @@ def _add_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iterable[st
             full_pods.update({key: PodExtras.from_document(pods[key]) for key in places if key in pods})
 
 
-def _add_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
-    """Add the fields of pods of the live cluster, unless reading is forbidden."""
+def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
+    """Add the fields of pods of the live cluster, skipping pods that may not be read."""
     from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
     from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
 

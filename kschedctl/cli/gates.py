@@ -36,8 +36,8 @@ RULES = {
 _PLACE = re.compile(r"(?P<file>.*): document \d+(?: \(line (?P<line>\d+)\))?(?:, .*)?")
 
 
-def gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
-    """Return the problems of the report as findings, or None if no gate asks for this kind of report.
+def build_gate_findings(document: Document, command: str, places: Mapping[str, str]) -> Findings | None:
+    """Turn the problems of a report into findings, or return None if a report of this kind has no gate.
 
     ``places`` has the place of an object's manifest by the name of the object, such as ``Pod shop/web``.
     """
@@ -57,14 +57,14 @@ def gate_findings(document: Document, command: str, places: Mapping[str, str]) -
 
 
 def _iter_undecided_problems(document: Document) -> Iterator[GateProblem]:
-    """Yield a problem for an undecided report."""
+    """Yield a problem if the report is undecided."""
     if getattr(document, "undecided", False):
         why = describe_unread(getattr(document, "unknown", ())) or "not everything that it depends on was read"
         yield GateProblem("undecided", "Cluster", why)
 
 
 def _build_finding(problem: GateProblem, places: Mapping[str, str]) -> Finding:
-    """Build the finding for a problem, at the place of the object's manifest if there is one."""
+    """Build the finding of a problem. It points to the manifest of the object if there is one."""
     rule = RULES[problem.rule]
     finding = rule.build_finding(problem.object, problem.message.rstrip("."), problem.fix)
     place = _PLACE.fullmatch(places.get(problem.object, ""))

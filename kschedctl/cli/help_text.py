@@ -45,7 +45,7 @@ class HelpFormatter(_CONTEXT.formatter_class):  # type: ignore[misc]  # typer ex
 
 
 def _fold_choices(choices: str, room: int) -> str:
-    """Fold `a|b|c` into lines that fit."""
+    """Fold choices such as `a|b|c` into lines that fit."""
     lines = [""]
     for part in re.split(r"(?<=\|)", choices):
         if len(lines[-1] + part) > room:
@@ -89,6 +89,7 @@ class GroupedOptions(TyperCommand):
         )
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the options by group, without the rare ones unless `--help-all` is given."""
         panels: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             panel = "Arguments" if parameter.param_type_name == "argument" else ""
@@ -100,5 +101,5 @@ class GroupedOptions(TyperCommand):
 
 
 def _is_rare(parameter: Any) -> bool:
-    """Return whether the help leaves the option out."""
+    """Return whether the option is hidden without `--help-all`."""
     return not RARE.isdisjoint(parameter.opts) and not getattr(parameter, "hidden", False)

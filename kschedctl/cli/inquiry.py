@@ -22,15 +22,15 @@ from kschedctl.cli.manifests import (
     add_missing_namespaces,
     build_described_cluster,
     decode_manifest,
-    in_namespace,
-    key_of_metadata,
+    get_object_key,
     load_surroundings,
     log_hooks,
     log_left_out,
     with_default_namespace,
+    with_namespace,
 )
 from kschedctl.cli.options import Source
-from kschedctl.cli.references import asking_for
+from kschedctl.cli.references import assume_scheduler_name
 from kschedctl.cli.source import NOTHING_MORE, LiveKinds, load_cluster, log_reading
 from kschedctl.cluster import LIMITS, QUEUE_KINDS, Cluster, fill_namespace
 from kschedctl.errors import UsageError
@@ -84,8 +84,8 @@ class Inquiry:
         return Scheduler(self.cluster, self.call_extender, self.sampled)
 
     def with_scheduler_name(self, scheduler_name: str | None) -> Inquiry:
-        """Return the inquiry as if unbound pods used this scheduler, if one is named."""
-        return replace(self, cluster=asking_for(self.cluster, scheduler_name), scheduler_name=scheduler_name)
+        """Return the inquiry with this scheduler for all unbound pods. None changes nothing."""
+        return replace(self, cluster=assume_scheduler_name(self.cluster, scheduler_name), scheduler_name=scheduler_name)
 
     def find_stored_workload(self, owner: Owner) -> Struct | None:
         """Return the workload as the files contain it, or None. Raises InputError."""
@@ -123,20 +123,21 @@ def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
         raise UsageError(f"nothing to explain: no pod and nothing that makes pods{others}", where=where)
 
 
-def _build_inquiry(source: Source, reading: ReadResult, where: Surroundings) -> Inquiry:
-    """Build the inquiry from what was read from the files and the surroundings."""
-    around, namespace = where
-    own = around is None
+def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundings) -> Inquiry:
+    """Build the inquiry from the content of the files and their surroundings."""
+    around, namespace = surroundings
+    describes_cluster = around is None
     with_nodes = reading.origins.get_files("Node")
     apart = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
     manifests = [_decode_workload(m, namespace) for m in apart]
     stored = {_identify_owner(m, namespace): m for m in reading.stored if is_workload_manifest(m.document)}
     pods = _find_cluster_pods(apart, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
-    printed = {key: m for key, m in stored.items() if not own or not m.place.path}  # a dump's lists are the cluster's
+    # the objects in the lists of a dump belong to the cluster
+    printed = {key: m for key, m in stored.items() if not describes_cluster or not m.place.path}
     places = {get_identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
-    keys = [key for key, place in places.items() if not own or place.file not in with_nodes]
-    if not own:
+    keys = [key for key, place in places.items() if not describes_cluster or place.file not in with_nodes]
+    if not describes_cluster:
         keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.list_keys()]
     cluster = _build_cluster(source, reading, objects, around)
     return Inquiry(
@@ -145,7 +146,7 @@ def _build_inquiry(source: Source, reading: ReadResult, where: Surroundings) -> 
         stored,
         tuple(dict.fromkeys(keys)),
         {format_title(m.struct): str(m.place) for m in manifests},
-        has_outer_cluster=not own,
+        has_outer_cluster=not describes_cluster,
         written={get_identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
         namespace=namespace,
     )
@@ -154,7 +155,7 @@ def _build_inquiry(source: Source, reading: ReadResult, where: Surroundings) -> 
 def _find_cluster_pods(manifests: Iterable[Manifest], reading: ReadResult) -> PodTable:
     """Return the pods among the objects without those that are manifests to create."""
     return reading.pods.apply_changes(
-        {key_of_metadata(m.document["metadata"]): None for m in manifests if m.document["kind"] == "Pod"}
+        {get_object_key(m.document["metadata"]): None for m in manifests if m.document["kind"] == "Pod"}
     )
 
 
@@ -201,7 +202,7 @@ def _is_part_of_cluster(manifest: Manifest, files_with_nodes: Collection[str]) -
 
 def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
     """Decode a manifest and give it a namespace and a name. Raises InputError."""
-    struct: Any = in_namespace(decode_manifest(manifest), namespace)
+    struct: Any = with_namespace(decode_manifest(manifest), namespace)
     meta = struct.metadata
     named = msgspec.structs.replace(meta, name=meta.name or meta.generate_name)
     return _Workload(fill_namespace(msgspec.structs.replace(struct, metadata=named)), manifest.place)
@@ -209,5 +210,5 @@ def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
 
 def _identify_owner(manifest: Manifest, namespace: str | None) -> Owner:
     """Return the kind, namespace and name of a manifest."""
-    within, name = key_of_metadata(manifest.document["metadata"])
+    within, name = get_object_key(manifest.document["metadata"])
     return Owner(str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name)

@@ -23,14 +23,14 @@ from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli import streams
 from kschedctl.cli.help_text import GroupedOptions, HelpContext
 from kschedctl.errors import KschedctlError
-from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, all_commands
+from kschedctl.reports.command import EXIT_CODES, CommandEntry, HelpHeading, load_command_table
 from kschedctl.text.printable import strip_credentials
 from kschedctl.text.version import VERSION
 
 COMMANDS: dict[str, CommandEntry] = {
     command.name: command
     for heading in HelpHeading
-    for command in sorted(all_commands(), key=lambda command: command.place)
+    for command in sorted(load_command_table(), key=lambda command: command.place)
     if command.heading is heading
 }
 """Name -> command, in the order of the help.

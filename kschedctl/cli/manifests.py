@@ -104,7 +104,7 @@ def load_surroundings(
     source: Source, reading: ReadResult, namespace: str | None, live: LiveKinds = NOTHING_MORE
 ) -> Surroundings:
     """Load the cluster around the files, unless they describe a cluster. Raises KschedctlError."""
-    refuse_invalid_around(reading.around)
+    validate_other_objects(reading.around)
     if (reading.objects.get("Node") or source.assume_complete) and not (source.demo or source.snapshot):
         return Surroundings(None, namespace)
     around = replace(source, filename=[])
@@ -128,17 +128,20 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     """
     written = _decode_manifests(reading)
     listed = _find_listed_pods(reading)
-    workloads = [*(entry.workload for entry in written), *(pod for pod in listed.iter_unbound() if not exists(pod))]
+    workloads = [
+        *(entry.workload for entry in written),
+        *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod)),
+    ]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
-    stored = listed.apply_changes({_key_of_pod(pod): pod if exists(pod) else None for pod in pods})
+    stored = listed.apply_changes({_get_pod_key(pod): pod if is_existing_pod(pod) else None for pod in pods})
     around, namespace = load_surroundings(source, reading, namespace, live)
     objects = with_default_namespace(reading.objects, stored, namespace)
     cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
-    new = [in_namespace(workload, namespace) for workload in workloads if not exists(workload)]
+    new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    refuse_invalid([entry.manifest for entry in written if not exists(entry.workload)], cluster, namespace)
-    places = {format_title(in_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
-    documents = {get_identity(in_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
+    validate_manifests([entry.manifest for entry in written if not is_existing_pod(entry.workload)], cluster, namespace)
+    places = {format_title(with_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
+    documents = {get_identity(with_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
     return Application(source, cluster, new, places, documents)
 
 
@@ -155,7 +158,7 @@ def _find_listed_pods(reading: ReadResult) -> PodTable:
         for m in reading.manifests
         if is_workload_manifest(m.document) and m.document["kind"] == "Pod"
     )
-    return reading.pods.apply_changes({key_of_metadata(metadata): None for metadata in pods})
+    return reading.pods.apply_changes({get_object_key(metadata): None for metadata in pods})
 
 
 def build_described_cluster(source: Source, reading: ReadResult, objects: Mapping[str, Sequence[Struct]]) -> Cluster:
@@ -174,9 +177,9 @@ def build_described_cluster(source: Source, reading: ReadResult, objects: Mappin
 
 
 def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source: Source) -> Cluster:
-    """Add the missing namespaces of new workloads to the cluster, and log it.
+    """Add the namespaces that new workloads name and the cluster lacks, and log them.
 
-    `--assume-namespaces=false` declines that. `helm template` prints no Namespace, since `helm install
+    Nothing is added with `--assume-namespaces=false`. `helm template` prints no Namespace, since `helm install
     --create-namespace` creates it.
     """
     if source.assume_namespaces is Truth.FALSE:
@@ -262,44 +265,44 @@ def _iter_template_resources(workload: Struct) -> Iterator[tuple[str, Resources]
             yield f"spec.volumeClaimTemplates[{index}].spec.resources.requests", claim.spec.resources.requests
 
 
-def exists(workload: Struct) -> bool:
-    """Return whether the object is a pod that exists in a cluster."""
+def is_existing_pod(workload: Struct) -> bool:
+    """Return whether the object is a pod that exists in a cluster: it has a UID or a node."""
     return isinstance(workload, Pod) and bool(workload.metadata.uid or workload.spec.node_name)
 
 
-def _key_of_pod(pod: Pod) -> Key:
+def _get_pod_key(pod: Pod) -> Key:
     """Return the pod's namespace and name."""
     return pod.metadata.namespace, pod.metadata.name
 
 
-def key_of_metadata(metadata: Json) -> Key:
-    """Return namespace and name of metadata, "" for either if it is missing."""
+def get_object_key(metadata: Json) -> Key:
+    """Return namespace and name of an object's metadata. A missing one is ""."""
     return text_at(metadata, "namespace"), text_at(metadata, "name")
 
 
 def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
-    """Return the objects by kind, with `pods`, in `namespace` if they name none."""
+    """Return the objects by kind together with the pods, in this namespace if they name none."""
     others = {
-        kind: some if kind in CLUSTER_SCOPED else [in_namespace(some_object, namespace) for some_object in some]
+        kind: some if kind in CLUSTER_SCOPED else [with_namespace(some_object, namespace) for some_object in some]
         for kind, some in objects.items()
         if kind != "Pod"
     }
     return others | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
 
 
-def in_namespace(obj: Any, namespace: str | None) -> Any:
+def with_namespace(obj: Any, namespace: str | None) -> Any:
     """Return the object in this namespace, unless it names one itself."""
     if obj.metadata.namespace or not namespace:
         return obj
     return msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, namespace=namespace))
 
 
-def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
+def validate_manifests(manifests: Iterable[Manifest], cluster: Cluster, namespace: str | None = None) -> None:
     """Raise InputError if the API server would reject any of these pods and workloads.
 
-    The error has all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
+    The error lists all problems of all manifests. `namespace` is for manifests that name none. Objects with a UID exist
     already and must not be passed.
     """
     errors = []
@@ -310,8 +313,8 @@ def refuse_invalid(manifests: Iterable[Manifest], cluster: Cluster, namespace: s
     raise_errors(errors)
 
 
-def refuse_invalid_around(manifests: Iterable[Manifest]) -> None:
-    """Raise InputError for invalid PDBs, classes, claims and autoscalers."""
+def validate_other_objects(manifests: Iterable[Manifest]) -> None:
+    """Raise InputError if the API server would reject any of these PDBs, classes, claims and autoscalers."""
     errors = []
     for document, place in manifests:
         decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)

@@ -34,7 +34,7 @@ class ReportWithScenario(Protocol):
 def make_whatif_builder(
     run: RunOptions, more_options: Iterable[str] = ()
 ) -> Callable[[LoadedSource, ReportWithScenario], tuple[str, ...]]:
-    """Return a function that builds the `whatif` command for a report's scenario, with `more` options."""
+    """Return a function that builds the `whatif` command for the scenario of a report."""
     start = [] if run.start_index is None else ["--start-index", str(run.start_index)]
     options = [*(["--seed", str(run.seed)] if run.seed else []), *["--sampling"] * run.sampling, *start, *more_options]
 
@@ -46,7 +46,7 @@ def make_whatif_builder(
     return build
 
 
-def workload_arguments(title: str) -> tuple[str, ...]:
-    """Return the arguments that name a workload, from a title such as `Deployment shop/web`."""
+def build_workload_arguments(title: str) -> tuple[str, ...]:
+    """Build the arguments that name a workload, from a title such as `Deployment shop/web`."""
     kind, namespace, name = title.replace("/", " ").split(" ")
     return (f"{kind.lower()}/{name}", "-n", namespace)

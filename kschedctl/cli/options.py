@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Builds:
-    """Options that choose what is built."""
+    """Options that choose which kustomizations and charts are built."""
 
     kustomize: Annotated[
         bool,
@@ -41,7 +41,7 @@ class Builds:
     ] = field(default_factory=list)
 
     def find_builds(self, files: Sequence[str], kube_version: str) -> list[Build]:
-        """Return the builds to run for the files. Raises UsageError, also if a program is missing."""
+        """Find the builds to run for the files. Raises UsageError, also if a program is missing."""
         if self.values and not self.helm:
             raise UsageError("--values is for charts", hint="add --helm")
         builds: list[Build] = []
@@ -173,7 +173,7 @@ class Source(Builds):
         return not (self.filename or self.demo or self.snapshot)
 
     def builds(self, files: Sequence[str]) -> list[Build]:
-        """Return the builds to run for the files. Raises UsageError."""
+        """Find the builds to run for the files. Raises UsageError."""
         return self.find_builds(files, self.kube_version or "")
 
     @property
@@ -183,7 +183,7 @@ class Source(Builds):
         return "demo" if self.demo else ", ".join(names) or self.context or self.cluster or "current context"
 
     def arguments(self) -> list[str]:
-        """Return the options that name the same cluster and scheduler again."""
+        """Return the command-line options that select this cluster and scheduler."""
         files = [part for name in self.filename for part in ("-f", name)]
         files += [part for name in self.snapshot for part in ("--snapshot", name)]
         files += ["--kustomize"] * self.kustomize + ["--helm"] * self.helm
@@ -225,16 +225,16 @@ class Scope:
     ] = None
 
     def namespace_arguments(self) -> list[str]:
-        """Return the options that name the same namespaces again."""
+        """Return the command-line options that select these namespaces."""
         return (["-n", self.namespace] if self.namespace else []) + ["-A"] * self.all_namespaces
 
     def arguments(self) -> list[str]:
-        """Return the options that assume the same scheduler again."""
+        """Return the command-line options that assume this scheduler name."""
         return ["--scheduler-name", self.scheduler_name] if self.scheduler_name else []
 
 
 def with_options(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Turn a function that takes option groups into one with an option per field, for typer."""
+    """Wrap a function that takes option groups as one that takes an option per field, for typer."""
     parameters = inspect.signature(function, eval_str=True).parameters
     groups: dict[str, Any] = {name: p.annotation for name, p in parameters.items() if is_dataclass(p.annotation)}
     flat = [p.replace(kind=p.KEYWORD_ONLY) for name, p in parameters.items() if name not in groups]
@@ -291,7 +291,7 @@ PANELS = {
 
 
 def _find_defining_class(group: type, name: str) -> str:
-    """Return the name of the class that first declares the field; subclasses only change its choices."""
+    """Return the name of the base class that declares the field first. Subclasses only change its choices."""
     return next(base.__name__ for base in reversed(group.__mro__) if name in vars(base).get("__annotations__", {}))
 
 

@@ -106,14 +106,14 @@ class Output:
     def answer(
         self, document: Any, exit_code: int = 0, commands: Commands = NO_COMMANDS, places: Places = NO_PLACES
     ) -> Answer:
-        """Return the answer for a document in the format that the options choose.
+        """Build the answer for a document in the format that the options choose.
 
         `commands` are suggestions for people. `places` has the place of each manifest, `Pod shop/web` -> place, for
         findings.
         """
         wide = self.output.name == "wide"
         style = Style(
-            get_width(wide),
+            get_output_width(wide),
             self._is_colored(),
             wide,
             self._shows_all_nodes(),
@@ -126,15 +126,15 @@ class Output:
         return Answer(self._shorten(document, style), "brief" if self.brief else self.output.name, style, exit_code)
 
     def _to_findings(self, document: Document, places: Places) -> Document:
-        """Return the problems of the document as findings if the format is for CI."""
+        """Convert the problems of the document to findings if the format is for CI."""
         if self.output.name not in FINDING_FORMATS or isinstance(document, WithFindings):
             return document
-        from kschedctl.cli.gates import gate_findings  # noqa: PLC0415 - most answers are for people
+        from kschedctl.cli.gates import build_gate_findings  # noqa: PLC0415 - most answers are for people
 
-        return gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
+        return build_gate_findings(document, document.kind.lower(), places) or document  # type: ignore[attr-defined]
 
     def _shorten(self, document: Document, style: Style) -> Document:
-        """Return the document, or its summary with `--summary`. Raises UsageError."""
+        """Return the summary of the document if `--summary` is given, else the document. Raises UsageError."""
         if not self.summary:
             return document
         if self.brief or self.output.name not in DATA_FORMATS:
@@ -245,8 +245,11 @@ class DrawnUntabled(Drawing):
     output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES)] = TABLE
 
 
-def get_width(wide: bool) -> int:
-    """Return the columns of the terminal; in a pipe $COLUMNS, else PIPED_WIDTH, or no limit if `wide`."""
+def get_output_width(wide: bool) -> int:
+    """Return the width of the output in columns.
+
+    Piped output is as wide as $COLUMNS, otherwise PIPED_WIDTH, or without limit if `wide`.
+    """
     if sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, LEAST_WIDTH)
     columns = os.environ.get("COLUMNS", "")

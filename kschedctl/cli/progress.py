@@ -24,7 +24,7 @@ class ProgressBars:
         self._shown = sys.stderr.isatty() and logging.getLogger("kschedctl").isEnabledFor(logging.WARNING)
 
     def begin(self, what: str, total: int) -> Callable[[int], None]:
-        """Begin a bar of `total` parts, 0 if unknown. Call the result with each number of parts done."""
+        """Start a bar for `total` parts, 0 if unknown, and return the function to call with finished parts."""
         started = latest = monotonic()
         finished, task = 0, None
 
@@ -35,7 +35,7 @@ class ProgressBars:
             if not self._shown or now - started < PATIENCE_SECONDS or now - latest < STEP_SECONDS:
                 return
             latest = now
-            shown = self._open()
+            shown = self._show_bars()
             if task is None:
                 task = shown.add_task(what, total=total or None, count="")
             count = f"{finished:,} of {total:,}" if total else f"{finished:,}"
@@ -48,7 +48,8 @@ class ProgressBars:
         if self._bars is not None:
             self._bars.stop()
 
-    def _open(self) -> Progress:
+    def _show_bars(self) -> Progress:
+        """Return rich's bars, which appear with the first call."""
         if self._bars is None:
             from rich.console import Console  # noqa: PLC0415 - only long work needs it
             from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415

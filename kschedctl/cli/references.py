@@ -58,7 +58,7 @@ class Reference(NamedTuple):
 
 
 def parse_kind(word: str) -> str:
-    """Return the kind for one of kubectl's names of it, or "" if the word is no such name.
+    """Return the kind that a word such as `deploy` or `sts` stands for, or "" if it names no kind.
 
     >>> parse_kind("sts"), parse_kind("deployments.apps"), parse_kind("web")
     ('StatefulSet', 'Deployment', '')
@@ -68,13 +68,13 @@ def parse_kind(word: str) -> str:
 
 
 def parse_references(words: Sequence[str]) -> Iterator[Reference]:
-    """Parse the words; the first may be the kind of all others. Raises UsageError."""
+    """Parse the words into references. The first word may be the kind of all others. Raises UsageError."""
     kind = parse_kind(words[0]) if len(words) > 1 else ""
     for word in words[1:] if kind else words:
         yield Reference(kind, "", word) if kind and "/" not in word else _parse_reference(word)
 
 
-def name_only_pods(words: Sequence[str]) -> bool:
+def are_all_pods(words: Sequence[str]) -> bool:
     """Return whether all words name pods. Raises UsageError."""
     return all(reference.kind == "Pod" for reference in parse_references(words))
 
@@ -94,7 +94,10 @@ MOST_ALIKE = 10
 
 
 def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
-    """Return the pod with this name, in any namespace if none is named. Raises UsageError."""
+    """Find the pod with this name, in any namespace if none is named.
+
+    Raises UsageError unless there is exactly one.
+    """
     if namespace is None:
         pods = [pod for pod in cluster.pods if pod.metadata.name == name]
     else:
@@ -110,7 +113,7 @@ def find_pod(cluster: Cluster, name: str, namespace: str | None) -> Pod:
 
 
 def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> list[str]:
-    """Return up to three pods that the user may have meant.
+    """Find up to three pods that the user may have meant.
 
     Candidates have the same name in another namespace, a similar name, or a name that starts with a similar name, as
     the pods of a workload have. Pending pods come first, then pods of the namespace.
@@ -127,13 +130,13 @@ def find_similar_pods(pods: Iterable[Pod], namespace: str | None, name: str) -> 
     return [pod.key for pod in matching[:3]]
 
 
-def find_pending(cluster: Cluster, scope: Scope) -> list[Pod]:
-    """Return the pending pods of the scope, without those that are being deleted."""
-    return find_pending_pods(cluster, namespace_of_scope(scope), scope.selector)
+def find_pending_in_scope(cluster: Cluster, scope: Scope) -> list[Pod]:
+    """Find the pending pods of the scope, without those that are being deleted."""
+    return find_pending_pods(cluster, get_scope_namespace(scope), scope.selector)
 
 
-def namespace_of_scope(scope: Scope) -> str | None:
-    """Return the namespace to look at, or None for all."""
+def get_scope_namespace(scope: Scope) -> str | None:
+    """Return the namespace that the scope selects, or None for all."""
     return None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
 
 
@@ -152,11 +155,11 @@ def check_namespace(cluster: Cluster, scope: Scope) -> None:
 
 def describe_pods_of_scope(scope: Scope) -> str:
     """Return a phrase such as `in namespace shop with labels app=web`."""
-    return describe_scope(namespace_of_scope(scope), scope.selector)
+    return describe_scope(get_scope_namespace(scope), scope.selector)
 
 
-def asking_for(cluster: Cluster, scheduler_name: str | None) -> Cluster:
-    """Return the cluster as if all unbound pods used this scheduler."""
+def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Cluster:
+    """Return the cluster with this scheduler for all unbound pods. None changes nothing."""
     if scheduler_name is None:
         return cluster
     asking = (replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())

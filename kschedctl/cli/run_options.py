@@ -85,7 +85,7 @@ class RunOptions(WorkOptions, Sampled):
 
 
 def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> int:
-    """Return the exit code of an answer; interrupted and undecided answers have their own."""
+    """Return the exit code of an answer. Interrupted and undecided answers have codes of their own."""
     if interrupted:
         return INTERRUPTED
     if undecided:
@@ -94,7 +94,7 @@ def choose_exit_code(good: bool, interrupted: bool, undecided: bool = False) -> 
 
 
 def _suggest_nothing(subject: object, report: object) -> Sequence[str]:
-    """Return no commands to try next."""
+    """Suggest no commands."""
     return ()
 
 
@@ -108,10 +108,10 @@ def ask_and_answer(
     suggest_commands: Callable[[Subject, Report], Sequence[str]] = _suggest_nothing,
     places: Places = NO_PLACES,
 ) -> Answer:
-    """Ask about each subject and return the answer with its exit code.
+    """Ask about each subject and build the answer with its exit code.
 
-    `ask` answers for one subject, `good` returns whether a report is a success, and `following` returns the commands to
-    try after a report. `places` has the places of manifests in files, for findings.
+    `ask` answers for one subject, `is_good` returns whether a report is a success, and `suggest_commands` returns the
+    commands to try after a report. `places` has the places of manifests in files, for findings.
     """
     with show_progress() as progress:
         if len(subjects) == 1:

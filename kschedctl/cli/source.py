@@ -34,7 +34,7 @@ class LiveKinds(NamedTuple):
     """Read only events with this reason; "" for all."""
 
     def union(self, more: LiveKinds) -> LiveKinds:
-        """Return these kinds and more."""
+        """Return these kinds together with more kinds."""
         return self._replace(kinds=tuple(dict.fromkeys((*self.kinds, *more.kinds))))
 
 
@@ -97,12 +97,15 @@ def _read_live_cluster(source: Source, namespace: str | None, pods_alone: bool, 
     """Read the live cluster that the options name."""
     from kschedctl.sources.live.reading import read_live  # noqa: PLC0415 - only live clusters need the client
 
-    reading = read_live(connect_to_cluster(source), build_wishes(source, namespace, pods_alone, live))
+    reading = read_live(connect_to_cluster(source), build_live_request(source, namespace, pods_alone, live))
     return reading.cluster()
 
 
 def split_by_snapshot(source: Source) -> dict[str, Source]:
-    """Return the options once per snapshot, by its name, or once with "" if there is none."""
+    """Split options that name several snapshots into options by the name of each snapshot.
+
+    Options without a snapshot are under "".
+    """
     return {name: replace(source, snapshot=[name]) for name in source.snapshot} or {"": source}
 
 
@@ -130,10 +133,10 @@ def connect_to_cluster(source: Source) -> Connection:
     return connect(access)
 
 
-def build_wishes(
+def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
 ) -> ReadingOptions:
-    """Return what the options say about reading a live cluster and its scheduler."""
+    """Build the settings for reading a live cluster and its scheduler from the options."""
     from kschedctl.sources.live.reading import ReadingOptions  # noqa: PLC0415
 
     return ReadingOptions(
@@ -176,7 +179,7 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
 
 
 def read_files(source: Source) -> tuple[Cluster, ReadResult]:
-    """Read the cluster that files describe, and all they contain. Raises KschedctlError."""
+    """Read the cluster that files describe, and return it with everything that was read. Raises KschedctlError."""
     embedded = [str(file) for file in demo.files()] if source.demo else []
     reading = read([*embedded, *source.filename], recursive=source.recursive, find_builds=source.builds)
     log_reading(reading)
@@ -194,7 +197,7 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope with the namespace of the live cluster's context, unless it names one."""
+    """Return the scope in the namespace of the live cluster's context, unless it names one."""
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
         return scope
@@ -220,7 +223,7 @@ def log_cluster(cluster: Cluster) -> None:
 
 
 def log_reading(reading: ReadResult) -> None:
-    """Log the warnings about files, what was read and what was skipped."""
+    """Log the warnings about files, and what was read and skipped."""
     for warning in reading.warnings:
         log.warning("warning: %s", warning)
     log.info("read %s", ", ".join(f"{len(objects):,} {kind}" for kind, objects in reading.objects.items()) or "nothing")
@@ -232,8 +235,8 @@ def log_reading(reading: ReadResult) -> None:
 
 
 def find_lone_pod(cluster: Cluster) -> Pod | None:
-    """Return the only unbound pod in a file without nodes, or None if there is none or several."""
-    files = {key: _file_of_origin(origin) for key, origin in cluster.origins.items()}
+    """Find the only unbound pod that is alone in a file without nodes, or return None."""
+    files = {key: _get_origin_file(origin) for key, origin in cluster.origins.items()}
     with_nodes = {file for (kind, _, _), file in files.items() if kind == "Node"}
     pods: dict[str, list[Pod]] = {}
     for pod in cluster.pods:
@@ -244,13 +247,13 @@ def find_lone_pod(cluster: Cluster) -> Pod | None:
     return alone[0] if len(alone) == 1 else None
 
 
-def _file_of_origin(origin: str) -> str:
+def _get_origin_file(origin: str) -> str:
     """Return the file of an origin such as `pod.yaml, document 3`."""
     return origin.rpartition(", document ")[0] or origin
 
 
 def get_cluster_time(cluster: Cluster, source: Source) -> str:
-    """Return the RFC 3339 time at which the cluster was read; for files it is now."""
+    """Return the RFC 3339 time at which the cluster was read. For files this is now."""
     if source.demo:
         return demo.DEMO_TIME
     return get_read_time(cluster)

@@ -64,7 +64,7 @@ class _CheckedOutput:
 
 @contextmanager
 def prepared_streams() -> Iterator[None]:
-    """Make the standard streams accept all characters and fail in order within the block."""
+    """Let the standard streams accept all characters and report failures as OutputError within the block."""
     out: Any = sys.stdout
     err: Any = sys.stderr
     if err is None:
@@ -92,7 +92,7 @@ def _flush_or_discard(stream: Any) -> None:
 
 
 def print_to_stderr(line: str) -> None:
-    """Print a line to stderr, if there is a stderr."""
+    """Print a line to stderr, ignoring errors."""
     with suppress(OSError):
         print(shorten_line(line), file=sys.stderr)
 

@@ -15,7 +15,7 @@ from kschedctl.api.objects import Pod, PodMeta
 from kschedctl.api.ownership import Owner
 from kschedctl.cli import references
 from kschedctl.cli.inquiry import Inquiry
-from kschedctl.cli.manifests import refuse_invalid
+from kschedctl.cli.manifests import validate_manifests
 from kschedctl.cli.options import DEFAULT_NAMESPACE, Scope, Source
 from kschedctl.cli.references import Reference, parse_references
 from kschedctl.cli.source import find_lone_pod, with_context_namespace
@@ -39,23 +39,23 @@ def find_named_targets(inquiry: Inquiry, words: Sequence[str], scope: Scope, sou
     """
     home = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     subjects = (_resolve_reference(inquiry, reference, scope, home) for reference in parse_references(words))
-    return build_targets(inquiry, list({_owner_of(subject): subject for subject in subjects}.values()))
+    return build_targets(inquiry, list({_get_owner(subject): subject for subject in subjects}.values()))
 
 
 def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | None:
-    """Return the target pods that the files ask about, or None if the files describe a cluster.
+    """Find the target pods that the files ask about, or return None if there are none.
 
     Pods that exist already are left out if there are several, because they are among the pending pods. Raises
     KschedctlError.
     """
     keys = list(inquiry.targets)
-    there = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
-    if len(there) > 1:
-        keys = [key for key in keys if key not in there]
-    subjects: list[Subject] = [_get_pod(inquiry.cluster, key) if key in there else key for key in keys]
-    if not keys and not there and not inquiry.has_outer_cluster and (lone := find_lone_pod(inquiry.cluster)):
+    existing_pods = [key for key in keys if key.kind == "Pod" and key not in inquiry.manifests]
+    if len(existing_pods) > 1:
+        keys = [key for key in keys if key not in existing_pods]
+    subjects: list[Subject] = [_get_pod(inquiry.cluster, key) if key in existing_pods else key for key in keys]
+    if not keys and not existing_pods and not inquiry.has_outer_cluster and (lone := find_lone_pod(inquiry.cluster)):
         subjects = [lone]
-    for kind, namespace, name in map(_owner_of, subjects) if scope.namespace else ():
+    for kind, namespace, name in map(_get_owner, subjects) if scope.namespace else ():
         if namespace != scope.namespace:
             raise UsageError(f'{kind} {name}: the manifest says namespace "{namespace}", not "{scope.namespace}"')
     chosen = build_targets(inquiry, subjects) if subjects else []
@@ -66,7 +66,7 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
-    """Return the workloads that stand in files beside nodes and have no pod in the cluster."""
+    """Find the workloads from files with nodes that have no pod in the cluster."""
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
     mine = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
     return [key for key in mine if not find_pods(inquiry.cluster, key)]
@@ -79,7 +79,7 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
     """
     with locate_errors(inquiry.places):
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
-        refuse_invalid([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
+        validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
         written = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
@@ -92,12 +92,12 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
             elif subject in made:
                 chosen.append(made[subject])
             else:
-                chosen += _build_targets_of_workload(inquiry, subject)
+                chosen += _build_workload_targets(inquiry, subject)
     return [_with_scheduler_name(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
 
 
 def _with_scheduler_name(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
-    """Return a pod that is not bound as if it used this scheduler."""
+    """Return the target pod with this scheduler, unless it is bound."""
     if scheduler_name is None or asked_pod.pod.spec.node_name:
         return asked_pod
     return asked_pod._replace(
@@ -105,41 +105,45 @@ def _with_scheduler_name(asked_pod: TargetPod, scheduler_name: str | None) -> Ta
     )
 
 
-def _build_targets_of_workload(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
-    """Return the pods of a workload of the cluster.
+def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
+    """Build the target pods of a workload of the cluster.
 
     The first has the workload's pod creation failures. Raises KschedctlError.
     """
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
-    lacking, missing = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
-    fewer = explain_fewer_pods(inquiry.cluster, owner)
+    not_created, unread_kinds = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
+    fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
-    again = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
-    if lacking is not None and not lacking.past:
-        fixes = again.fixes if again is not None else find_fixes_for_report(inquiry.cluster, owner, template, lacking)
-        lacking = structs.replace(lacking, fixes=fixes)
-    elif again is not None:
-        lacking = again
-    if manifest is None and lacking and not lacking.past and owner.kind == "DaemonSet":
-        manifest = find_template(
-            inquiry.cluster, owner
-        )  # one of its pods that run would say nothing of those that lack
+    replayed_failures = replay_missing_pods(inquiry.cluster, owner, template, inquiry.find_stored_document(owner))
+    if not_created is not None and not not_created.past:
+        if replayed_failures is not None:
+            fixes = replayed_failures.fixes
+        else:
+            fixes = find_fixes_for_report(inquiry.cluster, owner, template, not_created)
+        not_created = structs.replace(not_created, fixes=fixes)
+    elif replayed_failures is not None:
+        not_created = replayed_failures
+    if manifest is None and not_created and not not_created.past and owner.kind == "DaemonSet":
+        # a running pod of the DaemonSet would not show why pods are missing on other nodes
+        manifest = find_template(inquiry.cluster, owner)
     try:
         first, *others = find_targets(scheduler, owner, manifest)
     except (UsageError, InputError) as error:
-        if lacking is None or lacking.past:
+        if not_created is None or not_created.past:
             raise
         nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
-        return [TargetPod(scheduler, nobody, note, not_created=lacking, unread=missing, is_known=False)]
-    first = first._replace(not_created=lacking, unread=missing, fewer_reasons=fewer, waiting_elsewhere=waiting)
+        return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
+    first = first._replace(
+        not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
+    )
     return [first, *others]
 
 
-def _owner_of(subject: Subject) -> Owner:
-    """Return the owner that identifies a subject."""
+def _get_owner(subject: Subject) -> Owner:
+    """Return the key of a subject. A pod is its own owner."""
     if not isinstance(subject, Pod):
         return subject
     return Owner("Pod", subject.metadata.namespace, subject.metadata.name)
@@ -153,7 +157,7 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload for a word. Raises UsageError unless there is exactly one."""
+    """Return the pod or workload that a reference names. Raises UsageError unless there is exactly one."""
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
@@ -165,22 +169,22 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
-    written = [
+    manifests = [
         k for k in inquiry.manifests if k.kind == kind and k.name == name and (everywhere or k.namespace == namespace)
     ]
-    if len(written) == 1:
-        return written[0]
+    if len(manifests) == 1:
+        return manifests[0]
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
     if not everywhere:
         return Owner(kind, namespace, name)
-    known = dict.fromkeys(
+    workloads = dict.fromkeys(
         k for k in (*inquiry.stored, *iter_workloads(inquiry.cluster)) if (k.kind, k.name) == (kind, name)
     )
-    if len(known) > 1:
-        which = ", ".join(f"{k.namespace}/{name}" for k in known)
-        raise UsageError(f'"{kind.lower()}/{name}" names {len(known)}: {which}', hint="say which with -n")
-    return next(iter(known), Owner(kind, namespace, name))
+    if len(workloads) > 1:
+        which = ", ".join(f"{k.namespace}/{name}" for k in workloads)
+        raise UsageError(f'"{kind.lower()}/{name}" names {len(workloads)}: {which}', hint="say which with -n")
+    return next(iter(workloads), Owner(kind, namespace, name))
 
 
 def _build_service_error(cluster: Cluster, namespace: str, name: str) -> UsageError:

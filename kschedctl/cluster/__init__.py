@@ -1,4 +1,6 @@
-"""The cluster that was read at one moment: typed objects by kind, in the API's order, and what was not read."""
+"""The cluster as read at one moment: typed objects by kind, in the API's order, and the reasons why some are
+missing.
+"""
 
 from __future__ import annotations
 
@@ -96,9 +98,9 @@ NOT_ASKED_FOR = (NOT_GIVEN, NOT_AMONG_OBJECTS, NOT_LISTED, NOT_HELD)
 CONTROLLER_ALLOCATION_GAP = Gap("that a driver's controller allocates are not replayed")
 
 
-def build_gaps(covered: Collection[str], why: str) -> dict[str, Gap]:
-    """Return a gap for each kind that is not covered."""
-    return {kind: Gap(why) for kind in FIELDS if kind not in covered}
+def build_gaps(covered: Collection[str], reason: str) -> dict[str, Gap]:
+    """Build a gap with this reason for each kind that is not covered."""
+    return {kind: Gap(reason) for kind in FIELDS if kind not in covered}
 
 
 class SchedulerInstance(msgspec.Struct, frozen=True, rename="camel"):
@@ -152,7 +154,7 @@ class ClusterSettings(TypedDict, total=False):
 class Cluster(Objects):
     """Objects by kind, sorted by namespace and name, which are unique for each kind. ``pods`` becomes a table.
 
-    An object that is not here is absent if its kind is covered, else it is unknown.
+    An object that is not here is absent if its kind is covered, otherwise it is unknown.
     """
 
     configuration: JsonObject | None = None
@@ -184,6 +186,7 @@ class Cluster(Objects):
     """The settings of kube-apiserver, or the defaults if they were not read."""
 
     def __post_init__(self) -> None:
+        """Convert the pods to a table."""
         object.__setattr__(self, "pods", PodTable.from_pods(self.pods))
 
     @classmethod
@@ -243,9 +246,9 @@ class Cluster(Objects):
     def __repr__(self) -> str:
         """Return one line with the number of objects of each kind."""
         counts = ((kind, len(getattr(self, name))) for kind, name in FIELDS.items())
-        held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
-        where = f" of {self.provenance.server}" if self.provenance else ""
-        return f"<kschedctl.Cluster{where}: {held}; kube-scheduler {self.kube_version}>"
+        kinds_held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
+        server = f" of {self.provenance.server}" if self.provenance else ""
+        return f"<kschedctl.Cluster{server}: {kinds_held}; kube-scheduler {self.kube_version}>"
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """Return the pod of that name, or None."""
@@ -282,9 +285,11 @@ class Cluster(Objects):
         return replace(self, api_server=self.api_server.with_plugins(names, told_by)) if names else self
 
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
-        """Return a cluster with these objects added, or replaced if their names exist."""
+        """Return a cluster with these objects added, replacing objects of the same name."""
         changed: dict[str, Any] = {
-            FIELDS[k]: _sort_unique(k, (*getattr(self, FIELDS[k]), *more)) for k, more in objects.items() if k != "Pod"
+            FIELDS[k]: _sort_unique(k, (*getattr(self, FIELDS[k]), *added))
+            for k, added in objects.items()
+            if k != "Pod"
         }
         return replace(self, pods=self.pods.add_or_replace(_build_pod_table(objects.get("Pod", ()))), **changed)
 
@@ -292,7 +297,9 @@ class Cluster(Objects):
 def _decode_documents(
     documents: Iterable[JsonObject],
 ) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
-    """Return the objects by kind, the gaps of objects that could not be read, and warnings. Raises InputError."""
+    """Decode documents into objects by kind, gaps for objects that could not be read, and warnings. Raises
+    InputError.
+    """
     by_kind: dict[str, list[api.Struct]] = {}
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
@@ -315,7 +322,7 @@ def _decode_documents(
 
 
 def _index_by_name(objects: Iterable[Any]) -> dict[tuple[str, str], int]:
-    """Return (namespace, name) -> index of each object."""
+    """Return the index of each object by namespace and name."""
     keys = ((obj.metadata.namespace or DEFAULT_NAMESPACE, obj.metadata.name) for obj in objects)
     return {key: place for place, key in enumerate(keys)}
 
@@ -326,44 +333,44 @@ def _add_converted(by_kind: dict[str, list[api.Struct]], document: JsonObject) -
 
 
 def _is_controller_allocated(document: JsonObject, kind: str) -> bool:
-    """Return whether a driver's controller allocates the claim or template's claims, as up to 1.31."""
+    """Return whether a driver's controller allocates the claim or the template's claims, as was possible up to 1.31."""
     path = {"ResourceClaim": ("spec",), "ResourceClaimTemplate": ("spec", "spec")}.get(kind)
     spec = object_at(document, *path) if path else {}
     return bool(spec.get("resourceClassName") or spec.get("controller"))
 
 
-def convert(document: JsonObject, where: str = "") -> api.Struct:
+def convert(document: JsonObject, location: str = "") -> api.Struct:
     """Convert a document to its struct. Raises InputError that names the object and the field."""
     try:
         return convert_builtins(drop_nulls(document), KINDS[get_kind(document)].struct)
     except msgspec.ValidationError as error:
-        raise InputError(str(error), where=where or describe(document)) from None
+        raise InputError(str(error), where=location or describe(document)) from None
 
 
 def read_newer_version(kind: str, document: JsonObject, read: Callable[[], None]) -> Gap | None:
-    """Read an object of an API version newer than those known, and return the gap if it cannot be read, else None.
+    """Read an object of an unknown newer API version, and return a gap if that fails, otherwise None.
 
     ``read`` reads the object and raises InputError.
     """
-    why = find_unknown_field(kind, drop_nulls(document))
+    reason = find_unknown_field(kind, drop_nulls(document))
     try:
-        if not why:
+        if not reason:
             read()
             return None
     except InputError as error:
-        why = error.what
-    return Gap(describe_skipped(str(document["apiVersion"]), why))
+        reason = error.what
+    return Gap(describe_skipped(str(document["apiVersion"]), reason))
 
 
 def describe(document: JsonObject) -> str:
-    """Return the name of an object in error messages, such as ``Pod shop/web``, whatever shape it has."""
+    """Return the name of an object for error messages, such as ``Pod shop/web``, whatever shape it has."""
     metadata = object_at(document, "metadata")
     name = "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))
     return f"{document.get('kind', 'object')} {name}".strip()
 
 
 def drop_nulls(value: object) -> Any:
-    """Return the value without null fields, which the API treats as absent, at any depth."""
+    """Return the value without null fields at any depth, which the API treats as absent."""
     if isinstance(value, Mapping):
         return {k: drop_nulls(v) for k, v in value.items() if v is not None}
     if isinstance(value, list | tuple):
@@ -384,7 +391,7 @@ def flatten_lists(documents: Iterable[JsonObject]) -> Iterable[JsonObject]:
 
 
 def _iter_covered_kinds(documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the kinds that Lists cover: a typed List its own kind, kubectl's List those of its items."""
+    """Yield the kinds that Lists cover: the kind of a typed List, or the kinds of the items of kubectl's List."""
     for document in documents:
         kind = str(document.get("kind", ""))
         if kind == "List":
@@ -394,20 +401,25 @@ def _iter_covered_kinds(documents: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _build_pod_table(pods: Iterable[Any]) -> PodTable:
-    """Return the pods as a table, with ``default`` for missing namespaces."""
+    """Build a table of pods, with ``default`` in place of missing namespaces."""
     return PodTable.from_pods(pods).with_default_namespace(DEFAULT_NAMESPACE)
 
 
-def _sort_unique(kind: str, of_kind: Iterable[Any]) -> Sequence[object]:
-    """Return the objects by namespace and name, the last of each name, with ``default`` for missing namespaces."""
+def _sort_unique(kind: str, objects: Iterable[Any]) -> Sequence[object]:
+    """Sort objects by namespace and name, keeping the last of each name.
+
+    Missing namespaces become ``default``.
+    """
     if kind == OTHER_CUSTOM_RESOURCE:
-        several = {(o.metadata.namespace, o.metadata.name, o.resource_kind): o for o in map(fill_namespace, of_kind)}
-        return tuple(several[key] for key in sorted(several))
+        by_name_and_kind = {
+            (o.metadata.namespace, o.metadata.name, o.resource_kind): o for o in map(fill_namespace, objects)
+        }
+        return tuple(by_name_and_kind[key] for key in sorted(by_name_and_kind))
     if kind in CLUSTER_SCOPED:
-        named = {("", o.metadata.name): o for o in of_kind}
+        by_name = {("", o.metadata.name): o for o in objects}
     else:
-        named = {(o.metadata.namespace, o.metadata.name): o for o in map(fill_namespace, of_kind)}
-    return tuple(named[key] for key in sorted(named))
+        by_name = {(o.metadata.namespace, o.metadata.name): o for o in map(fill_namespace, objects)}
+    return tuple(by_name[key] for key in sorted(by_name))
 
 
 def fill_namespace(obj: Any) -> Any:

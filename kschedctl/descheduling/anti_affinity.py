@@ -19,70 +19,70 @@ from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 
 class RepellingTerm:
-    """A required anti-affinity term, with the number of matching pods in each node's domain."""
+    """A required anti-affinity term, with the number of matching pods in the domain of each node."""
 
-    def __init__(self, about: Bools, domains: Rows, number: int) -> None:
-        self.matching, self.matches_itself = about, bool(about[number])
+    def __init__(self, matching: Bools, domains: Rows, info_number: int) -> None:
+        self.matching, self.matches_itself = matching, bool(matching[info_number])
         self._domains = domains
         self._counts: Counts = np.zeros(int(domains.max(initial=-1)) + 1, np.int64)
 
-    def count(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
-        """Add ``step`` for each pod with these infos on these rows."""
+    def add_to_counts(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
+        """Add ``step`` for each matching pod, given the pods' infos and rows."""
         np.add.at(self._counts, self._domains[rows[self.matching[info_numbers]]], step)
 
-    def count_others(self, row: int) -> int:
+    def count_other_pods(self, row: int) -> int:
         """Return how many other pods the term matches in the domain of a node."""
         return int(self._counts[self._domains[row]]) - self.matches_itself
 
 
 class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolatingInterPodAntiAffinityArgs]):
-    """Evicts one pod after the other until no pod is repelled by another one."""
+    """A plugin that evicts pods one by one until no pod is repelled by another one."""
 
     name = "RemovePodsViolatingInterPodAntiAffinity"
 
     def run(self) -> None:
         """Evict the repelled pods."""
-        self.evict_node_by_node(self._iter_repelled())
+        self.evict_node_by_node(self._iter_repelled_pods())
 
-    def _iter_repelled(self) -> Iterator[int]:
-        """Yield the pods that others repel. Pods that were evicted meanwhile repel no more."""
+    def _iter_repelled_pods(self) -> Iterator[int]:
+        """Yield the pods that other pods repel. Pods evicted in the meantime no longer repel others."""
         for position in self._find_candidates().tolist():
             row, info_number = int(self.view.node[position]), int(self.seen.info[position])
-            if any(term.count_others(row) > 0 for term in self._get_terms(info_number)):
+            if any(term.count_other_pods(row) > 0 for term in self._get_terms(info_number)):
                 yield position
                 if self.seen.evicted[position]:
                     self._remove_from_counts(position)
 
     def _find_candidates(self) -> Rows:
-        """Return the evictable pods with anti-affinity, by node and on each node by priority."""
+        """Return the evictable pods with anti-affinity, sorted by node, then by priority."""
         has_terms = self.seen.select_infos(lambda pod: bool(get_anti_affinity_terms(pod)))
-        positions = self.seen.sort_by_priority(self.find_evictable(has_terms & self._selected))
+        positions = self.seen.sort_by_priority(self.find_evictable_pods(has_terms & self._selected))
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     @cached_property
     def _selected(self) -> Bools:
-        """Return a mask (T,) of the infos that the plugin looks at; only these repel and are repelled."""
+        """The infos that the plugin considers, as a (T,) mask. Only their pods repel and are repelled."""
         return self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
 
     @cached_property
     def _counted_positions(self) -> Rows:
-        """Return the positions of these pods on nodes that plugins look at."""
+        """The positions of the considered pods on ready nodes."""
         is_counted = self.seen.on_ready_nodes & self._selected[self.seen.info] & ~self.seen.evicted
         return np.flatnonzero(is_counted)
 
     @cached_property
     def _terms_by_info(self) -> dict[int, list[RepellingTerm]]:
-        """Return the cached terms by info number."""
+        """Cache: info number -> the terms of its pods."""
         return {}
 
     def _get_terms(self, info_number: int) -> list[RepellingTerm]:
-        """Return the terms of an info's pods, which are built once."""
+        """Return the cached terms of an info's pods."""
         if info_number not in self._terms_by_info:
             self._terms_by_info[info_number] = list(self._build_terms(info_number))
         return self._terms_by_info[info_number]
 
     def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
-        """Yield the terms of an info's pods up to the first invalid one."""
+        """Yield the terms of an info's pods, up to the first invalid term."""
         pod, nodes = self.seen.infos[info_number].pod, self.view.nodes
         remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
         for affinity_term in get_anti_affinity_terms(pod):
@@ -91,15 +91,13 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
             except SelectorError:
                 return
             codes = nodes.label(affinity_term.topology_key).codes.astype(np.int64)
-            own_domains = (
-                codes.max(initial=-1) + 1 + np.arange(len(codes))
-            )  # a node without the label is a domain of its own
+            own_domains = codes.max(initial=-1) + 1 + np.arange(len(codes))  # for nodes without the label
             term = RepellingTerm(matching, np.where(codes < 0, own_domains, codes), info_number)
-            term.count(self.seen.info[remaining], self.view.node[remaining])
+            term.add_to_counts(self.seen.info[remaining], self.view.node[remaining])
             yield term
 
     def _remove_from_counts(self, position: int) -> None:
         """Remove an evicted pod from the counts of all terms."""
         info, row = self.seen.info[[position]], self.view.node[[position]]
         for term in (term for terms in self._terms_by_info.values() for term in terms):
-            term.count(info, row, -1)
+            term.add_to_counts(info, row, -1)

@@ -28,7 +28,7 @@ ONLY_THRESHOLDING = "OnlyThresholdingResources"
 PHASES = ("Running", "Pending", "Succeeded", "Failed", "Unknown")
 REASONS = ("NodeAffinity", "NodeLost", "Shutdown", "UnexpectedAdmissionError")
 KEPT_CONDITIONS = ("DisruptionTarget", "PodResizePending", "PodResizeInProgress")
-"""Pod conditions of which everything but times is read."""
+"""Pod conditions that snapshots keep, except for their times."""
 
 
 class ArgumentError(NamedTuple):
@@ -46,7 +46,7 @@ class ChosenNamespaces(Struct, frozen=True):
 
 
 class PluginArguments(Struct, frozen=True):
-    """The base of the arguments of all plugins. ``apiVersion`` and ``kind`` are accepted and ignored."""
+    """The base of all plugins' arguments. ``apiVersion`` and ``kind`` are accepted and ignored."""
 
     api_version: str = ""
     kind: str = ""
@@ -59,13 +59,13 @@ class PluginArguments(Struct, frozen=True):
         """Return the arguments with upstream's defaults."""
         return self
 
-    def find_unreplayed(self) -> Iterator[str]:
-        """Yield what of the arguments is not replayed."""
+    def iter_unreplayed(self) -> Iterator[str]:
+        """Yield descriptions of arguments that cannot be replayed."""
         yield from ()
 
     @property
     def reads_containers(self) -> bool:
-        """Return whether the arguments depend on container states."""
+        """Whether the arguments depend on container states."""
         return False
 
 
@@ -82,14 +82,14 @@ class SelectingArguments(PluginArguments, frozen=True):
 
 
 class PriorityThreshold(Struct, frozen=True):
-    """The priority from which pods are protected, as a value or by a PriorityClass."""
+    """The lowest priority that is protected, as a value or by a PriorityClass."""
 
     value: Int32 | None = None
     name: str = ""
 
 
 class ProtectedStorageClass(Struct, frozen=True):
-    """A storage class whose claims protect pods."""
+    """A storage class that protects pods with claims of this class."""
 
     name: str = ""
 
@@ -135,7 +135,7 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protections(self) -> frozenset[str]:
-        """Return the pod protections in force, from ``podProtections`` or else from the older fields."""
+        """The pod protections in force, from ``podProtections`` or else from the older fields."""
         configured = self.pod_protections
         if configured.extra_enabled or configured.default_disabled:
             return frozenset(
@@ -153,14 +153,14 @@ class DefaultEvictorArgs(PluginArguments, frozen=True):
 
     @property
     def protected_storage_classes(self) -> frozenset[str]:
-        """Return the storage classes whose claims protect a pod; empty for all classes."""
+        """The storage classes that protect pods, or an empty set for all classes."""
         config = self.pod_protections.config
         pvc = config.pods_with_pvc if config else None
         return frozenset(entry.name for entry in pvc.protected_storage_classes) if pvc else frozenset()
 
     @property
     def min_age_seconds(self) -> float | None:
-        """Return the minimum age of a pod, or None. Raises InputError."""
+        """The minimum age of a pod, or None. Raises InputError."""
         return None if self.min_pod_age is None else parse_duration(self.min_pod_age)
 
     def validate(self) -> Iterator[ArgumentError]:
@@ -252,13 +252,13 @@ class EvictionLimitPerNode(Struct, frozen=True):
 
 
 class PrometheusQuery(Struct, frozen=True):
-    """A query for real usage."""
+    """A Prometheus query for actual usage."""
 
     query: str = ""
 
 
 class MetricsUtilization(Struct, frozen=True):
-    """Where the plugin gets real usage from."""
+    """The source from which the plugin reads actual usage."""
 
     metrics_server: bool = False
     source: str = ""
@@ -287,7 +287,7 @@ class UtilizationArguments(PluginArguments, frozen=True):
 
     @property
     def resources(self) -> tuple[str, ...]:
-        """Return the resources of which usage is compared."""
+        """The resources whose usage is compared."""
         return tuple(dict.fromkeys((*self.thresholds, CPU, MEMORY, PODS)))
 
 
@@ -311,8 +311,8 @@ class LowNodeUtilizationArgs(UtilizationArguments, frozen=True):
                     yield ArgumentError(f"thresholds[{name}]", "is greater than in targetThresholds")
         yield from self.metrics_utilization.validate() if self.metrics_utilization else ()
 
-    def find_unreplayed(self) -> Iterator[str]:
-        """Yield that real usage is not known, if its use is configured."""
+    def iter_unreplayed(self) -> Iterator[str]:
+        """Yield a note if the arguments use actual usage, which is unknown."""
         if self.metrics_utilization is not None:
             yield "metricsUtilization: what pods use is not known, only what they request"
 
@@ -345,16 +345,16 @@ class PodConditionFilter(Struct, frozen=True):
 
     @property
     def is_replayable(self) -> bool:
-        """Return whether the filter only needs what is read of pods.
+        """Whether the filter needs only what snapshots keep of conditions.
 
-        That is the status of Ready, and other conditions without times.
+        They keep the status of Ready, and the conditions in KEPT_CONDITIONS without times.
         """
         if self.min_time_since_last_transition_seconds is not None:
             return False
         return (self.type == "Ready" and not self.reason) or self.type in KEPT_CONDITIONS
 
     def matches(self, condition: Condition) -> bool:
-        """Return whether a condition matches the filter, apart from times."""
+        """Return whether a condition matches the filter, disregarding times."""
         return (
             self.type in ("", condition.type)
             and self.status in ("", condition.status)
@@ -386,11 +386,11 @@ class PodLifeTimeArgs(SelectingArguments, frozen=True):
 
     @property
     def reads_containers(self) -> bool:
-        """Return whether the arguments depend on container states."""
+        """Whether the arguments depend on container states."""
         return bool(self.exit_codes) or any(state in CONTAINER_STATES for state in self.states)
 
-    def find_unreplayed(self) -> Iterator[str]:
-        """Yield that some condition filters cannot be replayed, if there are such."""
+    def iter_unreplayed(self) -> Iterator[str]:
+        """Yield a note if some condition filters cannot be replayed."""
         if not all(condition.is_replayable for condition in self.conditions):
             yield f"conditions but for the status of Ready, and {', '.join(KEPT_CONDITIONS)} without times"
 
@@ -411,7 +411,7 @@ class RemovePodsHavingTooManyRestartsArgs(SelectingArguments, frozen=True):
 
     @property
     def reads_containers(self) -> bool:
-        """Return True, as restarts are counted by container."""
+        """Always true, because restarts are counted by container."""
         return True
 
 
@@ -425,12 +425,12 @@ class RemoveFailedPodsArgs(SelectingArguments, frozen=True):
     including_init_containers: bool = False
 
     def with_defaults(self) -> Self:
-        """Return the arguments with upstream's default minimum age of an hour."""
+        """Return the arguments with upstream's default for the minimum age, one hour."""
         return self if self.min_pod_lifetime_seconds is not None else replace(self, min_pod_lifetime_seconds=3600)
 
     @property
     def reads_containers(self) -> bool:
-        """Return whether the arguments depend on container states."""
+        """Whether the arguments depend on container states."""
         return bool(self.reasons or self.exit_codes)
 
 
@@ -443,7 +443,7 @@ def validate_include_exclude(field: str, selection: ChosenNamespaces | OwnerKind
 def validate_choices(
     field: str, values: Collection[str], choices: Collection[str], unique: bool = True
 ) -> Iterator[ArgumentError]:
-    """Yield the values that are not among the known ones or, with ``unique``, occur twice."""
+    """Yield an error for each unknown value and, with ``unique``, for repeated values."""
     for value in values:
         if value not in choices:
             yield ArgumentError(field, f'"{value}" is none of {", ".join(choices)}')
@@ -452,7 +452,7 @@ def validate_choices(
 
 
 def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[ArgumentError]:
-    """Yield the error in a label selector, if it is invalid."""
+    """Yield the error in a label selector if it is invalid."""
     try:
         selector_from_api(selector)
     except SelectorError as error:
@@ -460,7 +460,7 @@ def validate_selector(field: str, selector: LabelSelector | None) -> Iterator[Ar
 
 
 def validate_percentages(field: str, thresholds: Mapping[str, float]) -> Iterator[ArgumentError]:
-    """Yield the errors in thresholds, which must be percentages."""
+    """Yield the errors in thresholds, which must be percentages from 0 to 100."""
     if not thresholds:
         yield ArgumentError(field, "no threshold is set")
     for name, percent in thresholds.items():

@@ -1,4 +1,4 @@
-"""One round of the descheduler: all plugins of the policy in their order.
+"""One round of the descheduler, in which all plugins of the policy run in order.
 
 Upstream: runProfiles in pkg/descheduler/descheduler.go.
 """
@@ -36,20 +36,20 @@ PLUGIN_TYPES: Mapping[str, type[AnyDeschedulerPlugin]] = {
     )
 }
 MIN_NODES = 2
-"""With fewer nodes there is no round."""
+"""With fewer ready nodes, no plugin runs."""
 
 
 def run_round(
     policy: DeschedulerPolicy, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> list[DefaultEvictor]:
-    """Run all plugins of the policy and return the evictor of each profile. Raises InputError.
+    """Run all plugins of the policy, and return the evictor of each profile. Raises InputError.
 
     ``ended_evictions`` counts the evictions of pods that have ended.
     """
     seen = evictions.seen
     rounds = [build_round(profile.evictor, evictions, ended_evictions) for profile in policy.profiles]
     for profile_index, run in policy.iter_runs() if int(seen.ready.sum()) >= MIN_NODES else ():
-        if run.name in PLUGIN_TYPES and not list(run.arguments.find_unreplayed()):
+        if run.name in PLUGIN_TYPES and not list(run.arguments.iter_unreplayed()):
             PLUGIN_TYPES[run.name](run.arguments, rounds[profile_index]).run()
     return [profile_round.evictor for profile_round in rounds]
 
@@ -57,7 +57,7 @@ def run_round(
 def build_round(
     evictor: DefaultEvictorArgs, evictions: EvictionCounter, ended_evictions: EvictionCounter | None = None
 ) -> DeschedulingRound:
-    """Build the round of one profile. Raises InputError."""
+    """Build the round of one profile from its evictor's arguments. Raises InputError."""
     seen = evictions.seen
     fit, ended = NodeFit(seen), None
     if ended_evictions is not None:
@@ -68,11 +68,14 @@ def build_round(
     return DeschedulingRound(seen, fit, DefaultEvictor(evictor, seen, fit), evictions, ended)
 
 
-def find_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
-    """Yield what of a policy is not replayed. ``containers``: whether container states are known."""
+def iter_unreplayed(policy: DeschedulerPolicy, *, containers: bool = True) -> Iterator[str]:
+    """Yield descriptions of the parts of a policy that cannot be replayed.
+
+    ``containers`` is whether container states are known.
+    """
     for _, run in policy.iter_runs():
         if run.name not in PLUGIN_TYPES:
             yield f"the descheduler's plugin {run.name}"
         if not containers and run.arguments.reads_containers:
             yield f"the descheduler's plugin {run.name}, restarts and states of containers, which the snapshot lacks"
-        yield from (f"the descheduler's plugin {run.name}, {part}" for part in run.arguments.find_unreplayed())
+        yield from (f"the descheduler's plugin {run.name}, {part}" for part in run.arguments.iter_unreplayed())

@@ -19,11 +19,11 @@ from kschedctl.descheduling.evictions import EvictionResult
 from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 MIN_TARGET_NODES = 2
-"""With fewer target nodes nothing is evicted."""
+"""With fewer target nodes, nothing is evicted."""
 
 
 class DuplicateOwner(NamedTuple):
-    """An owner of pods, distinguished by the images that they run."""
+    """An owner of pods that run certain images."""
 
     namespace: str
     kind: str
@@ -36,13 +36,13 @@ Duplicates = dict[DuplicateOwner, dict[int, list[int]]]
 
 
 class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
-    """Evicts pods of owners that have more pods on a node than an even share."""
+    """A plugin that evicts pods if their owner has more than an even share of pods on a node."""
 
     name = "RemoveDuplicates"
 
     def run(self) -> None:
-        """Evict the duplicates."""
-        positions = self.find_evictable(self.seen.match_infos(self.arguments.namespaces, None))
+        """Find the owners with several pods on a node, and evict those beyond an even share."""
+        positions = self.find_evictable_pods(self.seen.match_infos(self.arguments.namespaces, None))
         occurrences: Counter[DuplicateOwner] = Counter()
         duplicates, seen_owners = Duplicates(), set[tuple[int, Sequence[DuplicateOwner]]]()
         info, node = self.seen.info[positions].tolist(), self.view.node[positions].tolist()
@@ -56,9 +56,9 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         self._evict_duplicates(duplicates, occurrences)
 
     def _evict_duplicates(self, duplicates: Duplicates, occurrences: Mapping[DuplicateOwner, int]) -> None:
-        """Evict the pods of each owner beyond an even share of its target nodes."""
+        """Evict each owner's pods beyond an even share of its target nodes."""
         for owner, by_row in duplicates.items():
-            target_count = int(np.count_nonzero(self._find_targets([p for pods in by_row.values() for p in pods])))
+            target_count = int(np.count_nonzero(self._find_target_nodes([p for pods in by_row.values() for p in pods])))
             if target_count < MIN_TARGET_NODES:
                 continue
             share = -(-occurrences[owner] // target_count)
@@ -67,14 +67,17 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
                     return
 
     def _evict_until_limit(self, positions: Sequence[int]) -> EvictionResult | None:
-        """Evict pods of a node until a limit is reached, and return that limit."""
+        """Evict pods of a node until a limit is reached. Return that limit, or None."""
         for position in positions:
             if (result := self.evict(position)) in (EvictionResult.NODE_LIMIT, EvictionResult.TOTAL_LIMIT):
                 return result
         return None
 
-    def _find_targets(self, positions: Sequence[int]) -> Bools:
-        """Return a mask (N,) of the nodes that may run these pods, for pods with a choice of nodes."""
+    def _find_target_nodes(self, positions: Sequence[int]) -> Bools:
+        """Return the nodes that may run these pods as an (N,) mask.
+
+        Pods that only one node may run are disregarded.
+        """
         targets = np.zeros(len(self.view.nodes), np.bool_)
         for info_number in np.unique(self.seen.info[positions]).tolist():
             permitted = self.current_round.fit.find_permitted_nodes(info_number) & self.seen.ready
@@ -84,11 +87,11 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
 
     @cached_property
     def _owners_by_info(self) -> list[tuple[DuplicateOwner, ...]]:
-        """Return the owners of each info's pods; none if one of them is of an excluded kind."""
+        """The owners of each info's pods."""
         return [self._find_owners(info.pod) for info in self.seen.infos]
 
     def _find_owners(self, pod: Pod) -> tuple[DuplicateOwner, ...]:
-        """Return the owners of a pod; none if one of them is of an excluded kind."""
+        """Return the owners of a pod, or an empty tuple if one of them has an excluded kind."""
         owners, images = pod.metadata.owner_references, tuple(sorted(c.image for c in pod.spec.containers))
         if any(owner.kind in self.arguments.exclude_owner_kinds for owner in owners):
             return ()

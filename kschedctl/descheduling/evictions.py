@@ -42,24 +42,24 @@ class DeniedEviction(NamedTuple):
 
 @dataclass
 class EvictionCounter:
-    """The evictions of one round."""
+    """A counter of the evictions in one round, which enforces the policy's limits."""
 
     seen: SeenPods
     limits: PolicyEvictionLimits
     carry_out: Callable[[Position, str], str]
-    """Evicts a pod for a plugin, or returns why it cannot be evicted."""
+    """A function that evicts a pod for a plugin and returns "", or why the pod cannot be evicted."""
     denied: list[DeniedEviction] = field(default_factory=list)
     _nodes: Counter[int] = field(default_factory=Counter)
     _namespaces: Counter[str] = field(default_factory=Counter)
 
     def for_other_pods(self, seen: SeenPods, carry_out: Callable[[Position, str], str]) -> EvictionCounter:
-        """Return a counter for other pods of the same round, which share its limits."""
+        """Return a counter for other pods of the same round, with the same limits and counts."""
         return EvictionCounter(seen, self.limits, carry_out, _nodes=self._nodes, _namespaces=self._namespaces)
 
     def evict(self, position: Position, plugin: str) -> EvictionResult:
         """Evict a pod if the limits and the API server allow it.
 
-        Like upstream, a pod that is evicted already is counted again.
+        As upstream, a pod that has been evicted already is counted again.
         """
         row = int(self.seen.view.node[position])
         namespace = self.seen.infos[self.seen.info[position]].namespace

@@ -27,18 +27,20 @@ OTHER_NAMESPACE = "its namespace is not selected"
 
 
 class DefaultEvictor:
-    """The answers of the plugin in one round. Raises InputError for a PriorityClass that does not exist."""
+    """The plugin's answers in one round. Raises InputError if its PriorityClass does not exist."""
 
     def __init__(self, arguments: DefaultEvictorArgs, seen: SeenPods, fit: NodeFit) -> None:
         self.arguments, self._seen, self._fit = arguments, seen, fit
         self._protections = arguments.protections
         self._threshold = self._find_priority_threshold()
         self._labels = _parse_selector(arguments.label_selector)
-        self.reasons = [", ".join(self._iter_reasons(number, info.pod)) for number, info in enumerate(seen.infos)]
-        """(T,): why pods of each info are protected; empty if nothing protects them."""
+        self.reasons = [
+            ", ".join(self._iter_protection_reasons(number, info.pod)) for number, info in enumerate(seen.infos)
+        ]
+        """Why the pods of each info are protected, or "" if they are not, (T,)."""
 
     def _find_priority_threshold(self) -> int:
-        """Return the priority from which pods are protected. Raises InputError."""
+        """Return the lowest priority that is protected. Raises InputError."""
         threshold = self.arguments.priority_threshold
         if threshold is None or (threshold.value is None and not threshold.name):
             return CRITICAL_PRIORITY
@@ -49,8 +51,8 @@ class DefaultEvictor:
                 return priority_class.value
         raise InputError(f'PriorityClass "{threshold.name}" not found', where="priorityThreshold.name")
 
-    def _iter_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield all reasons why pods of an info may not be evicted."""
+    def _iter_protection_reasons(self, info_number: int, pod: Pod) -> Iterator[str]:
+        """Yield the reasons why the pods of an info may not be evicted."""
         annotations = pod.metadata.annotations
         if annotations.evict is not None:
             return
@@ -68,7 +70,7 @@ class DefaultEvictor:
             yield "labelSelector does not select it"
 
     def _iter_protections(self, info_number: int, pod: Pod) -> Iterator[str]:
-        """Yield the protections that apply to pods of an info."""
+        """Yield the reasons that follow from the policy's pod protections."""
         protections, priority = self._protections, pod.spec.priority or 0
         if "SystemCriticalPods" in protections:
             if priority >= CRITICAL_PRIORITY:
@@ -89,7 +91,7 @@ class DefaultEvictor:
             yield "resource claims"
 
     def _explain_claim_protection(self, pod: Pod) -> str:
-        """Return why the pod's volume claims protect it, or an empty string."""
+        """Return why the pod's volume claims protect it, or ""."""
         names = [v.persistent_volume_claim.claim_name for v in pod.spec.volumes if v.persistent_volume_claim]
         classes = self.arguments.protected_storage_classes
         if not classes:
@@ -105,7 +107,7 @@ class DefaultEvictor:
 
     @cached_property
     def _claims_by_namespace(self) -> dict[str, list[PersistentVolumeClaim]]:
-        """Return the claims by namespace."""
+        """Namespace -> its PersistentVolumeClaims."""
         claims: dict[str, list[PersistentVolumeClaim]] = {}
         for claim in self._seen.view.objects.of("PersistentVolumeClaim"):
             claims.setdefault(claim.metadata.namespace, []).append(claim)
@@ -113,34 +115,37 @@ class DefaultEvictor:
 
     @cached_property
     def _has_budget(self) -> Bools:
-        """Return a mask (T,) of the infos that a PodDisruptionBudget selects."""
+        """The infos whose pods a PodDisruptionBudget selects, as a (T,) mask."""
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
             covered |= budgets.find_selected(budget_key(budget))
         return covered
 
-    # -- of pods -------------------------------------------------------------------------------------------------
+    # -- masks of pods -------------------------------------------------------------------------------------------------
 
     @cached_property
     def _unprotected(self) -> Bools:
-        """Return a mask (P,) of the pods that nothing protects when the round begins."""
-        is_protected = np.array([bool(why) for why in self.reasons], np.bool_)[self._seen.info]
+        """The pods that are unprotected at the beginning of the round, as a (P,) mask."""
+        is_protected = np.array([bool(reason) for reason in self.reasons], np.bool_)[self._seen.info]
         return ~(is_protected | self._is_too_young | self._has_too_few_replicas)
 
     @property
     def evictable(self) -> Bools:
-        """Return a mask (P,) of the pods that nothing protects and that the round has not evicted yet."""
+        """The unprotected pods that have not been evicted in this round, as a (P,) mask."""
         return self._unprotected & ~self._seen.evicted
 
     @cached_property
     def _requests_eviction(self) -> Bools:
-        """Return a mask (P,) of the pods that request eviction by annotation, which nothing protects."""
+        """The pods whose annotation requests eviction, as a (P,) mask. Nothing protects them."""
         return self._seen.select_infos(lambda pod: pod.metadata.annotations.evict is not None)[self._seen.info]
 
     @cached_property
     def _is_too_young(self) -> Bools:
-        """Return a mask (P,) of pods that are too young. Pods that came in earlier rounds are old enough by now."""
+        """The pods that are too young to be evicted, as a (P,) mask.
+
+        Pods that earlier rounds moved are considered old enough by now.
+        """
         seconds, seen = self.arguments.min_age_seconds, self._seen
         if seconds is None:
             return np.zeros(len(seen.view.pods), np.bool_)
@@ -150,36 +155,39 @@ class DefaultEvictor:
 
     @cached_property
     def _has_too_few_replicas(self) -> Bools:
-        """Return a mask (P,) of pods whose owners have too few replicas."""
+        """The pods whose owners have too few replicas, as a (P,) mask."""
         minimum = self.arguments.min_replicas
         if minimum <= 1:
             return np.zeros(len(self._seen.view.pods), np.bool_)
         return (self._seen.sibling_counts < minimum)[self._seen.info] & ~self._requests_eviction
 
-    def passes_pre_eviction(self, positions: Rows) -> Bools:
-        """Return which of the pods pass PreEvictionFilter, which is checked right before an eviction."""
+    def check_pre_eviction(self, positions: Rows) -> Bools:
+        """Return which of the pods pass PreEvictionFilter, which runs right before an eviction."""
         passes = self._is_in_selected_namespace[self._seen.info[positions]]
         if self.arguments.node_fit:
-            passes = passes & self._fit.fits_elsewhere(positions, self._fit_nodes)
+            passes = passes & self._fit.find_fitting_elsewhere(positions, self._fit_nodes)
         return passes
 
     @cached_property
     def _fit_nodes(self) -> Bools:
-        """Return a mask (N,) of the nodes that are considered for node fit."""
+        """The nodes that are considered for node fit, as an (N,) mask."""
         selector = parse_selector(self.arguments.node_selector) if self.arguments.node_selector else EVERYTHING
         return self._seen.find_ready_nodes(selector)
 
     @cached_property
     def _is_in_selected_namespace(self) -> Bools:
-        """Return a mask (T,) of the infos in namespaces that the policy selects."""
+        """The infos in namespaces that the policy selects, as a (T,) mask."""
         selector, labels = _parse_selector(self.arguments.namespace_label_selector), self._seen.view.namespace_labels
         if selector.selects_everything:
             return np.ones(len(self._seen.infos), np.bool_)
-        selected_names = {name for name, labels_ in labels.items() if selector.matches(labels_)}
+        selected_names = {name for name, own_labels in labels.items() if selector.matches(own_labels)}
         return self._seen.select_infos(lambda pod: pod.metadata.namespace in selected_names)
 
-    def count_protected(self, chosen: Bools) -> dict[str, int]:
-        """Count the chosen pods (P,) that are protected, by reason; each pod is counted once."""
+    def count_protected_pods(self, chosen: Bools) -> dict[str, int]:
+        """Count the protected pods among the chosen ones by reason. Each pod is counted once.
+
+        ``chosen`` is a (P,) mask of pods.
+        """
         counts: dict[str, int] = {}
         counts_by_info = np.bincount(self._seen.info[chosen], minlength=len(self.reasons))
         for reason, count in zip(self.reasons, counts_by_info.tolist(), strict=True):
@@ -196,5 +204,5 @@ class DefaultEvictor:
 
 
 def _parse_selector(selector: LabelSelector | None) -> Selector:
-    """Return the selector, where None selects everything."""
+    """Parse a selector. None selects everything."""
     return EVERYTHING if selector is None else selector_from_api(selector)

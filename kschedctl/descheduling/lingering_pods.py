@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from operator import itemgetter
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,12 +24,15 @@ MICROSECONDS_PER_SECOND = 10**6
 
 
 class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
-    """Evicts pods that are too old, oldest first, so that limits and budgets protect the younger ones."""
+    """A plugin that evicts pods that are too old or in certain states.
+
+    The oldest pods are evicted first, so that limits and budgets protect younger ones.
+    """
 
     name = "PodLifeTime"
 
     def run(self) -> None:
-        """Evict the pods that are too old."""
+        """Evict the matching pods, oldest first."""
         sides = self.with_ended_pods()
         candidates = [
             (int(side.seen.created[position]), side_index, position)
@@ -40,15 +44,15 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
                 return
 
     def _find_candidates(self) -> Rows:
-        """Return the positions of the pods that match the arguments, by node."""
+        """Return the positions of the evictable pods that match the arguments."""
         chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable(chosen & self.seen.select_infos(self._has_selected_owner))
+        positions = self.find_evictable_pods(chosen & self.seen.select_infos(self._has_selected_owner))
         matches = self._is_old & self._is_in_states & self._has_exit_code & self._has_condition
         return positions[matches[positions]]
 
     @property
     def _is_old(self) -> Bools:
-        """Return a mask (P,) of the pods that exceed the maximum age, in whole seconds."""
+        """The pods that exceed the maximum age in whole seconds, as a (P,) mask."""
         most, age = self.arguments.max_pod_life_time_seconds, self.seen.now - self.seen.created
         if most is None:
             return np.ones(len(age), np.bool_)
@@ -56,14 +60,14 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_states(self) -> Bools:
-        """Return a mask (P,) of the pods that are in one of the given states, themselves or in a container."""
+        """The pods in one of the configured states, themselves or in a container, as a (P,) mask."""
         states = self.arguments.states
         if not states:
             return np.ones(len(self.seen.moved), np.bool_)
         return find_pods_in_states(self.seen, states, self._has_container_state, reasons=True)
 
     def _has_container_state(self, containers: NotableContainers) -> bool:
-        """Return whether a container is in one of the states."""
+        """Return whether a container is in one of the configured states."""
         arguments = self.arguments
         chosen = containers.select(arguments.including_init_containers, arguments.including_ephemeral_containers)
         parts = (part for status in chosen for part in (status.state.waiting, status.state.terminated))
@@ -71,7 +75,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """Return a mask (P,) of the pods with a container that ended with one of the exit codes, if these are given."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
         codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -84,7 +88,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_condition(self) -> Bools:
-        """Return a mask (P,) of the pods with a condition that matches a filter. Pods that were moved are ready."""
+        """The pods with a condition that matches a filter, as a (P,) mask. Pods that were moved are ready."""
         filters = self.arguments.conditions
         if not filters:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -92,7 +96,7 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return np.where(self.seen.moved, any(f.matches(READY) for f in filters), holds[self.seen.info])
 
     def _has_selected_owner(self, pod: Pod) -> bool:
-        """Return whether the pod's owners are included, or not excluded."""
+        """Return whether the kinds of the pod's owners are selected by the arguments."""
         owners = self.arguments.owner_kinds
         kinds = {owner.kind for owner in pod.metadata.owner_references}
         if owners is None:
@@ -100,48 +104,53 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
         return not kinds.isdisjoint(owners.include) if owners.include else kinds.isdisjoint(owners.exclude)
 
 
+class RestartedPod(NamedTuple):
+    """A pod with too many restarts."""
+
+    row: int
+    """The row of its node."""
+    restarts: int
+    position: int
+
+
 class RemovePodsHavingTooManyRestarts(DeschedulerPlugin[RemovePodsHavingTooManyRestartsArgs]):
-    """Evicts pods with too many restarts; on each node those with most restarts go first."""
+    """A plugin that evicts pods whose containers have restarted too often."""
 
     name = "RemovePodsHavingTooManyRestarts"
 
     def run(self) -> None:
-        """Evict the pods with too many restarts."""
-        candidates = [
-            (*sort_key, side, position)
-            for side in self.with_ended_pods()
-            for sort_key, position in side._find_candidates()
-        ]
-        candidates.sort(key=lambda candidate: candidate[:2])
-        self.evict_with_plugins((side, position) for _, _, side, position in candidates)
+        """Evict the pods with too many restarts node by node, those with the most restarts first."""
+        candidates = [(side, candidate) for side in self.with_ended_pods() for candidate in side._iter_candidates()]
+        candidates.sort(key=lambda pair: (pair[1].row, -pair[1].restarts))
+        self.evict_with_plugins((side, candidate.position) for side, candidate in candidates)
 
-    def _find_candidates(self) -> Iterator[tuple[tuple[int, int], int]]:
-        """Yield row and negative number of restarts of each candidate, with its position."""
+    def _iter_candidates(self) -> Iterator[RestartedPod]:
+        """Yield the evictable pods with too many restarts."""
         arguments, restarts = self.arguments, self._restart_counts
-        positions = self.find_evictable(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
+        positions = self.find_evictable_pods(self.seen.match_infos(arguments.namespaces, arguments.label_selector))
         positions = positions[restarts[positions] >= arguments.pod_restart_threshold]
         if arguments.states:
             waiting = find_pods_in_states(self.seen, arguments.states, self._is_waiting)
             positions = positions[waiting[positions]]
-        rows, negative_restarts = self.view.node[positions].tolist(), (-restarts[positions]).tolist()
-        yield from zip(zip(rows, negative_restarts, strict=True), positions.tolist(), strict=True)
+        rows = self.view.node[positions].tolist()
+        yield from map(RestartedPod, rows, restarts[positions].tolist(), positions.tolist())
 
     @property
     def _restart_counts(self) -> Rows:
-        """Return how often the containers of each pod have restarted, (P,)."""
+        """The number of restarts of each pod's containers, (P,)."""
         init = self.arguments.including_init_containers
         return self.seen.measure_containers(
             lambda containers: sum(status.restart_count for status in containers.select(init))
         )
 
     def _is_waiting(self, containers: NotableContainers) -> bool:
-        """Return whether a container waits for a reason that is one of the states."""
+        """Return whether a container waits for one of the configured reasons."""
         statuses = containers.select(self.arguments.including_init_containers)
         return any(s.state.waiting is not None and s.state.waiting.reason in self.arguments.states for s in statuses)
 
 
 class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
-    """Evicts failed pods, node by node."""
+    """A plugin that evicts failed pods node by node."""
 
     name = "RemoveFailedPods"
 
@@ -152,25 +161,25 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         )
 
     def _find_candidates(self) -> Rows:
-        """Return the positions of the failed pods that match the arguments."""
+        """Return the positions of the evictable failed pods that match the arguments."""
         chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable(chosen & self.seen.select_infos(self._is_failed))
+        positions = self.find_evictable_pods(chosen & self.seen.select_infos(self._is_failed))
         return positions[(self._is_old & self._has_reason & self._has_exit_code)[positions]]
 
     def _is_failed(self, pod: Pod) -> bool:
-        """Return whether the pod has failed and no owner is of an excluded kind."""
+        """Return whether the pod has failed and none of its owners has an excluded kind."""
         kinds = {owner.kind for owner in pod.metadata.owner_references}
         return pod.status.phase == "Failed" and kinds.isdisjoint(self.arguments.exclude_owner_kinds)
 
     @property
     def _is_old(self) -> Bools:
-        """Return a mask (P,) of the pods that have the minimum age, in whole seconds."""
+        """The pods that have the minimum age in whole seconds, as a (P,) mask."""
         least, age = self.arguments.min_pod_lifetime_seconds, self.seen.now - self.seen.created
         return np.ones(len(age), np.bool_) if least is None else age // MICROSECONDS_PER_SECOND >= least
 
     @property
     def _has_reason(self) -> Bools:
-        """Return a mask (P,) of the pods that have one of the given reasons, themselves or in a container."""
+        """The pods with one of the configured reasons, themselves or in a container, as a (P,) mask."""
         reasons = self.arguments.reasons
         if not reasons:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -186,7 +195,7 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """Return a mask (P,) of the pods with a container that ended with one of the exit codes, if these are given."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
         codes = self.arguments.exit_codes
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -198,5 +207,5 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
         return ends.astype(np.bool_)
 
     def _iter_states(self, containers: NotableContainers) -> Iterator[ContainerState]:
-        """Yield the container states that the arguments include."""
+        """Yield the states of the containers that the arguments include."""
         return (status.state for status in containers.select(self.arguments.including_init_containers))

@@ -1,4 +1,4 @@
-"""Metrics providers in a DeschedulerPolicy, and their validation.
+"""Metrics providers of a DeschedulerPolicy, with their validation.
 
 Upstream: validateDeschedulerConfiguration in pkg/descheduler/policyconfig.go.
 """
@@ -52,7 +52,7 @@ class PrometheusServer(Struct, frozen=True):
 
 
 class MetricsProvider(Struct, frozen=True):
-    """A source of real usage."""
+    """A source of actual usage."""
 
     source: str = ""
     prometheus: PrometheusServer | None = None
@@ -61,7 +61,10 @@ class MetricsProvider(Struct, frozen=True):
 def validate_metrics(
     collector: MetricsCollector | None, providers: tuple[MetricsProvider, ...]
 ) -> Iterator[ArgumentError]:
-    """Yield the errors in metrics collector and providers. Of providers with one source the first counts."""
+    """Yield the errors in the metrics collector and the metrics providers.
+
+    If several providers have the same source, the first one is used.
+    """
     provider_by_source: dict[str, tuple[int, MetricsProvider]] = {}
     for index, provider in enumerate(providers):
         if provider.source in provider_by_source:
@@ -76,7 +79,7 @@ def validate_metrics(
 
 
 def _is_url(text: str) -> bool:
-    """Return whether the URL can be parsed.
+    """Return whether the text can be parsed as a URL.
 
     >>> _is_url("https://prometheus:9090"), _is_url("http://example.com:-80")
     (True, False)

@@ -1,7 +1,7 @@
-"""The descheduler's check whether a pod fits on other nodes, which covers less than kube-scheduler.
+"""The descheduler's check of whether a pod fits on other nodes, which covers less than kube-scheduler.
 
 It covers cordons, the pod's node selector and required node affinity, taints, the pod's own anti-affinity to pods of
-the node itself, and requests. Each rule is evaluated once for alike pods. Upstream: NodeFit in
+the node itself, and requests. Each rule is evaluated once for similar pods. Upstream: NodeFit in
 pkg/descheduler/node/node.go.
 """
 
@@ -18,11 +18,11 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.api.resource_names import PODS
 from kschedctl.descheduling.seen_pods import SeenPods
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 
 
 class NodeFit:
-    """Answers whether pods of a round fit on nodes; no pod moves meanwhile."""
+    """A check of which nodes the pods of a round fit on. It is valid as long as no pod moves."""
 
     def __init__(self, seen: SeenPods, placed: SeenPods | None = None) -> None:
         self._seen, self._view = seen, seen.view
@@ -30,65 +30,73 @@ class NodeFit:
         self._fitting_by_info: dict[int, Bools] = {}
         self._affinity_nodes_by_info: dict[int, Bools] = {}
 
-    def fits_elsewhere(self, positions: Rows, among: Bools) -> Bools:
-        """Return whether each of the pods fits on one of the nodes ``among`` (N,) other than its own."""
+    def find_fitting_elsewhere(self, positions: Rows, allowed: Bools) -> Bools:
+        """Return which of the pods fit on an allowed node other than their own.
+
+        ``allowed`` is an (N,) mask of the allowed nodes.
+        """
         answers = np.zeros(len(positions), np.bool_)
         numbers, node = self._seen.info[positions], self._view.node[positions]
         for info_number in np.unique(numbers).tolist():
             of_info = numbers == info_number
-            fits = self._find_fitting_nodes(info_number) & among
+            fits = self._find_fitting_nodes(info_number) & allowed
             fits_own = fits[node[of_info]] & (node[of_info] >= 0)
             answers[of_info] = np.count_nonzero(fits) - fits_own > 0
         return answers
 
-    def fits_anywhere(self, positions: Rows, among: Bools) -> Bools:
-        """Return whether each of the pods fits on one of the nodes ``among`` (N,), including its own."""
-        answers = self.fits_elsewhere(positions, among)
+    def find_fitting_anywhere(self, positions: Rows, allowed: Bools) -> Bools:
+        """Return which of the pods fit on an allowed node, including their own.
+
+        ``allowed`` is an (N,) mask of the allowed nodes.
+        """
+        answers = self.find_fitting_elsewhere(positions, allowed)
         node = self._view.node[positions]
-        for index in np.flatnonzero(~answers & among[node] & (node >= 0)).tolist():
+        for index in np.flatnonzero(~answers & allowed[node] & (node >= 0)).tolist():
             answers[index] = self._fits_own_node(Position(int(positions[index])))
         return answers
 
     def find_affinity_nodes(self, info_number: int) -> Bools:
-        """Return a mask (N,) of the nodes that node selector and required node affinity of an info allow."""
+        """Return the nodes that an info's node selector and required node affinity allow, as an (N,) mask."""
         if info_number not in self._affinity_nodes_by_info:
             required = compile_required_node_affinity(self._seen.infos[info_number].spec)
             self._affinity_nodes_by_info[info_number] = match_required_affinity(self._view.nodes, required)
         return self._affinity_nodes_by_info[info_number]
 
     def find_permitted_nodes(self, info_number: int) -> Bools:
-        """Return a mask (N,) of the nodes that an info's node affinity allows and whose taints it tolerates."""
+        """Return the nodes that an info's node affinity allows and whose taints it tolerates, as an (N,) mask."""
         tolerations = self._seen.infos[info_number].spec.tolerations
-        return self.find_affinity_nodes(info_number) & find_tolerated(
+        return self.find_affinity_nodes(info_number) & match_tolerations(
             self._view.nodes, tolerations, comparison_operators=True
         )
 
     def _find_fitting_nodes(self, info_number: int) -> Bools:
-        """Return a mask (N,) of the nodes where a pod of an info that comes from elsewhere fits."""
+        """Return the nodes on which pods of an info fit if they come from elsewhere, as an (N,) mask."""
         if info_number not in self._fitting_by_info:
             fits = (
-                self.find_permitted_nodes(info_number) & ~self._view.nodes.unschedulable & self._has_room(info_number)
+                self.find_permitted_nodes(info_number)
+                & ~self._view.nodes.unschedulable
+                & self._find_nodes_with_room(info_number)
             )
-            for has_label, counts in self._count_repelling(info_number):
+            for has_label, counts in self._count_repelling_pods(info_number):
                 fits &= ~(has_label & (counts > 0))
             self._fitting_by_info[info_number] = fits
         return self._fitting_by_info[info_number]
 
     def _fits_own_node(self, position: Position) -> bool:
-        """Return whether a pod fits on its own node, where requests are not checked."""
+        """Return whether a pod fits on its own node, disregarding requests."""
         info_number, row = int(self._seen.info[position]), int(self._view.node[position])
         if self._view.nodes.unschedulable[row] or not self.find_permitted_nodes(info_number)[row]:
             return False
         pod = self._seen.infos[info_number].pod
-        matches_itself = [_matches_pod(term, pod, selector) for term, selector in _parse_terms(pod)]
-        repelled = self._count_repelling(info_number)
+        matches_itself = [_matches_own_pod(term, pod, selector) for term, selector in _parse_terms(pod)]
+        repelled = self._count_repelling_pods(info_number)
         return not any(
             has_label[row] and counts[row] - is_self > 0
             for (has_label, counts), is_self in zip(repelled, matches_itself, strict=True)
         )
 
-    def _has_room(self, info_number: int) -> Bools:
-        """Return a mask (N,) of the nodes with enough free resources for an info's requests."""
+    def _find_nodes_with_room(self, info_number: int) -> Bools:
+        """Return the nodes with enough free resources for an info's requests, as an (N,) mask."""
         columns, requests = self._placed.view.resources, self._seen.infos[info_number].requests
         if any(name not in columns for name in requests):
             return np.zeros(len(self._view.nodes), np.bool_)
@@ -97,11 +105,15 @@ class NodeFit:
 
     @cached_property
     def _free(self) -> Counts:
-        """Return the free resources of each node."""
+        """The free resources of each node."""
         return self._placed.view.allocatable - self._placed.view.requested
 
-    def _count_repelling(self, info_number: int) -> list[tuple[Bools, Counts]]:
-        """Return, for each anti-affinity term, nodes with its label (N,) and pods that it matches on each (N,)."""
+    def _count_repelling_pods(self, info_number: int) -> list[tuple[Bools, Counts]]:
+        """Count the pods on each node that match each anti-affinity term of an info.
+
+        The result for each term is a mask of the nodes with its topology label and the number of matching pods, both
+        (N,).
+        """
         pod, nodes = self._seen.infos[info_number].pod, self._view.nodes
         return [
             (
@@ -113,7 +125,7 @@ class NodeFit:
 
 
 def _parse_terms(pod: Pod) -> list[tuple[PodAffinityTerm, Selector]]:
-    """Return the required anti-affinity terms of a pod up to the first invalid one."""
+    """Return a pod's required anti-affinity terms with their selectors, up to the first invalid term."""
     terms = []
     for term in get_anti_affinity_terms(pod):
         try:
@@ -131,15 +143,15 @@ def get_anti_affinity_terms(pod: Pod) -> Iterable[PodAffinityTerm]:
 
 
 def find_term_namespaces(term: PodAffinityTerm, pod: Pod) -> frozenset[str]:
-    """Return the namespaces that a term names, else the pod's own. The descheduler ignores namespace selectors."""
+    """Return the namespaces that a term names, or else the pod's own. Namespace selectors are ignored as upstream."""
     return frozenset(term.namespaces or (pod.metadata.namespace,))
 
 
 def match_infos(seen: SeenPods, term: PodAffinityTerm, pod: Pod, selector: Selector) -> Bools:
-    """Return a mask (T,) of the infos whose pods a term of a pod matches."""
+    """Return the infos whose pods match an affinity term of ``pod``, as a (T,) mask."""
     return seen.view.pods.matching(selector, find_term_namespaces(term, pod))
 
 
-def _matches_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:
-    """Return whether a term matches its own pod."""
+def _matches_own_pod(term: PodAffinityTerm, pod: Pod, selector: Selector) -> bool:
+    """Return whether a term of the pod matches the pod itself."""
     return pod.metadata.namespace in find_term_namespaces(term, pod) and selector.matches(pod.metadata.labels)

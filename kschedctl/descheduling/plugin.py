@@ -19,18 +19,18 @@ A = TypeVar("A", bound=PluginArguments)
 
 
 class DeschedulingRound(NamedTuple):
-    """The cluster in one round, and what one profile uses to evict pods."""
+    """The cluster in one round, and the means by which one profile evicts pods."""
 
     seen: SeenPods
     fit: NodeFit
     evictor: DefaultEvictor
     evictions: EvictionCounter
     ended: DeschedulingRound | None = None
-    """The same for pods that have ended."""
+    """The round for pods that have ended, if these are evicted as well."""
 
 
 class DeschedulerPlugin(ABC, Generic[A]):
-    """A plugin with its arguments, which evicts pods in a round. ``name`` is its name in policies."""
+    """A plugin that evicts pods in a round according to its arguments. ``name`` is its name in policies."""
 
     name: str
 
@@ -40,31 +40,32 @@ class DeschedulerPlugin(ABC, Generic[A]):
 
     @abstractmethod
     def run(self) -> None:
-        """Evict what the plugin wants evicted."""
+        """Evict the pods that the plugin selects."""
 
     def evict(self, position: int) -> EvictionResult:
         """Request the eviction of a pod."""
         return self.current_round.evictions.evict(Position(position), self.name)
 
-    def find_evictable(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
-        """Return the positions of evictable pods of the ``selected`` infos (T,) on nodes that plugins look at, by node.
+    def find_evictable_pods(self, selected: Bools, *, pre_eviction: bool = True) -> Rows:
+        """Return the positions of the evictable pods of some infos on ready nodes, sorted by node.
 
-        With ``pre_eviction``, PreEvictionFilter is applied at once, which is otherwise done right before an eviction.
+        ``selected`` is a (T,) mask of infos. With ``pre_eviction``, PreEvictionFilter is applied at once instead of
+        right before each eviction.
         """
         is_chosen = self.current_round.evictor.evictable & self.seen.on_ready_nodes & selected[self.seen.info]
         positions = self.seen.sort_by_node(is_chosen)
-        return positions[self.current_round.evictor.passes_pre_eviction(positions)] if pre_eviction else positions
+        return positions[self.current_round.evictor.check_pre_eviction(positions)] if pre_eviction else positions
 
     def with_ended_pods(self) -> list[Self]:
-        """Return this plugin, and the same plugin for pods that have ended, if there are any."""
+        """Return this plugin and, if there are pods that have ended, a copy of the plugin for them."""
         return [self, type(self)(self.arguments, self.current_round.ended)] if self.current_round.ended else [self]
 
     def evict_node_by_node(self, positions: Iterable[int]) -> None:
-        """Evict pods sorted by node: on each node up to its limit, and none after the total limit is reached."""
+        """Evict pods that are sorted by node, up to the limit of each node and the total limit."""
         self.evict_with_plugins((self, position) for position in positions)
 
     def evict_with_plugins(self, candidates: Iterable[tuple[Self, int]]) -> None:
-        """Evict pods sorted by node like `evict_node_by_node`, each with the plugin that it comes with."""
+        """Evict pods like `evict_node_by_node`, each with its own plugin."""
         full_row = -1
         for plugin, position in candidates:
             row = int(plugin.view.node[position])
@@ -76,8 +77,8 @@ class DeschedulerPlugin(ABC, Generic[A]):
             if result is EvictionResult.NODE_LIMIT:
                 full_row = row
 
-    def distinct_pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
-        """Return the distinct pairs of info and row of the pods, and for each pod the index of its pair."""
+    def find_distinct_pairs(self, positions: Rows) -> tuple[Rows, Rows, Rows]:
+        """Return the distinct infos and rows of the pods, and the index of each pod's pair."""
         info_numbers, rows = self.seen.info[positions], self.view.node[positions].astype(np.int64)
         codes, pair_index = np.unique(info_numbers * len(self.view.nodes) + rows, return_inverse=True)
         return codes // len(self.view.nodes), codes % len(self.view.nodes), pair_index

@@ -105,7 +105,7 @@ class _Document(Struct, frozen=True):
 
 
 class PluginRun(NamedTuple):
-    """A plugin of a profile, with its arguments."""
+    """A plugin that a profile runs, with its arguments."""
 
     name: str
     arguments: PluginArguments
@@ -116,15 +116,15 @@ class DeschedulerProfile(NamedTuple):
 
     name: str
     evictor: DefaultEvictorArgs
-    """The arguments of DefaultEvictor, which decide which pods may be evicted at all."""
+    """Arguments of DefaultEvictor, which decide which pods may be evicted."""
     deschedule: tuple[PluginRun, ...] = ()
-    """The plugins of this extension point in their order."""
+    """Plugins of the extension point ``deschedule`` in order."""
     balance: tuple[PluginRun, ...] = ()
-    """The plugins of this extension point in their order."""
+    """Plugins of the extension point ``balance`` in order."""
 
 
 class PolicyEvictionLimits(NamedTuple):
-    """The maximum numbers of pods that a round evicts; None for no limit."""
+    """Maximum numbers of pods that a round evicts, or None if unlimited."""
 
     per_node: int | None = None
     per_namespace: int | None = None
@@ -136,22 +136,22 @@ class DeschedulerPolicy(NamedTuple):
 
     profiles: tuple[DeschedulerProfile, ...]
     nodes: Selector = EVERYTHING
-    """Selects the nodes that plugins look at."""
+    """Selector of the nodes that plugins consider."""
     limits: PolicyEvictionLimits = PolicyEvictionLimits()
     ignored: tuple[str, ...] = ()
     """Errors about fields that the descheduler does not know."""
     grace_seconds: int | None = None
-    """How many seconds pods have to terminate; None for their own grace period."""
+    """Seconds that pods have to terminate, or None for their own grace period."""
 
     def iter_runs(self) -> Iterator[tuple[int, PluginRun]]:
-        """Yield the plugins of a round with the index of their profile: first deschedule, then balance."""
+        """Yield the plugins of a round with the index of their profile, first for deschedule, then for balance."""
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.deschedule)
         yield from ((index, run) for index, profile in enumerate(self.profiles) for run in profile.balance)
 
 
 def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolicy:
-    """Decode and validate a policy; ``where`` is its place in errors. Raises InputError."""
-    _check_version(document, where)
+    """Decode and validate a policy. Raises InputError, with ``where`` as the location."""
+    _validate_version(document, where)
     cleaned = drop_nulls(document)
     decoded = _decode(cleaned, _Document, where)
     unknown_paths = (path for path, _ in iter_unknown_fields(cleaned, _Document, NEWEST_MINOR))
@@ -171,8 +171,8 @@ def read_policy(document: JsonObject, where: str = "policy") -> DeschedulerPolic
     )
 
 
-def _check_version(document: JsonObject, where: str) -> None:
-    """Raise InputError if the document is no DeschedulerPolicy of this version."""
+def _validate_version(document: JsonObject, where: str) -> None:
+    """Raise InputError if the document is not a DeschedulerPolicy of the supported version."""
     version, kind = document.get("apiVersion"), document.get("kind")
     if kind != KIND or not isinstance(version, str) or version.partition("/")[0] != GROUP:
         shown = f"{version or 'no apiVersion'}, {kind or 'no kind'}"
@@ -185,7 +185,7 @@ def _check_version(document: JsonObject, where: str) -> None:
 
 
 def _decode(document: object, target_type: type[T], where: str) -> T:
-    """Decode a document. Raises InputError for a wrong type."""
+    """Decode a document. Raises InputError if a type is wrong."""
     try:
         return convert_builtins(document, target_type)
     except msgspec.ValidationError as error:
@@ -194,14 +194,14 @@ def _decode(document: object, target_type: type[T], where: str) -> T:
 
 
 def _join_path(where: str, path: str) -> str:
-    """Return the place of a field: ``where`` is a file or a place in one."""
+    """Join a location and the path of a field. The location is a file, or a field in a file."""
     if not path:
         return where
     return f"{where}.{path}" if ", " in where else f"{where}, {path}"
 
 
 def _parse_node_selector(text: str, where: str) -> Selector:
-    """Parse a node selector, which is empty for all nodes. Raises InputError."""
+    """Parse a node selector. An empty one selects all nodes. Raises InputError."""
     try:
         return parse_selector(text) if text else EVERYTHING
     except SelectorError as error:
@@ -209,7 +209,7 @@ def _parse_node_selector(text: str, where: str) -> Selector:
 
 
 def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
-    """Validate a profile. Raises InputError."""
+    """Validate a profile and read its plugins. Raises InputError."""
     configured: dict[str, PluginArguments] = {}
     for index, config in enumerate(profile.plugin_config):
         config_place = f"{where}.pluginConfig[{index}]"
@@ -218,12 +218,12 @@ def _read_profile(profile: _Profile, where: str) -> DeschedulerProfile:
     evictor = configured.setdefault(EVICTOR, DefaultEvictorArgs())
     assert isinstance(evictor, DefaultEvictorArgs)
     _parse_node_selector(evictor.node_selector, f"{where}.pluginConfig")
-    runs_by_point = {point: _read_enabled(profile.plugins, point, configured, where) for point in POINTS}
+    runs_by_point = {point: _read_enabled_plugins(profile.plugins, point, configured, where) for point in POINTS}
     return DeschedulerProfile(profile.name, evictor, runs_by_point[DESCHEDULE], runs_by_point[BALANCE])
 
 
 def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
-    """Decode the arguments of a plugin. Raises InputError for unknown plugins and fields, and for upstream's errors."""
+    """Decode and validate the arguments of a plugin. Raises InputError."""
     plugin = PLUGINS.get(config.name)
     if plugin is None:
         raise InputError(
@@ -240,10 +240,13 @@ def _read_arguments(config: _PluginConfig, where: str) -> PluginArguments:
     return decoded.with_defaults()
 
 
-def _read_enabled(
+def _read_enabled_plugins(
     plugins: _Plugins, point: str, configured: Mapping[str, PluginArguments], where: str
 ) -> tuple[PluginRun, ...]:
-    """Return the enabled plugins of an extension point. Raises InputError if one lacks the point or a configuration."""
+    """Return the enabled plugins of an extension point. Raises InputError.
+
+    Each plugin must have the extension point and a configuration.
+    """
     enabled: Sequence[str] = getattr(plugins, point).enabled
     for index, name in enumerate(enabled):
         place = f"{where}.plugins.{point}.enabled[{index}]"
@@ -258,7 +261,7 @@ def _read_enabled(
 
 
 def _suggest_name(name: str, names: Iterable[str]) -> str:
-    """Return a hint with a similar name, or with all names."""
+    """Return a hint with the most similar name, or with all names."""
     candidates = list(names)
     similar = get_close_matches(name, candidates, 1)
     return f"did you mean {similar[0]}?" if similar else f"known: {', '.join(candidates)}"
@@ -287,4 +290,4 @@ DEFAULT_POLICY: JsonObject = {
         }
     ],
 }
-"""The policy as a document."""
+"""The policy that is replayed if none is given. It restores constraints that pods declare themselves."""

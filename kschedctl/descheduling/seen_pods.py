@@ -36,54 +36,56 @@ class SeenPods:
         self.now = now
         """The time in microseconds since 1970."""
         self.moved = np.zeros(len(view.pods), np.bool_) if moved is None else moved
-        """(P,): pods that earlier rounds moved, which count as new."""
+        """The pods that earlier rounds moved, as a (P,) mask. They count as new."""
         self.evicted = np.zeros(len(view.pods), np.bool_)
-        """(P,): pods that this round has evicted."""
+        """The pods that this round has evicted, as a (P,) mask."""
         self.other_pods: SeenPods | None = None
         """The rest of the cluster's pods, such as those that have ended."""
         self.ready = self.find_ready_nodes(nodes)
 
     def find_ready_nodes(self, selector: Selector = EVERYTHING) -> Bools:
-        """Return a mask (N,) of the selected nodes that are ready or have no Ready condition."""
+        """Return the selected nodes that are ready or have no Ready condition, as an (N,) mask."""
         nodes = self.view.nodes
         is_selected = nodes.evaluate(lambda labels, _: selector.matches(labels), selector.keys).astype(np.bool_)
         return is_selected & self._is_ready
 
     @cached_property
     def _is_ready(self) -> Bools:
-        """Return a mask (N,) of the nodes that are ready."""
+        """The nodes that are ready or have no Ready condition, as an (N,) mask."""
         conditions = (node.status.conditions for node in self.view.nodes.objects)
-        ready = [all(c.status == "True" for c in several if c.type == "Ready") for several in conditions]
+        ready = [
+            all(c.status == "True" for c in node_conditions if c.type == "Ready") for node_conditions in conditions
+        ]
         return np.array(ready, np.bool_)
 
     @cached_property
     def on_ready_nodes(self) -> Bools:
-        """Return a mask (P,) of the pods on nodes that plugins look at."""
+        """The pods on ready nodes that plugins consider, as a (P,) mask."""
         node = self.view.node
         return (node >= 0) & self.ready[node] if len(self.ready) else node >= 0
 
     @property
     def info(self) -> Rows:
-        """Return the number of each pod's info, (P,)."""
+        """The number of each pod's info, (P,)."""
         return self.view.pods.info.astype(np.int64)
 
     @property
     def infos(self) -> Sequence[PodInfo]:
-        """Return the infos."""
+        """The distinct PodInfos."""
         return self.view.pods.infos
 
     def select_infos(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return a mask (T,) of the infos whose pods satisfy the predicate."""
+        """Return the infos whose pods satisfy the predicate, as a (T,) mask."""
         return self.view.pods.where(lambda info: predicate(info.pod))
 
     def measure_containers(self, measure: Callable[[NotableContainers], int]) -> Rows:
-        """Return a measure of each pod's container states, (P,). Pods that were moved have new containers."""
+        """Apply a measure to each pod's container states, (P,). Pods that were moved have new containers."""
         column = self.view.pods.objects.table.columns.containers
         values = np.array([measure(NotableContainers.from_text(text)) for text in column.values], np.int64)
         return np.where(self.moved, measure(NotableContainers()), values[column.codes][self.view.pods.objects.rows])
 
     def match_infos(self, namespaces: ChosenNamespaces | None, labels: LabelSelector | None) -> Bools:
-        """Return a mask (T,) of the infos of pods in these namespaces that match the label selector."""
+        """Return the infos of pods in these namespaces that match the label selector, as a (T,) mask."""
         selection = namespaces or ChosenNamespaces()
         scope = frozenset(selection.include) if selection.include else None
         selector = EVERYTHING if labels is None else selector_from_api(labels)
@@ -93,12 +95,15 @@ class SeenPods:
         return selected & self.select_infos(lambda pod: pod.metadata.namespace not in selection.exclude)
 
     def sort_by_node(self, chosen: Bools) -> Rows:
-        """Return the positions of the chosen pods (P,) by node, and on each node in the cluster's order."""
+        """Return the positions of the chosen pods sorted by node, then in the cluster's order.
+
+        ``chosen`` is a (P,) mask of pods.
+        """
         positions = np.flatnonzero(chosen)
         return positions[np.argsort(self.view.node[positions], kind="stable")]
 
     def sort_by_priority(self, positions: Rows) -> Rows:
-        """Sort positions by priority, lowest first, then by QoS class. Pods that prefer no eviction come last."""
+        """Sort positions by priority, lowest first, then by QoS class. Pods that prefer not to be evicted come last."""
         info_numbers = self.info[positions]
         keys = (
             self._prefers_no_eviction[info_numbers],
@@ -109,45 +114,43 @@ class SeenPods:
 
     @cached_property
     def _qos_class(self) -> Rows:
-        """Return the rank of each info's QoS class, (T,)."""
+        """The rank of each info's QoS class, (T,)."""
         return np.array([QUALITIES.index(compute_qos_class(info.pod)) for info in self.infos], np.int64)
 
     @cached_property
     def _prefers_no_eviction(self) -> Bools:
-        """Return a mask (T,) of the infos whose pods prefer no eviction."""
+        """The infos whose pods prefer not to be evicted, as a (T,) mask."""
         return self.select_infos(lambda pod: pod.metadata.annotations.prefers_no_eviction is not None)
 
     @cached_property
     def created(self) -> Rows:
-        """Return the creation time of each pod in microseconds since 1970, (P,). Raises InputError."""
+        """The creation time of each pod in microseconds since 1970, (P,). Raises InputError."""
         created = self.view.pods.created
         return np.where(self.moved, self.now, np.where(created == NO_TIME, LONG_AGO, created))
 
     @cached_property
     def sibling_counts(self) -> Rows:
-        """Return how many pods the owner of each info's pods has, (T,).
+        """The number of pods with the same owner as each info's pods, (T,).
 
-        Pods without exactly one owner get the maximum.
+        It is the maximum integer for pods without exactly one owner.
         """
         counts = self._pods_per_owner + (self.other_pods._pods_per_owner if self.other_pods else Counter())
-        owners = [_owner_key(info.pod) for info in self.infos]
+        owners = [_get_owner_key(info.pod) for info in self.infos]
         return np.array([np.iinfo(np.int64).max if owner is None else counts[owner] for owner in owners], np.int64)
 
     @cached_property
     def _pods_per_owner(self) -> Counter[Hashable]:
-        """Return how many pods each owner has, without pods that are being deleted and have no node."""
+        """The number of pods of each owner, without pods that are being deleted and have no node."""
         exists = (self.view.node >= 0) | ~self.view.pods.terminating[self.info]
-        counts_by_info, pods_per_owner = (
-            np.bincount(self.info[exists], minlength=len(self.infos)).tolist(),
-            Counter[Hashable](),
-        )
+        counts_by_info = np.bincount(self.info[exists], minlength=len(self.infos)).tolist()
+        pods_per_owner: Counter[Hashable] = Counter()
         for info, count in zip(self.infos, counts_by_info, strict=True):
-            pods_per_owner[_owner_key(info.pod)] += count
+            pods_per_owner[_get_owner_key(info.pod)] += count
         return pods_per_owner
 
 
-def _owner_key(pod: Pod) -> Hashable:
-    """Return a key for the owner of a pod, or None for pods without exactly one owner."""
+def _get_owner_key(pod: Pod) -> Hashable:
+    """Return a key of the pod's owner, or None unless the pod has exactly one owner."""
     owners = pod.metadata.owner_references
     if len(owners) != 1:
         return None
@@ -166,7 +169,7 @@ def find_pods_in_states(
     *,
     reasons: bool = False,
 ) -> Bools:
-    """Return a mask (P,) of the pods whose phase, reason or container state is among the states.
+    """Return the pods whose phase, reason or container state is among the states, as a (P,) mask.
 
     ``has_state`` decides for containers. Pods that were moved in earlier rounds are running.
     """

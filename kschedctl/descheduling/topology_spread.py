@@ -17,7 +17,7 @@ from kschedctl.api.labels import SelectorError, selector_from_api
 from kschedctl.api.objects import LabelSelector, Pod, SelectorRequirement, TopologySpreadConstraint
 from kschedctl.descheduling.arguments import RemovePodsViolatingTopologySpreadConstraintArgs
 from kschedctl.descheduling.plugin import DeschedulerPlugin
-from kschedctl.snapshot.nodes import find_tolerated
+from kschedctl.snapshot.nodes import match_tolerations
 
 HONOR, IGNORE = "Honor", "Ignore"
 DEFAULT_CONSTRAINTS = ("DoNotSchedule",)
@@ -29,20 +29,20 @@ class SpreadRule(NamedTuple):
     max_skew: int
     key: str
     matching: Bools
-    """(T,): the infos that the constraint counts."""
+    """The infos that the constraint counts, as a (T,) mask."""
     eligible: Bools
-    """(N,): the nodes of its domains."""
+    """The nodes of its domains, as an (N,) mask."""
 
 
 class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsViolatingTopologySpreadConstraintArgs]):
-    """Evicts as few pods from large domains as would balance all domains if they moved to small ones."""
+    """A plugin that evicts pods from large domains, as many as would have to move for balance."""
 
     name = "RemovePodsViolatingTopologySpreadConstraint"
 
     def run(self) -> None:
-        """Evict pods from domains that are too large."""
+        """Find the domains with too many pods, and evict pods from them."""
         chosen = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable(chosen, pre_eviction=False)
+        positions = self.find_evictable_pods(chosen, pre_eviction=False)
         leaving: dict[int, None] = {}
         for rule in self._iter_rules(positions):
             counted = positions[rule.matching[self.seen.info[positions]]]
@@ -52,23 +52,23 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
             sizes = np.bincount(np.searchsorted(domains, codes), minlength=len(domains))
             if len(domains) and int(sizes.max() - sizes.min()) > rule.max_skew:
                 members = [(int(domain), counted[codes == domain]) for domain in domains]
-                leaving |= dict.fromkeys(_Balancing(self, rule, members).iter_leaving())
+                leaving |= dict.fromkeys(_Balancing(self, rule, members).iter_leaving_pods())
         self._evict_all(leaving)
 
     def _evict_all(self, leaving: Iterable[int]) -> None:
         """Evict the pods that leave, node by node."""
         pods = self.seen.sort_by_node(np.isin(np.arange(len(self.view.pods)), list(leaving)))
-        self.evict_node_by_node(pods[self.current_round.evictor.passes_pre_eviction(pods)].tolist())
+        self.evict_node_by_node(pods[self.current_round.evictor.check_pre_eviction(pods)].tolist())
 
     def _find_domains(self, rule: SpreadRule) -> Rows:
-        """Return the codes of the domains of a rule's eligible nodes."""
+        """Return the codes of the domains that a rule's eligible nodes are in."""
         codes = self.view.nodes.label(rule.key).codes[rule.eligible].astype(np.int64)
         return np.unique(codes[codes >= 0])
 
     # -- constraints -------------------------------------------------------------------------------------------------
 
     def _iter_rules(self, positions: Rows) -> Iterator[SpreadRule]:
-        """Yield the distinct constraints of these pods by namespace."""
+        """Yield the distinct constraints of these pods as rules."""
         seen: set[tuple[object, ...]] = set()
         for info_number in np.unique(self.seen.info[positions]).tolist():
             pod = self.seen.infos[info_number].pod
@@ -86,7 +86,7 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
     def _build_rule(self, constraint: TopologySpreadConstraint, pod: Pod, info_number: int) -> SpreadRule | None:
         """Build the rule of a constraint, or return None if its selector is invalid."""
         try:
-            selector = selector_from_api(_with_match_label_keys(constraint, pod))
+            selector = selector_from_api(_add_match_label_keys(constraint, pod))
         except SelectorError:
             return None
         matching = self.view.pods.matching(selector, frozenset((pod.metadata.namespace,)))
@@ -94,12 +94,12 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         if (constraint.node_affinity_policy or HONOR) == HONOR:
             eligible &= self.current_round.fit.find_affinity_nodes(info_number)
         if (constraint.node_taints_policy or IGNORE) == HONOR:
-            eligible &= find_tolerated(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
+            eligible &= match_tolerations(self.view.nodes, pod.spec.tolerations, comparison_operators=True)
         return SpreadRule(constraint.max_skew, constraint.topology_key, matching, eligible)
 
 
-def _with_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
-    """Return the selector with the pod's values of ``matchLabelKeys``."""
+def _add_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> LabelSelector | None:
+    """Return the constraint's selector, with its matchLabelKeys as expressions."""
     selector, labels = constraint.label_selector, pod.metadata.labels
     if selector is None:
         return None
@@ -110,7 +110,7 @@ def _with_match_label_keys(constraint: TopologySpreadConstraint, pod: Pod) -> La
 
 
 class _Balancing:
-    """The balancing of the domains of one rule."""
+    """A plan that balances the domains of one rule."""
 
     def __init__(
         self,
@@ -127,7 +127,10 @@ class _Balancing:
         self.below = rule.eligible & np.isin(codes, small)
 
     def _sort_for_eviction(self, positions: Rows) -> list[int]:
-        """Sort pods so that the first to leave come last: without node selector and affinity, and of high priority."""
+        """Sort pods so that those to evict first come last.
+
+        These are pods without node selector and node affinity, and of high priority.
+        """
         infos, info = self.plugin.seen.infos, self.plugin.seen.info
 
         def sort_key(position: int) -> tuple[bool, float]:
@@ -138,8 +141,8 @@ class _Balancing:
 
         return sorted(positions.tolist(), key=sort_key)
 
-    def iter_leaving(self) -> Iterator[int]:
-        """Yield the pods that leave, one domain after the other."""
+    def iter_leaving_pods(self) -> Iterator[int]:
+        """Yield the pods to evict, one domain after the other."""
         small, large = 0, len(self.domains) - 1
         while small < large:
             if len(self.domains[large]) <= self.ideal:
@@ -148,7 +151,7 @@ class _Balancing:
             if count <= 0:
                 small += 1
                 continue
-            fits = self._fits_below(self.domains[large])
+            fits = self._find_fitting_below(self.domains[large])
             ordered = sorted(self.domains[large], key=lambda position: fits[position])
             moved = ordered[-count:]
             yield from (p for p in moved if fits[p] or not self.plugin.arguments.topology_balance_node_fit)
@@ -156,14 +159,14 @@ class _Balancing:
             self.domains[small] += moved
 
     def _count_moves(self, small: int, large: int) -> int:
-        """Return how many pods move from a large domain to a small one; 0 if the skew is allowed."""
+        """Return how many pods should move from a large domain to a small one, 0 if the skew is allowed."""
         skew, max_skew = large - small, self.rule.max_skew
         if skew <= max_skew:
             return 0
         above, below = math.ceil(large - self.ideal), math.ceil(self.ideal - small)
         return min(above, below, math.ceil((skew - max_skew) / 2))
 
-    def _fits_below(self, positions: Sequence[int]) -> dict[int, bool]:
-        """Return whether each pod fits on another node of a small domain."""
-        fits = self.plugin.current_round.fit.fits_elsewhere(np.array(positions, np.int64), self.below)
+    def _find_fitting_below(self, positions: Sequence[int]) -> dict[int, bool]:
+        """Return whether each pod fits on another node of a small domain, by position."""
+        fits = self.plugin.current_round.fit.find_fitting_elsewhere(np.array(positions, np.int64), self.below)
         return dict(zip(positions, fits.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The descheduler plugins LowNodeUtilization and HighNodeUtilization, by what pods request.
+"""The descheduler plugins LowNodeUtilization and HighNodeUtilization, which judge nodes by their pods' requests.
 
 Upstream: pkg/framework/plugins/nodeutilization.
 """
@@ -32,22 +32,22 @@ FULL = 100.0
 
 
 class NodeSplit(NamedTuple):
-    """The nodes in two groups."""
+    """Nodes split by their utilization."""
 
     low: Bools
-    """(N,): nodes below the thresholds."""
-    others: Bools
-    """(N,): nodes of the opposite group."""
+    """Nodes below the thresholds, as an (N,) mask."""
+    counterparts: Bools
+    """Nodes that exchange pods with them, as an (N,) mask."""
 
 
 class _Utilization(DeschedulerPlugin[U]):
-    """The common part: split the nodes in two groups, and evict from one what the other has room for."""
+    """The base of both plugins, which moves pods from source nodes to destination nodes."""
 
     def run(self) -> None:
         """Evict pods from the source nodes as long as the destination nodes have room."""
         split, highest = self._split_nodes()
         low = int(split.low.sum())
-        if low <= self.arguments.number_of_nodes or low == int(self.seen.ready.sum()) or not split.others.any():
+        if low <= self.arguments.number_of_nodes or low == int(self.seen.ready.sum()) or not split.counterparts.any():
             return
         limits = self._compute_limits(highest)
         sources, destinations = self._choose_sides(split)
@@ -58,44 +58,44 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @abstractmethod
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return the two groups of nodes, and up to which percentages fuller nodes may be used."""
+        """Return the split of the nodes, and the percentages up to which nodes may be used."""
 
     @abstractmethod
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
-        """Return masks (N,) of the nodes from which pods go and to which they may go."""
+        """Return the nodes that pods leave and the nodes to which they may go, as (N,) masks."""
 
     @abstractmethod
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
-        """Return the rows of the source nodes in their order."""
+        """Return the rows of the source nodes in the order of eviction."""
 
     @abstractmethod
-    def _continues(self, usage: Counts, limits: Counts) -> bool:
-        """Return whether a node with this usage gives away more pods, given its limits (R,)."""
+    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
+        """Return whether a node with this usage should lose further pods. ``usage`` and ``limits`` are (R,)."""
 
     @property
     def _selected(self) -> Bools:
-        """Return a mask (T,) of the infos whose pods may go as far as the plugin is concerned."""
+        """The infos whose pods the plugin may evict, as a (T,) mask."""
         return np.ones(len(self.seen.infos), np.bool_)
 
-    # -- how full nodes are ------------------------------------------------------------------------------------------
+    # -- utilization of nodes ---------------------------------------------------------------------------------------
 
     @cached_property
     def resource_names(self) -> tuple[str, ...]:
-        """Return the resources of which usage is compared."""
+        """The resources whose usage is compared."""
         return self.arguments.resources
 
     @cached_property
     def usage(self) -> Counts:
-        """Return what the pods of each node request, (N, R)."""
+        """The requests of each node's pods, (N, R)."""
         return self._select_columns(self.view.requested)
 
     @cached_property
     def _allocatable(self) -> Counts:
-        """Return what each node offers, (N, R)."""
+        """The allocatable amounts of each node, (N, R)."""
         return self._select_columns(self.view.allocatable)
 
     def _select_columns(self, amounts: Counts) -> Counts:
-        """Return the columns of the compared resources; zeros for resources that no node has."""
+        """Return the columns of the compared resources. They are zero for resources that no node has."""
         columns, zeros = self.view.resources, np.zeros(len(amounts), np.int64)
         return np.stack(
             [amounts[:, columns[name]] if name in columns else zeros for name in self.resource_names], axis=1
@@ -103,20 +103,20 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def percentages(self) -> Percentages:
-        """Return usage in percent of what nodes offer, (N, R); 0 if they offer nothing."""
+        """The usage in percent of the allocatable amounts, (N, R), or 0 if there are none."""
         offered = np.where(self._allocatable > 0, self._allocatable, 1)
         share: Percentages = np.where(self._allocatable > 0, self.usage / offered * FULL, 0.0)
         return share
 
-    def _exceeds(self, thresholds: Mapping[str, float]) -> Bools:
-        """Return a mask (N,) of the nodes whose usage of some resource exceeds its threshold."""
+    def _find_exceeding_nodes(self, thresholds: Mapping[str, float]) -> Bools:
+        """Return the nodes whose usage of some resource exceeds its threshold, as an (N,) mask."""
         above = np.zeros(len(self.view.nodes), np.bool_)
         for name, percent in thresholds.items():
             above |= self.percentages[:, self.resource_names.index(name)] > percent
         return above
 
     def _compute_limits(self, thresholds: Mapping[str, float]) -> Counts:
-        """Return what nodes offer up to the thresholds, (N, R), or all of it without a threshold."""
+        """Return the thresholds of each node as amounts, (N, R). Without a threshold, all of a resource may be used."""
         shares = np.array([thresholds.get(name, -1.0) for name in self.resource_names])
         capped = (shares * 0.01 * self._allocatable).astype(np.int64)
         return np.where(shares >= 0, capped, self._allocatable)
@@ -124,13 +124,17 @@ class _Utilization(DeschedulerPlugin[U]):
     # -- evictions ---------------------------------------------------------------------------------------------------
 
     def _evict_from_node(self, row: int, limits: Counts, room: Counts, destinations: Bools) -> EvictionResult | None:
-        """Evict pods from a node while it gives them away and the destinations have ``room`` for them.
+        """Evict pods from a node as long as it should lose pods and the destinations have room.
 
-        Return the limit that ended it, or None.
+        ``room`` is reduced by the pods' requests, (R,). Return the limit that ended the evictions, or None.
         """
         usage, evicted_count = self.usage[row], 0
         for position in self._removable_by_row.get(row, ()):
-            if not self._continues(usage, limits) or (room <= 0).any() or evicted_count == self._max_evictions_per_node:
+            if (
+                not self._should_continue(usage, limits)
+                or (room <= 0).any()
+                or evicted_count == self._max_evictions_per_node
+            ):
                 return None
             if not self._can_be_moved(position, destinations):
                 continue
@@ -146,13 +150,13 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @property
     def _max_evictions_per_node(self) -> int | None:
-        """Return how many pods of a node may be evicted, or None."""
+        """The maximum number of evictions from a node, or None."""
         return None
 
     @cached_property
     def _removable_by_row(self) -> dict[int, list[int]]:
-        """Return the evictable pods of each row, in the order of eviction."""
-        positions = self.seen.sort_by_priority(self.find_evictable(self._selected, pre_eviction=False))
+        """The evictable pods of each row, in the order of eviction."""
+        positions = self.seen.sort_by_priority(self.find_evictable_pods(self._selected, pre_eviction=False))
         by_row: dict[int, list[int]] = {}
         for position, row in zip(positions.tolist(), self.view.node[positions].tolist(), strict=True):
             by_row.setdefault(row, []).append(position)
@@ -160,7 +164,7 @@ class _Utilization(DeschedulerPlugin[U]):
 
     @cached_property
     def _requests(self) -> Counts:
-        """Return what each info's pods request of the compared resources, (T, R)."""
+        """The requests of each info's pods for the compared resources, (T, R)."""
         requests = self._select_columns(self.view.requests)
         requests[:, self.resource_names.index(PODS)] = 1
         return requests
@@ -172,11 +176,14 @@ class _Utilization(DeschedulerPlugin[U]):
         if excluded is not None and pod.metadata.namespace in excluded.exclude:
             return False
         return self._tolerates_destination(pod, destinations) and bool(
-            self.current_round.evictor.passes_pre_eviction(np.array([position]))[0]
+            self.current_round.evictor.check_pre_eviction(np.array([position]))[0]
         )
 
     def _tolerates_destination(self, pod: Pod, destinations: Bools) -> bool:
-        """Return whether the pod tolerates all taints of a destination and has at least as many tolerations."""
+        """Return whether the pod tolerates all taints of a destination.
+
+        As upstream, it must also have at least as many tolerations as the node has taints.
+        """
         taint_sets, taint_set = self.view.nodes.taint_sets
         tolerations = pod.spec.tolerations
         return any(
@@ -186,7 +193,7 @@ class _Utilization(DeschedulerPlugin[U]):
         )
 
     def _sort_by_usage(self, nodes: Bools, fullest_first: bool) -> list[int]:
-        """Return the rows of nodes sorted by usage."""
+        """Return the rows of the nodes sorted by their total usage."""
         rows: Rows = np.flatnonzero(nodes)
         usage = self.usage[rows].sum(axis=1)
         ordered: list[int] = rows[np.argsort(-usage if fullest_first else usage, kind="stable")].tolist()
@@ -194,15 +201,15 @@ class _Utilization(DeschedulerPlugin[U]):
 
 
 class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
-    """Evicts pods from overutilized nodes as far as underutilized nodes have room."""
+    """A plugin that evicts pods from overutilized nodes as long as underutilized nodes have room."""
 
     name = "LowNodeUtilization"
 
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
         """Return underutilized and overutilized nodes, and the upper thresholds."""
         lowest, highest = self._find_thresholds()
-        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._exceeds(lowest)
-        return NodeSplit(low, self.seen.ready & ~low & self._exceeds(highest)), highest
+        low = self.seen.ready & ~self.view.nodes.unschedulable & ~self._find_exceeding_nodes(lowest)
+        return NodeSplit(low, self.seen.ready & ~low & self._find_exceeding_nodes(highest)), highest
 
     def _find_thresholds(self) -> tuple[Mapping[str, float], Mapping[str, float]]:
         """Return the lower and upper thresholds in percent."""
@@ -216,7 +223,7 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
         )
 
     def _compute_average(self, names: Iterable[str]) -> dict[str, float]:
-        """Return the mean percentage of the nodes that have a resource, by resource."""
+        """Return the average percentage of each resource on the ready nodes that have it."""
         nodes, averages = self.view.nodes.objects, {}
         for name in names:
             has_resource = (
@@ -228,49 +235,52 @@ class LowNodeUtilization(_Utilization[LowNodeUtilizationArgs]):
 
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
         """Return overutilized nodes as sources and underutilized nodes as destinations."""
-        return split.others, split.low
+        return split.counterparts, split.low
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
         """Return the source nodes, fullest first."""
         return self._sort_by_usage(sources, fullest_first=True)
 
-    def _continues(self, usage: Counts, limits: Counts) -> bool:
+    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
         """Return whether the node is still overutilized."""
         return bool((usage > limits).any())
 
     @property
     def _max_evictions_per_node(self) -> int | None:
-        """Return the configured limit."""
+        """The configured limit, or None."""
         limits = self.arguments.eviction_limits
         return limits.node if limits else None
 
 
 class HighNodeUtilization(_Utilization[HighNodeUtilizationArgs]):
-    """Evicts pods from underutilized nodes as far as other nodes have room."""
+    """A plugin that evicts pods from underutilized nodes as long as other nodes have room."""
 
     name = "HighNodeUtilization"
 
     def _split_nodes(self) -> tuple[NodeSplit, Mapping[str, float]]:
-        """Return underutilized nodes and the other schedulable nodes, which may be filled."""
-        low = self.seen.ready & ~self._exceeds(self.arguments.thresholds)
+        """Return underutilized nodes and the other schedulable nodes, which may be filled completely."""
+        low = self.seen.ready & ~self._find_exceeding_nodes(self.arguments.thresholds)
         other_nodes = self.seen.ready & ~low & ~self.view.nodes.unschedulable
         return NodeSplit(low, other_nodes), dict.fromkeys(self.arguments.thresholds, FULL)
 
     def _choose_sides(self, split: NodeSplit) -> tuple[Bools, Bools]:
-        """Return underutilized nodes as sources and the others as destinations."""
-        return split.low, split.others
+        """Return underutilized nodes as sources and the other nodes as destinations."""
+        return split.low, split.counterparts
 
     def _sort_sources(self, sources: Bools) -> Sequence[int]:
         """Return the source nodes, emptiest first."""
         return self._sort_by_usage(sources, fullest_first=False)
 
-    def _continues(self, usage: Counts, limits: Counts) -> bool:
-        """Return True, as nodes are emptied completely."""
+    def _should_continue(self, usage: Counts, limits: Counts) -> bool:
+        """Return True, because nodes are emptied completely."""
         return True
 
     @property
     def _selected(self) -> Bools:
-        """Return a mask (T,) of the infos that request a resource with a threshold, if the mode asks for that."""
+        """The infos whose pods the plugin may evict, as a (T,) mask.
+
+        With the mode OnlyThresholdingResources, these are pods that request a resource with a threshold.
+        """
         if ONLY_THRESHOLDING not in self.arguments.eviction_modes:
             return super()._selected
         return self.seen.select_infos(self._requests_threshold_resource)

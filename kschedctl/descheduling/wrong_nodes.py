@@ -23,17 +23,20 @@ from kschedctl.descheduling.plugin import DeschedulerPlugin
 
 
 class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTaintsArgs]):
-    """Evicts pods that do not tolerate a NoSchedule or, if configured, PreferNoSchedule taint of their node."""
+    """A plugin that evicts pods that do not tolerate the taints of their node.
+
+    The effect NoSchedule counts and, if configured, PreferNoSchedule.
+    """
 
     name = "RemovePodsViolatingNodeTaints"
 
     def run(self) -> None:
-        """Evict the pods that do not tolerate a taint."""
+        """Evict the pods that do not tolerate a considered taint."""
         selected = self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable(selected)
-        self.evict_node_by_node(positions[self._violates_taints(positions)].tolist())
+        positions = self.find_evictable_pods(selected)
+        self.evict_node_by_node(positions[self._find_violating_taints(positions)].tolist())
 
-    def _violates_taints(self, positions: Rows) -> Bools:
+    def _find_violating_taints(self, positions: Rows) -> Bools:
         """Return which of the pods do not tolerate a considered taint of their node."""
         effects = ("NoSchedule", *(("PreferNoSchedule",) * self.arguments.include_prefer_no_schedule))
         taint_sets, taint_set = self.view.nodes.taint_sets
@@ -54,14 +57,14 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         return self.seen.infos[info_number].spec.tolerations
 
     def _is_considered(self, taint: Taint) -> bool:
-        """Return whether a taint is included and not excluded, by its key or by ``key=value``."""
+        """Return whether a taint is included and not excluded, by its key or as ``key=value``."""
         names = {taint.key, f"{taint.key}={taint.value}"} if taint.value else {taint.key}
         included = self.arguments.included_taints
         return names.isdisjoint(self.arguments.excluded_taints) and (included is None or not names.isdisjoint(included))
 
 
 class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeAffinityArgs]):
-    """Evicts pods from nodes that violate their required node affinity or that suit them less than others."""
+    """A plugin that evicts pods from nodes that violate their node affinity or suit them less than others."""
 
     name = "RemovePodsViolatingNodeAffinity"
 
@@ -69,20 +72,29 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         """Evict the pods that violate the configured types of node affinity."""
         for kind in self.arguments.node_affinity_type:
             if kind == REQUIRED:
-                self._evict_violating(self.seen.select_infos(_has_required_affinity), self._violates_required)
+                self._evict_violating_pods(
+                    self.seen.select_infos(_has_required_affinity), self._find_violating_required
+                )
             elif kind == PREFERRED:
-                self._evict_violating(self.seen.select_infos(_has_preferred_affinity), self._prefers_other_node)
+                self._evict_violating_pods(
+                    self.seen.select_infos(_has_preferred_affinity), self._find_preferring_other_node
+                )
 
-    def _evict_violating(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
-        """Evict the pods with such an affinity (T,) that violate it and fit somewhere."""
+    def _evict_violating_pods(self, has_affinity: Bools, violates: Callable[[Rows], Bools]) -> None:
+        """Evict the violating pods with an affinity that fit on a node.
+
+        ``has_affinity`` is a (T,) mask of infos. ``violates`` returns which of the pods at given positions violate it.
+        """
         selected = has_affinity & self.seen.match_infos(self.arguments.namespaces, self.arguments.label_selector)
-        positions = self.find_evictable(selected)
+        positions = self.find_evictable_pods(selected)
         positions = positions[violates(positions)]
-        self.evict_node_by_node(positions[self.current_round.fit.fits_anywhere(positions, self.seen.ready)].tolist())
+        self.evict_node_by_node(
+            positions[self.current_round.fit.find_fitting_anywhere(positions, self.seen.ready)].tolist()
+        )
 
-    def _violates_required(self, positions: Rows) -> Bools:
+    def _find_violating_required(self, positions: Rows) -> Bools:
         """Return which of the pods are on a node that their required affinity excludes."""
-        info_numbers, rows, pair_index = self.distinct_pairs(positions)
+        info_numbers, rows, pair_index = self.find_distinct_pairs(positions)
         fit = self.current_round.fit
         violates = [
             not fit.find_affinity_nodes(number)[row]
@@ -90,9 +102,9 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         ]
         return np.array(violates, np.bool_)[pair_index]
 
-    def _prefers_other_node(self, positions: Rows) -> Bools:
-        """Return which of the pods prefer another node to their own."""
-        info_numbers, rows, pair_index = self.distinct_pairs(positions)
+    def _find_preferring_other_node(self, positions: Rows) -> Bools:
+        """Return which of the pods prefer another ready node to their own."""
+        info_numbers, rows, pair_index = self.find_distinct_pairs(positions)
         weights = {number: self._compute_weights(number) for number in np.unique(info_numbers).tolist()}
         best_weights = {
             number: int(node_weights[self.seen.ready].max(initial=0)) for number, node_weights in weights.items()
@@ -104,7 +116,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         return np.array(better, np.bool_)[pair_index]
 
     def _compute_weights(self, info_number: int) -> Counts:
-        """Return the weights of an info's preferred terms for each node, (N,); zeros if a term is invalid."""
+        """Return the weight of an info's preferred terms on each node, (N,), or zeros if a term is invalid."""
         affinity = _get_node_affinity(self.seen.infos[info_number].pod)
         try:
             terms = compile_preferred_terms(affinity.preferred_during_scheduling_ignored_during_execution)
@@ -114,7 +126,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
 
 
 def _get_node_affinity(pod: Pod) -> NodeAffinity:
-    """Return the pod's node affinity."""
+    """Return the pod's node affinity, or an empty one."""
     affinity = pod.spec.affinity
     return (affinity.node_affinity if affinity else None) or NodeAffinity()
 

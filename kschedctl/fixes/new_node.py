@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from kschedctl.api.copying import replace
 from kschedctl.api.json_values import JsonObject
@@ -18,12 +18,14 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.edits import add_pods
-from kschedctl.replay.settling import SettledCluster, settle
 from kschedctl.reports.new_node import NeverScheduled, NewNode, NewPoolNodes, NodeGrowth, QueueShare
 from kschedctl.reports.remedy import Remedy
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.snapshot.node_order import ZONE
 from kschedctl.text.counts import counted
+
+if TYPE_CHECKING:
+    from kschedctl.replay.settling import SettledCluster
 
 NOBODY = UserGroups()
 
@@ -41,7 +43,7 @@ def explain_new_node(
     Raises InputError.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
-    if answer is None or not (answer.comes or any(pool.would_take for pool in answer.pools)):
+    if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
         return answer
 
     cluster = asked.scheduler.cluster
@@ -91,7 +93,7 @@ def find_autoscaler_fixes(
     `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
-    if current_answer.comes:
+    if current_answer.would_launch:
         return ()
     if has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.cluster_autoscaler import new_node as autoscaler  # noqa: PLC0415 - seldom asked
@@ -223,6 +225,8 @@ def replay_queue_with_new_nodes(
 
     If the new nodes are not enough, the autoscaler goes on. Raises InputError.
     """
+    from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
+
     old_nodes = {node.metadata.name for node in cluster.nodes}
     settled = settle(add_new_nodes(cluster, new))
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
@@ -266,6 +270,8 @@ def simulate_growth(
 
     With ``explains``, the autoscaler is asked why its groups or pools add no nodes for the pods that never get one.
     """
+    from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
+
     initial = settle(cluster, call_extender=call_extender)
     pools: dict[str, str] = {}
     settled, loops = initial, 0

@@ -55,7 +55,7 @@ def find_node_group_fixes(
 
     `told` is the autoscaler's answer for the unchanged groups.
     """
-    if current_answer.comes or current_answer.existing_node:
+    if current_answer.would_launch or current_answer.existing_node:
         return ()
     verdicts = {pool.pool: pool for pool in current_answer.pools}
     changes = [(group, change) for group in groups for change in _iter_changes(group, pod, verdicts)]

@@ -50,7 +50,7 @@ RULES: tuple[Rule, ...] = tuple(rule for family_rules in FAMILIES.values() for r
 
 
 def _unquote_number(problem: Problem) -> FieldEdit | None:
-    """Return the edit that removes the quotes around a number, or None if the field is anything else."""
+    """Return the edit that removes the quotes around a number, or None for any other field."""
     value = field_at(problem.subject.document, *problem.path)
     if isinstance(value, str) and is_pod_count(value) and ": expected int" in problem.message:
         return SetField(problem.path, int(value))
@@ -112,19 +112,19 @@ PARTS = ("cluster", "config", "version", "bad", "good")
 
 
 def build_rule_list() -> RuleList:
-    """Return all rules by family, without their examples."""
+    """Build the list of all rules by family, without their examples."""
     families = (RuleFamily(heading, tuple(map(_build_report, of_family))) for heading, of_family in FAMILIES.items())
     return RuleList(tuple(families))
 
 
 def build_rule_report(rule: Rule) -> RuleReport:
-    """Return one rule with its example."""
+    """Build the report of one rule with its example."""
     cluster, config, version, bad, good = (read_example(rule.id)[part] for part in PARTS)
     return _build_report(rule, bad, good, cluster or config or (f"Kubernetes {version}" if version else ""))
 
 
 def read_example(rule_id: str) -> dict[str, str]:
-    """Return the YAML of each part of a rule's example. A line such as ``# bad`` starts a part."""
+    """Read the YAML of each part of a rule's example. A line such as ``# bad`` starts a part."""
     parts = dict.fromkeys(PARTS, "")
     current = ""
     for line in (EXAMPLES / f"{rule_id}.yaml").read_text().splitlines(keepends=True):
@@ -137,7 +137,7 @@ def read_example(rule_id: str) -> dict[str, str]:
 
 
 def render_rule_table() -> str:
-    """Return the content of ``RULES.md``."""
+    """Render the content of ``RULES.md``."""
     lines = ["# Rules of `kschedctl lint`\n"]
     lines.append("Rules marked with ★ need to see nodes and pods. `kschedctl lint explain RULE` tells one in full.\n")
     lines.append(

@@ -29,7 +29,7 @@ def lint(
     reporting: Reporting = REPORT_EVERYTHING,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """Run the rules and return the report of what they find."""
+    """Run the rules on the context and report their findings."""
     return build_findings(context, rules, find_problems(context, rules), reporting, scope)
 
 
@@ -39,11 +39,11 @@ def find_problems(context: LintContext, rules: Sequence[Rule]) -> list[tuple[Rul
     problems += [(UNREADABLE, problem) for problem in context.unreadable]
     problems += [(IGNORE_FAULTY, problem) for problem in IGNORE_FAULTY.check(context)]
     for rule in _select_runnable(context, rules):
-        problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_sets(rule, context)]
+        problems += [(rule, _add_version_note(rule, problem, context)) for problem in check_rule_by_set(rule, context)]
     return problems
 
 
-def check_sets(rule: Rule, context: LintContext) -> Iterator[Problem]:
+def check_rule_by_set(rule: Rule, context: LintContext) -> Iterator[Problem]:
     """Yield the problems that a rule finds both among all linted objects and within a set that is applied together.
 
     A problem of all objects that no set has, such as two budgets that select one pod, is in no cluster. A problem of a
@@ -115,7 +115,7 @@ def check_rules_exist(
 
 
 def get_rule(rule_id: str) -> Rule:
-    """Return the rule with an id. Raises UsageError."""
+    """Return the rule with this id. Raises UsageError if there is none."""
     for rule in RULES:
         if rule.id == rule_id:
             return rule
@@ -123,7 +123,7 @@ def get_rule(rule_id: str) -> Rule:
 
 
 def _add_version_note(rule: Rule, problem: Problem, context: LintContext) -> Problem:
-    """Return the problem with a note if its advice is a field that the linted version does not have."""
+    """Add a note to the problem if its advice is a field that the linted version does not have."""
     field = rule.advised_field
     if field is None or not (needs := field.describe_requirement(context.gates)):
         return problem
@@ -161,18 +161,18 @@ class ProjectSettings(msgspec.Struct, frozen=True, rename="kebab", forbid_unknow
     lint: LintSettings = LintSettings()
 
 
-def parse_settings(document: object, where: str) -> ProjectSettings:
+def parse_settings(document: object, file: str) -> ProjectSettings:
     """Return the settings in a parsed document. Raises InputError that names the field."""
     try:
         settings = convert_builtins(document, ProjectSettings)
     except msgspec.ValidationError as error:
         message, _, field = str(error).replace("`", "").partition(" - at $.")
-        raise InputError(message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where) from None
+        raise InputError(message[:1].lower() + message[1:], where=f"{file}, {field}" if field else file) from None
     if settings.lint.kube_version is not None:
         try:
             KubeVersion.parse_supported(settings.lint.kube_version)
         except ConfigurationError as error:
-            raise InputError(error.what, where=f"{where}, lint.kube-version", hint=error.hint) from None
+            raise InputError(error.what, where=f"{file}, lint.kube-version", hint=error.hint) from None
     return settings
 
 

@@ -46,13 +46,13 @@ def _prefix_plot_title(name: str, block: Block) -> Block:
 
 
 def _find_first_paragraph(page: Page) -> str:
-    """Return the text of the first paragraph, or ""."""
+    """Return the text of the page's first paragraph, or ""."""
     first = next((block for block in page if isinstance(block, Paragraph)), None)
     return " ".join(with_tone(part).text for part in first.parts) if first else ""
 
 
 def _choose_style(cluster: str, style: Style) -> Style:
-    """Return the style with the commands about one cluster."""
+    """Return the style with the commands about one of the clusters."""
     return replace(style, commands={"": style.commands.get(cluster, ())})
 
 

@@ -35,9 +35,10 @@ class BriefText(NamedTuple):
 
 
 def to_brief(document: Document, style: Style) -> str:
-    """Render at most 12 lines: what matters most gets room first, and what has no room is left out as a whole.
+    """Render a document in at most 12 lines, with the most important parts first.
 
-    A list of which entries are left out ends with their number.
+    A part without enough room is left out as a whole. A shortened list ends with the number of entries that are left
+    out.
     """
     summary = build_summary(document, style)
     parts = list(_iter_parts(summary))
@@ -49,13 +50,13 @@ def to_brief(document: Document, style: Style) -> str:
         if sum(len(wrapped[line]) for line in (*kept, index)) <= MAX_LINES:
             kept.add(index)
     _add_left_out_count(
-        parts, wrapped, kept, len(_list_entries(summary)) + summary.left_out.get(_list_name(summary), 0)
+        parts, wrapped, kept, len(_list_entries(summary)) + summary.left_out.get(_get_list_field(summary), 0)
     )
     return "".join(f"{line}\n" for index in sorted(kept) for line in wrapped[index])
 
 
 def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], kept: set[int], total: int) -> None:
-    """Add the number of entries that are left out, in place of the last entry if there is no room."""
+    """Add the number of entries that are left out. It replaces the last entry if there is no room for both."""
     entries = [index for index, part in enumerate(parts) if part.is_entry and index in kept]
     if not entries or len(entries) == total:
         return
@@ -65,14 +66,14 @@ def _add_left_out_count(parts: list[BriefText], wrapped: list[list[str]], kept: 
         wrapped[entries[-1]] = [*wrapped[entries[-1]], f"and {total - len(entries):,} more"]
 
 
-def _list_name(summary: Summary) -> str:
-    """Return the field of the list that is shown entry by entry."""
+def _get_list_field(summary: Summary) -> str:
+    """Return the summary field whose entries are shown one by one."""
     return "advice" if summary.summarizes == "Audit" else "pods"
 
 
 def _list_entries(summary: Summary) -> tuple[str, ...]:
-    """Return the entries of the list as texts."""
-    if _list_name(summary) == "advice":
+    """Return the entries of that summary field as texts, such as pods with their reason."""
+    if _get_list_field(summary) == "advice":
         return summary.advice
     return tuple(
         f"{pods.pods:,} {pods.workload or pods.such_as}: {describe_verdict(rewrite_fit_error(pods.why))}"
@@ -83,7 +84,7 @@ def _list_entries(summary: Summary) -> tuple[str, ...]:
 def build_summary(document: Document, style: Style) -> Summary:
     """Build the summary of a document, with the commands of the style as next steps.
 
-    The summary of a document that is no Report is its first line.
+    The summary of a document that is not a Report is its first line.
     """
     if isinstance(document, Report):
         return document.summary(command for group in style.commands.values() for command in group)
@@ -95,7 +96,10 @@ def build_summary(document: Document, style: Style) -> Summary:
 
 
 def _iter_parts(summary: Summary) -> Iterator[BriefText]:
-    """Yield the verdict, first cause and doubts, then the fix with its commands, then the rest."""
+    """Yield the parts of the brief form from top to bottom.
+
+    These are the verdict, causes, doubts, the first fix with its commands, and the rest.
+    """
     if summary.summarizes == "Explanation":
         yield BriefText(_describe_result(summary), 3)
         yield from _iter_causes(summary)
@@ -105,8 +109,8 @@ def _iter_parts(summary: Summary) -> Iterator[BriefText]:
         yield BriefText(f"not certain: {'; '.join(summary.doubts)}" if summary.doubts else "not certain", 2)
     if summary.preemption:
         yield BriefText(summary.preemption, 2, 2)
-    typed = _typed_commands(summary)
-    yield from (BriefText(f"fix: {_with_costs(fix)}", 0, 1) for fix in summary.fixes[:1])
+    typed = _get_short_commands(summary)
+    yield from (BriefText(f"fix: {_describe_fix(fix)}", 0, 1) for fix in summary.fixes[:1])
     if typed:
         yield BriefText("", 0, 1, "    ", tuple(f"  {command}" for command in typed), needs_previous=True)
     fixes = len(summary.fixes) - 1 + summary.left_out.get("fixes", 0)
@@ -116,14 +120,14 @@ def _iter_parts(summary: Summary) -> Iterator[BriefText]:
     yield from (BriefText(f"more: {command}", 0, 3 if typed else 1) for command in summary.next[:1])
 
 
-def _typed_commands(summary: Summary) -> tuple[str, ...]:
-    """Return the commands of the first fix, or none if one of them is too long to type: a part could do harm."""
+def _get_short_commands(summary: Summary) -> tuple[str, ...]:
+    """Return the commands of the first fix, or () if one is too long to type, since half a command could do harm."""
     commands = summary.fixes[0].commands if summary.fixes else ()
     return commands if all(len(command) <= MAX_COMMAND_LENGTH for command in commands) else ()
 
 
-def _with_costs(fix: ShortFix) -> str:
-    """Return the fix's summary and each of its costs in its shortest form."""
+def _describe_fix(fix: ShortFix) -> str:
+    """Describe a fix with its costs in their shortest form."""
     costs = "; ".join(cost.brief for cost in fix.costs if cost.kind is not CostKind.CHECK_FIRST)
     return f"{fix.summary}, but {costs}" if costs else fix.summary
 
@@ -135,7 +139,7 @@ MAX_COMMAND_LENGTH = 100
 
 
 def _describe_result(summary: Summary) -> str:
-    """Return the verdict with the node, or with the pods to preempt."""
+    """Describe the verdict, with the pod's node or with the pods to preempt."""
     verdict = f"{summary.subject} {describe_verdict(summary.verdict)}"
     if summary.nominated:
         return f"{verdict}: would preempt {count(len(summary.victims), 'pod')} on {summary.nominated}"
@@ -143,12 +147,12 @@ def _describe_result(summary: Summary) -> str:
 
 
 def _has_node(summary: Summary) -> bool:
-    """Return whether the pod gets a node; a gated pod does not."""
+    """Return whether the pod gets a node. A gated pod does not."""
     return bool(summary.best) and summary.verdict != "Gated"
 
 
 def _iter_causes(summary: Summary) -> Iterator[BriefText]:
-    """Yield the two most important causes, each with the closest node; a pod that fits has none."""
+    """Yield the two most important causes, each with the closest node, unless the pod fits."""
     if _has_node(summary):
         return
     if not summary.causes or summary.verdict == "Gated":
@@ -167,13 +171,13 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
 
 
 def _wrap_part(part: BriefText, width: int) -> list[str]:
-    """Return the lines of a part."""
+    """Wrap a part into lines."""
     lines = _wrap_text(printable(part.text), width, part.lines, part.indent)
     return [*lines, *(line for text in part.more for line in _wrap_text(printable(text), width, 0, part.indent))]
 
 
 def _wrap_text(text: str, width: int, at_most: int, indent: str) -> list[str]:
-    """Wrap text to the width, in at most `at_most` lines; 0 means no limit."""
+    """Wrap text to the width, in at most `at_most` lines, or without limit if that is 0."""
     return textwrap.wrap(
         text,
         width,

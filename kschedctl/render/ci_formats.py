@@ -16,23 +16,24 @@ COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def to_github(report: Findings) -> str:
-    """Render a workflow command per finding."""
-    return "".join(f"{_build_command(finding)}\n" for finding in report.findings)
+    """Render findings as GitHub workflow commands, one per line."""
+    return "".join(f"{_build_workflow_command(finding)}\n" for finding in report.findings)
 
 
-def _build_command(finding: Finding) -> str:
-    """Build the workflow command of a finding."""
+def _build_workflow_command(finding: Finding) -> str:
+    """Build the GitHub workflow command that annotates a finding."""
     properties = {"title": finding.rule}
     if finding.file:
         properties = {"file": finding.file, "line": str(finding.line), "col": str(finding.column)} | properties
-    said = ",".join(f"{name}={_escape(value, is_property=True)}" for name, value in properties.items())
-    return f"::{COMMANDS[finding.severity]} {said}::{_escape(f'{finding.object}: {finding.message}. {finding.fix}.')}"
+    settings = ",".join(f"{name}={_escape_for_github(value, is_property=True)}" for name, value in properties.items())
+    message = _escape_for_github(f"{finding.object}: {finding.message}. {finding.fix}.")
+    return f"::{COMMANDS[finding.severity]} {settings}::{message}"
 
 
-def _escape(text: str, is_property: bool = False) -> str:
-    r"""Escape text as the runner decodes it, with control characters as escapes.
+def _escape_for_github(text: str, is_property: bool = False) -> str:
+    r"""Escape text as GitHub's runner decodes it, with control characters shown as escapes.
 
-    >>> _escape("50%\nof a:b", is_property=True)
+    >>> _escape_for_github("50%\nof a:b", is_property=True)
     '50%25%0Aof a%3Ab'
     """
     text = "%0A".join(map(printable, text.replace("%", "%25").splitlines()))
@@ -40,7 +41,10 @@ def _escape(text: str, is_property: bool = False) -> str:
 
 
 def to_junit(report: Findings) -> str:
-    """Render JUnit XML. Notes are passed tests with output; without findings a single test passes."""
+    """Render findings as JUnit XML.
+
+    Notes are passed tests with output. Without findings, a single test passes.
+    """
     tests = report.findings or (None,)
     named = {"name": f"kschedctl {report.command}"}
     root = ElementTree.Element("testsuites", _count_tests(tests) | named)
@@ -60,7 +64,7 @@ def to_junit(report: Findings) -> str:
 
 
 def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
-    """Add the test case of a finding."""
+    """Add the test case of a finding to a test suite."""
     where = f"{finding.file}:{finding.line}:{finding.column}" if finding.file else ""
     text = "\n".join(filter(None, (where, f"{finding.object} {finding.path}".strip(), finding.message, finding.fix)))
     case = {
@@ -77,7 +81,7 @@ def _add_test_case(suite: ElementTree.Element, finding: Finding) -> None:
 
 
 def _count_tests(tests: Sequence[Finding | None]) -> dict[str, str]:
-    """Return the counts of a test suite; None stands for a test that passes."""
+    """Return the counts of a test suite, in which None stands for a test that passes."""
     failed = sum(finding is not None and finding.severity != "note" for finding in tests)
     return {"tests": str(len(tests)), "failures": str(failed), "errors": "0"}
 
@@ -93,24 +97,24 @@ NO_FILE = "cluster"
 
 
 def to_sarif(report: Findings) -> str:
-    """Render one run with the rules that have findings; ignored findings are suppressed results."""
+    """Render findings as one SARIF run that describes their rules. Ignored findings are suppressed results."""
     index = {rule.id: i for i, rule in enumerate(report.rules)}
-    results = [_build_result(finding, index) for finding in report.findings]
+    results = [_build_sarif_result(finding, index) for finding in report.findings]
     for suppressed in report.suppressed:
         kind = "external" if suppressed.in_settings else "inSource"
         silenced = {"suppressions": [{"kind": kind, "justification": suppressed.reason}]}
-        results.append(_build_result(suppressed.finding, index) | silenced)
+        results.append(_build_sarif_result(suppressed.finding, index) | silenced)
     driver = {
         "name": "kschedctl",
         "version": report.tool_version,
-        "rules": [_build_rule(rule) for rule in report.rules],
+        "rules": [_build_sarif_rule(rule) for rule in report.rules],
     }
     run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
     return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1) + "\n"
 
 
-def _build_rule(rule: FoundRule) -> dict[str, Json]:
-    """Build the descriptor of a rule."""
+def _build_sarif_rule(rule: FoundRule) -> dict[str, Json]:
+    """Build the SARIF descriptor of a rule."""
     described: dict[str, Json] = {
         "id": rule.id,
         "shortDescription": {"text": rule.summary},
@@ -122,8 +126,8 @@ def _build_rule(rule: FoundRule) -> dict[str, Json]:
     return described | ({"helpUri": rule.source.split(";")[0]} if rule.source.startswith("https://") else {})
 
 
-def _build_result(finding: Finding, index: dict[str, int]) -> dict[str, Json]:
-    """Build the result of a finding."""
+def _build_sarif_result(finding: Finding, rule_index: dict[str, int]) -> dict[str, Json]:
+    """Build the SARIF result of a finding. ``rule_index`` has the position of each rule."""
     place: dict[str, Json] = {"artifactLocation": {"uri": quote(finding.file or NO_FILE)}}
     place["region"] = {"startLine": max(finding.line, 1), "startColumn": max(finding.column, 1)}
     location = {
@@ -137,4 +141,4 @@ def _build_result(finding: Finding, index: dict[str, int]) -> dict[str, Json]:
         "locations": [location],
         "partialFingerprints": {"kschedctl/v2": finding.fingerprint},
     }
-    return result | ({"ruleIndex": index[finding.rule]} if finding.rule in index else {})
+    return result | ({"ruleIndex": rule_index[finding.rule]} if finding.rule in rule_index else {})

@@ -31,7 +31,7 @@ _BREAK_POINTS = tuple(map(re.compile, (r"(?<=[/])", r"(?<=[=:,;])", r"(?<=[._-])
 
 
 def format_header(column: Column) -> str:
-    """Return the column's name in capitals, as kubectl does; names of plugins stay as they are.
+    """Return the column's name in capitals, as kubectl prints headers. Names of plugins stay as they are.
 
     >>> format_header(Column("only this")), format_header(Column("NodeResourcesFit"))
     ('ONLY THIS', 'NodeResourcesFit')
@@ -44,7 +44,7 @@ def format_header(column: Column) -> str:
 
 
 def split_header(column: Column) -> tuple[str, ...]:
-    """Return the lines of a header; names of plugins above numbers are split into their words."""
+    """Return the lines of a column's header. Names of plugins above numbers are split into their words."""
     return (
         tuple(re.split(_HUMP, column.name))
         if column.right and format_header(column) == column.name
@@ -53,7 +53,7 @@ def split_header(column: Column) -> tuple[str, ...]:
 
 
 def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
-    """Return the table with as few stacked columns as possible, and the widths of its columns."""
+    """Fit a table to the width by stacking as few columns as possible. Return it with the widths of its columns."""
     texts = [position for position, column in enumerate(table.columns) if not column.right]
     for first in range(len(texts) - 1, -1, -1):
         closer = _stack_columns(table, texts[first:])
@@ -68,7 +68,7 @@ def fit_table(table: Table, width: int) -> tuple[Table, tuple[int, ...]]:
 
 
 def _compute_emergency_widths(table: Table, least: Sequence[int], room: int) -> list[int]:
-    """Return minimum widths for which names are broken, and numbers if that is not enough."""
+    """Return minimum widths at which names are broken, or 1 for all columns if that is still too wide."""
     bare = [
         width if column.right else min(width, MIN_NAME_WIDTH)
         for column, width in zip(table.columns, least, strict=True)
@@ -77,7 +77,7 @@ def _compute_emergency_widths(table: Table, least: Sequence[int], room: int) -> 
 
 
 def break_long_words(text: str, width: int) -> str:
-    r"""Insert line breaks into words that are wider than a line, after punctuation if possible.
+    r"""Insert line breaks into words that are wider than a line, if possible after punctuation.
 
     >>> break_long_words("taint example.com/dedicated=payments:NoSchedule", 20).split("\n")
     ['taint example.com/', 'dedicated=payments:', 'NoSchedule']
@@ -90,7 +90,7 @@ def break_long_words(text: str, width: int) -> str:
 
 
 def _split_word(word: str, width: int) -> list[str]:
-    """Split a word into pieces that fit, none but the last shorter than half a line."""
+    """Split a word into pieces that fit. Only the last piece may be shorter than half a line."""
     pieces, start = list[str](), 0
     while (fits := _find_line_end(word, start, width)) < len(word):
         half = max(start + (fits - start) // 2, start + 1)
@@ -104,7 +104,7 @@ def _split_word(word: str, width: int) -> list[str]:
 
 
 def _find_line_end(word: str, start: int, width: int) -> int:
-    """Return the end of the line that starts at `start`, which has at least one character."""
+    """Return the end of the line that starts at `start`. A line has at least one character."""
     end = start
     while end < len(word) and width >= 0:
         width -= get_character_cell_size(word[end])
@@ -131,7 +131,7 @@ def _compute_width(cell: Cell | Stack) -> int:
 
 
 def _compute_full_widths(table: Table) -> list[int]:
-    """Return the widths at which nothing is folded."""
+    """Return the widths at which no cell is folded."""
     return [
         max(_compute_cell_width(table, i), *map(cell_len, split_header(column)))
         for i, column in enumerate(table.columns)
@@ -164,7 +164,7 @@ def _split_at_break_points(line: str) -> list[str]:
 
 
 def _distribute_width(least: Sequence[int], most: Sequence[int], room: int) -> tuple[int, ...]:
-    """Return widths that fill the line, taking from the widest columns first.
+    """Return widths that fill the line, shrinking the widest columns first.
 
     >>> _distribute_width([5, 10, 10], [5, 80, 20], 60)
     (5, 35, 20)
@@ -205,7 +205,7 @@ def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
 
 
 def _stack_cells(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:
-    """Stack the cells of a row; cells below the first start with the word for their column."""
+    """Stack the cells of a row. Cells below the first one start with the word for their column."""
     lines = list(list_lines(cells[0]))
     for cell, column in zip(cells[1:], columns[1:], strict=True):
         first, *others = list_lines(cell)

@@ -32,7 +32,10 @@ REMEDIES_SHOWN = 7
 
 
 def build_best_fix(remedies: Sequence[Remedy], style: Style) -> Page:
-    """Return the first fix with its commands, or () on a page with patches, which lists the fixes anyway."""
+    """Build the lines about the first fix with its commands.
+
+    A page with patches gets (), because it lists all fixes anyway.
+    """
     if not remedies or style.patches:
         return ()
     best = remedies[0]
@@ -51,9 +54,10 @@ def build_fixes_section(
     title: str = "",
     with_manifests: bool = False,
 ) -> Page:
-    """Return all fixes with commands, those that need values under a heading of their own, and what cannot help.
+    """Build the section of all fixes with their commands, followed by the changes that cannot help.
 
-    ``with_manifests`` shows the manifests to complete as YAML, which a page with patches always does.
+    Fixes that need values have a heading of their own. ``with_manifests`` shows the manifests to complete as YAML,
+    which a page with patches always does.
     """
     shown, more = limit_rows_by_style(remedies, style, REMEDIES_SHOWN)
     complete = sum(not remedy.needs_values for remedy in shown)
@@ -73,7 +77,7 @@ def build_fixes_section(
 
 
 def _build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, facts: Sequence[Cell] = ()) -> Page:
-    """Return a fix: summary, `facts`, costs, commands and, if wanted, manifests and patches."""
+    """Build the lines about a fix: summary, `facts`, costs, commands and, if wanted, manifests and patches."""
     lines: list[Cell] = [*facts]
     if remedy.alternatives:
         lines.append(Marked(f"or {names(tuple(map(_drop_repeated_places, remedy.alternatives)))}", Tone.FAINT))
@@ -88,7 +92,7 @@ def _build_fix(number: int, remedy: Remedy, style: Style, with_manifests: bool, 
 
 
 def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
-    """Yield the manifests to complete and, on a page with patches, the owner's patch, as YAML."""
+    """Yield the manifests to complete as YAML and, on a page with patches, the owner's patch."""
     from kschedctl.render.data import to_yaml  # noqa: PLC0415 - YAML, which few pages need
 
     for manifest in remedy.manifests:
@@ -98,7 +102,7 @@ def _iter_manifests(remedy: Remedy, style: Style) -> Iterator[Block]:
 
 
 def _iter_costs(remedy: Remedy) -> Iterator[Cell]:
-    """Yield the drawbacks of a fix and how many other pods it places."""
+    """Yield the drawbacks of a fix, and a note on other pods that it places."""
     for drawback in remedy.drawbacks:
         yield Marked(f"but {drawback}", Tone.WARNING)
     if remedy.gain:
@@ -106,7 +110,7 @@ def _iter_costs(remedy: Remedy) -> Iterator[Cell]:
 
 
 def _drop_repeated_places(alternative: str) -> str:
-    """Name a place once if several changes concern it.
+    """Name each place once, also if several changes concern it.
 
     >>> _drop_repeated_places("w1 and w1"), _drop_repeated_places("w1 and w2")
     ('w1', 'w1 and w2')
@@ -116,7 +120,7 @@ def _drop_repeated_places(alternative: str) -> str:
 
 
 def _describe_opened_nodes(remedy: Remedy) -> str:
-    """Return the nodes on which the fix lets the pod schedule."""
+    """Describe the nodes on which the fix lets the pod schedule."""
     if len(remedy.opens) == 1:
         return remedy.opens[0]
     return f"{len(remedy.opens):,} nodes: {names(remedy.opens)}"

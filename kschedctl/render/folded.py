@@ -52,7 +52,7 @@ _GLUE = "\ue000"
 
 
 def render_folded(block: Block, style: Style) -> list[str]:
-    """Render a block as lines; rich does not ask the terminal or the environment."""
+    """Render a block with rich as lines of the style's width, without asking the terminal or the environment."""
     file, indent = StringIO(), INDENT if isinstance(block, Command | Verbatim | Table | Plot) else 0
     console = Console(
         file=file,
@@ -73,7 +73,7 @@ def render_folded(block: Block, style: Style) -> list[str]:
 
 
 def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[RenderableType]:
-    """Yield the parts of a block for rich."""
+    """Yield the parts of a block as rich renders them."""
     match block:
         case Heading(text):
             yield _build_text(Marked(text, Tone.STRONG), room)
@@ -99,7 +99,7 @@ def _iter_renderables(block: Block, room: int, ascii_only: bool) -> Iterator[Ren
 
 
 def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
-    """Return a cell as text for rich."""
+    """Build rich's text for a cell."""
     lines = (
         (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
     )
@@ -121,5 +121,5 @@ def _build_layout(table: Table, room: int) -> Layout:
 
 
 def add_color(text: str, tone: Tone) -> str:
-    """Return printable text with ANSI sequences."""
+    """Add ANSI color sequences to printable text."""
     return STYLES[tone].render(text, color_system=ColorSystem.STANDARD)

@@ -19,7 +19,7 @@ from kschedctl.reports.columns import CsvTable
 from kschedctl.reports.document import Document
 from kschedctl.reports.karpenter import Disruption, Provisioning
 from kschedctl.reports.not_created import Admission
-from kschedctl.reports.report import Report, kind_of_answers
+from kschedctl.reports.report import Report, get_answer_kind
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.printable import printable
 
@@ -27,7 +27,7 @@ _FORMULA = ("=", "+", "-", "@")
 
 
 def to_csv(document: Document) -> str:
-    """Return the main table as CSV. Raises UsageError if the document has none."""
+    """Render the main table of a document as CSV. Raises UsageError if it has none."""
     header, rows = get_csv_table(document)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -40,12 +40,12 @@ def get_csv_table(document: Document) -> CsvTable:
     """Return the main table of a document. Raises UsageError if it has none."""
     table = document.csv_table() if isinstance(document, Report) else None
     if table is None:
-        raise UsageError(f"{kind_of_answers(document)} has no CSV form", hint="-o json has everything")
+        raise UsageError(f"{get_answer_kind(document)} has no CSV form", hint="-o json has everything")
     return table
 
 
 def _escape_cell(value: object) -> object:
-    """Escape text so that no spreadsheet runs it as a formula.
+    """Escape a text that a spreadsheet would run as a formula.
 
     Source: OWASP, CSV Injection. Tabs and carriage returns, which OWASP names too, become escapes.
     """
@@ -55,10 +55,13 @@ def _escape_cell(value: object) -> object:
 
 
 def render_pod_names(document: Document) -> str:
-    """Return a line `namespace/name` per distinct pod. Raises UsageError if the report is not about pods."""
+    """Render the names of a report's pods, one `namespace/name` per line.
+
+    Raises UsageError if the report is not about pods.
+    """
     pods = document.pod_names() if isinstance(document, Report) else None
     if pods is None:
-        raise UsageError(f"{kind_of_answers(document)} has no list of pods", hint="-o json has everything")
+        raise UsageError(f"{get_answer_kind(document)} has no list of pods", hint="-o json has everything")
     return "".join(f"{printable(pod)}\n" for pod in dict.fromkeys(pods))
 
 
@@ -86,7 +89,7 @@ def to_frame(document: Document) -> Any:
 
 
 def _build_columns(document: Document) -> dict[str, list[object]]:
-    """Return the values by column."""
+    """Build the columns of the DataFrame from the CSV form, or from plain fields without one."""
     try:
         header, rows = get_csv_table(document)
     except UsageError:  # no CSV form
@@ -109,7 +112,7 @@ def _convert_numbers(column: Sequence[object]) -> list[object]:
 
 
 def _build_field_columns(document: Document) -> dict[str, list[object]]:
-    """Return the values of plain fields by their JSON names; nested fields as `remedy.summary`."""
+    """Build columns from plain fields, named as in JSON. Nested fields are named like `remedy.summary`."""
     struct, field = _find_rows(document)
     rows = getattr(document, field) if field else [document]
     names: dict[str, list[object]] = {"name": list(rows)} if isinstance(rows, dict) else {}
@@ -122,7 +125,7 @@ def _build_field_columns(document: Document) -> dict[str, list[object]]:
 
 
 def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the column name and the attribute path of each plain field."""
+    """Yield the column name and the attribute path of each plain field, also within nested structs."""
     hints = get_type_hints(struct)
     for field in msgspec.structs.fields(struct):
         hint, name, at = hints[field.name], f"{prefix}{field.encode_name}", f"{path}{field.name}"
@@ -133,7 +136,7 @@ def _iter_plain_fields(struct: type[Document], prefix: str = "", path: str = "")
 
 
 def _find_rows(document: Document) -> tuple[type[Document], str]:
-    """Return the type of the rows and the field that contains them."""
+    """Find the type of the rows, and the field of the document that contains them."""
     kind = type(document)
     named = ROW_FIELDS.get(kind)
     for name, hint in get_type_hints(kind).items():
@@ -169,6 +172,6 @@ def _is_scalar_type(hint: object) -> bool:
 
 
 def _to_plain_value(value: object) -> object:
-    """Return the value as in JSON; a map becomes a list of `key=value`."""
+    """Convert a value to its JSON form. A map becomes a list of `key=value`."""
     plain = msgspec.to_builtins(value)
     return [f"{key}={part}" for key, part in plain.items()] if isinstance(plain, dict) else plain

@@ -30,7 +30,7 @@ UNFOLDED = 100_000
 
 
 def with_tone(cell: Cell) -> Marked:
-    """Return the cell with its tone, PLAIN if it has none."""
+    """Return the cell with its tone, which is PLAIN for a plain text."""
     return cell if isinstance(cell, Marked) else Marked(cell, Tone.PLAIN)
 
 
@@ -146,6 +146,7 @@ class Style(msgspec.Struct, frozen=True):
 
 
 def paragraph(*parts: Cell) -> Paragraph:
+    """Return a paragraph of these texts."""
     return Paragraph(parts)
 
 
@@ -161,7 +162,7 @@ def build_subsection(title: str, page: Page) -> Page:
 
 
 def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
-    """Yield each heading of a page, "" for the beginning, with the blocks below it."""
+    """Yield each heading of a page with the blocks below it. Blocks before the first heading come with ""."""
     title, under = "", list[Block]()
     for block in page:
         if isinstance(block, Heading):
@@ -173,7 +174,7 @@ def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
 
 
 def without_plots(page: Page) -> tuple[Worded, ...]:
-    """Return the page without plots and without headings that have nothing but plots."""
+    """Return the page without plots, and without headings that only have plots."""
     kept: list[Worded] = []
     for i, block in enumerate(page):
         under = tuple(takewhile(lambda below: not isinstance(below, Heading), page[i + 1 :]))
@@ -191,14 +192,17 @@ def find_plots(page: Page) -> tuple[Plot, ...]:
 def limit_rows(
     rows: Sequence[Row], limit: int | None, how: str = "--each-node shows all"
 ) -> tuple[tuple[Row, ...], str]:
-    """Return the first rows and a note about the others; a remainder of a few rows is kept."""
+    """Return the first rows, and a note on how many more there are.
+
+    All rows are returned if only a few would be left out. `how` says how to see all rows.
+    """
     if limit is None or len(rows) <= limit + limit // 5:
         return tuple(rows), ""
     return tuple(rows[:limit]), f"… {len(rows) - limit:,} more, {how}"
 
 
 def limit_rows_by_style(rows: Sequence[Row], style: Style, limit: int | None) -> tuple[tuple[Row, ...], str]:
-    """Return the first rows and a note about the others; `-o wide` has no limit."""
+    """Return the first rows, and a note on how many more there are. `-o wide` returns all rows."""
     return limit_rows(rows, None if style.wide else limit, "-o wide shows all")
 
 
@@ -206,7 +210,7 @@ VERDICT_NAMES = {"NotResponsible": "Not for this scheduler", "NotCreated": "Not 
 
 
 def describe_verdict(answer: str) -> str:
-    """Return a verdict, and what follows it after a colon, as people read it; data keep the name.
+    """Replace the verdict at the start of an answer by the words that people read. Data keep the name of the verdict.
 
     >>> describe_verdict("NotResponsible: the pod is being deleted"), describe_verdict("Gated")
     ('Not for this scheduler: the pod is being deleted', 'Gated')

@@ -13,7 +13,7 @@ from kschedctl.api.copying import replace
 from kschedctl.api.json_values import Json
 from kschedctl.errors import UsageError
 from kschedctl.render.page import UNFOLDED, Page, Style, find_plots
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.findings import WithFindings
 from kschedctl.reports.unknown import describe_doubt
@@ -27,7 +27,7 @@ COMPACT_FORMS: dict[str, str] = {}
 SUMMARY_PAGE = "render.answers_page:build_summary_page"
 """The page of documents without a page of their own: those that only the library returns."""
 
-for _command in all_commands():
+for _command in load_command_table():
     PAGES.update(_command.pages)
     HTML_WIDGETS.update(_command.html_widgets)
     COMPACT_FORMS.update(_command.compact_forms)
@@ -45,7 +45,10 @@ def build_page(document: Document, style: Style) -> Page:
 
 
 def to_compact(document: Document) -> Document:
-    """Return the document with nodes that share an answer folded together, if it has answers per node."""
+    """Return the document with nodes that share an answer folded together.
+
+    Documents without answers per node are returned as they are.
+    """
     reference = COMPACT_FORMS.get(kind_of(document))
     if reference is None:
         return document
@@ -53,27 +56,33 @@ def to_compact(document: Document) -> Document:
     return compact
 
 
-def _render_page_with(reference: str) -> Callable[[Document, Style], str]:
+def _make_page_renderer(reference: str) -> Callable[[Document, Style], str]:
+    """Return a renderer that builds the page of a document and passes it to a function."""
     return lambda document, style: _import_function(reference)(build_page(document, style), style)
 
 
-def _render_data_with(reference: str) -> Callable[[Document, Style], str]:
+def _make_data_renderer(reference: str) -> Callable[[Document, Style], str]:
+    """Return a renderer that passes the document as plain data to a function."""
     return lambda document, style: _import_function(reference)(_put_kind_first(document.to_dict()))
 
 
-def _render_template_with(reference: str) -> Callable[[Document, Style], str]:
+def _make_template_renderer(reference: str) -> Callable[[Document, Style], str]:
+    """Return a renderer that passes the document's data and the template to a function."""
     return lambda document, style: _import_function(reference)(_put_kind_first(document.to_dict()), style.template)
 
 
-def _render_document_with(reference: str) -> Callable[[Document, Style], str]:
+def _make_document_renderer(reference: str) -> Callable[[Document, Style], str]:
+    """Return a renderer that passes the document itself to a function."""
     return lambda document, style: _import_function(reference)(document)
 
 
 def _render_markdown(document: Document, style: Style) -> str:
-    return _render_page_with("render.markdown:render_markdown")(document, replace(style, width=UNFOLDED))
+    """Render the document as Markdown. Tables are not folded."""
+    return _make_page_renderer("render.markdown:render_markdown")(document, replace(style, width=UNFOLDED))
 
 
 def _render_html(document: Document, style: Style) -> str:
+    """Render the document as an HTML page with the widgets of its kind."""
     html = import_module("kschedctl.render.html.document")  # Jinja
     html_style = replace(html.choose_style(document, style), commands=style.commands)
     reference = HTML_WIDGETS.get(kind_of(document))
@@ -82,7 +91,9 @@ def _render_html(document: Document, style: Style) -> str:
     return text
 
 
-def _render_plots_as(format: str) -> Callable[[Document, Style], str | bytes]:
+def _make_picture_renderer(format: str) -> Callable[[Document, Style], str | bytes]:
+    """Return a renderer that draws the plots of the document's page in a picture format."""
+
     def render(document: Document, style: Style) -> str | bytes:
         plots = find_plots(build_page(document, replace(style, width=UNFOLDED, wide=True, plots=True)))
         if not plots:
@@ -95,7 +106,7 @@ def _render_plots_as(format: str) -> Callable[[Document, Style], str | bytes]:
 
 
 def _describe_doubt(document: Document) -> str:
-    """Return the sentence for an undecided answer, or "". A picture is seen without the text around it."""
+    """Return a sentence for an undecided answer, or "". A picture is seen without the text around it."""
     if not getattr(document, "undecided", False):
         return ""
     leaning = describe_doubt(getattr(document, "unknown", ()))
@@ -103,10 +114,13 @@ def _describe_doubt(document: Document) -> str:
 
 
 def _render_brief(document: Document, style: Style) -> str:
+    """Render the document in at most 12 lines."""
     return str(_import_function("render.brief:to_brief")(document, style))
 
 
-def _render_findings_as(format: str) -> Callable[[Document, Style], str]:
+def _make_findings_renderer(format: str) -> Callable[[Document, Style], str]:
+    """Return a renderer that writes the document's findings in a format of CI systems."""
+
     def render(document: Document, style: Style) -> str:
         if not isinstance(document, WithFindings):
             raise UsageError(
@@ -130,24 +144,24 @@ def _import_function(reference: str) -> Callable[..., Any]:
 
 
 RENDERERS: dict[str, Callable[[Document, Style], str | bytes]] = {
-    "table": _render_page_with("render.terminal:render_text"),
+    "table": _make_page_renderer("render.terminal:render_text"),
     "brief": _render_brief,
-    "wide": _render_page_with("render.terminal:render_text"),
-    "json": _render_data_with("render.data:to_json"),
-    "yaml": _render_data_with("render.data:to_yaml"),
+    "wide": _make_page_renderer("render.terminal:render_text"),
+    "json": _make_data_renderer("render.data:to_json"),
+    "yaml": _make_data_renderer("render.data:to_yaml"),
     "markdown": _render_markdown,
     "html": _render_html,
-    "svg": _render_plots_as("svg"),
-    "png": _render_plots_as("png"),
-    "csv": _render_document_with("render.main_table:to_csv"),
-    "name": _render_document_with("render.main_table:render_pod_names"),
-    "jsonpath": _render_template_with("render.templates:render_jsonpath"),
-    "custom-columns": _render_template_with("render.templates:render_custom_columns"),
-    "sarif": _render_findings_as("sarif"),
-    "junit": _render_findings_as("junit"),
-    "github": _render_findings_as("github"),
+    "svg": _make_picture_renderer("svg"),
+    "png": _make_picture_renderer("png"),
+    "csv": _make_document_renderer("render.main_table:to_csv"),
+    "name": _make_document_renderer("render.main_table:render_pod_names"),
+    "jsonpath": _make_template_renderer("render.templates:render_jsonpath"),
+    "custom-columns": _make_template_renderer("render.templates:render_custom_columns"),
+    "sarif": _make_findings_renderer("sarif"),
+    "junit": _make_findings_renderer("junit"),
+    "github": _make_findings_renderer("github"),
 }
 """Format of `-o` -> its renderer, which returns text, or bytes for a PNG."""
-for _command in all_commands():
+for _command in load_command_table():
     for _format, _reference in _command.formats.items():
-        RENDERERS[_format] = _render_document_with(_reference)
+        RENDERERS[_format] = _make_document_renderer(_reference)

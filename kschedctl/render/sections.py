@@ -21,7 +21,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
-from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, number_columns, return_row
+from kschedctl.render.tables import Row, build_struct_table, build_table, format_rounded, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
 from kschedctl.reports.placements import (
@@ -54,9 +54,9 @@ def build_caveats(
     unknown: Sequence[UnknownKind] = (),
     start: SearchStart | None = None,
 ) -> Page:
-    """Return lines about all that an answer leaves out, assumes or does not know."""
+    """Return lines about everything that an answer leaves out, assumes or does not know."""
     left_out = (*build_left_out_lines(not_replayed, ignored), *build_extender_line(extended))
-    return (*left_out, *build_not_known_lines(unknown), *build_search_start_line(start))
+    return (*left_out, *build_unread_lines(unknown), *build_search_start_line(start))
 
 
 def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]) -> Page:
@@ -69,7 +69,7 @@ def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]
 
 
 def build_search_start_line(start: SearchStart | None) -> Page:
-    """Return a line about the node where sampling starts, if only some nodes are looked at."""
+    """Return a line about the node where sampling starts, or () if all nodes are looked at."""
     if start is None:
         return ()
     whence = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
@@ -77,7 +77,7 @@ def build_search_start_line(start: SearchStart | None) -> Page:
 
 
 def build_sampling_lines(searched: SearchedNodes | None) -> Page:
-    """Return lines about the nodes that were looked at for one pod, if not all were."""
+    """Return lines about the nodes that were looked at for one pod, or () if all were."""
     if searched is None:
         return ()
     looked_at = (
@@ -93,8 +93,8 @@ def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
     return tuple(paragraph(Marked("upstream's fault:", Tone.WARNING), what) for what in faults)
 
 
-def build_not_known_lines(unknown: Sequence[UnknownKind]) -> Page:
-    """Return lines about parts of the answer, other than the verdict, that unread kinds could change."""
+def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
+    """Return lines about the parts of the answer, besides the verdict, that unread kinds could change."""
     beside = [kind for kind in unknown if kind.affects != VERDICT]
     words = {
         "message": "kube-scheduler's message and victims could differ",
@@ -117,9 +117,9 @@ def build_extender_line(extended: tuple[str, ...]) -> Page:
     return (paragraph(Marked("note:", Tone.WARNING), "; ".join(extended)),) if extended else ()
 
 
-def build_interruption(interrupted: bool, known: str = "a partial result") -> Page:
-    """Return a line that says that the result is partial, if it was interrupted."""
-    return (paragraph(Marked("Interrupted:", Tone.WARNING), known),) if interrupted else ()
+def build_interruption_line(interrupted: bool, description: str = "a partial result") -> Page:
+    """Return a line that calls an interrupted result partial, or () if it was not interrupted."""
+    return (paragraph(Marked("Interrupted:", Tone.WARNING), description),) if interrupted else ()
 
 
 REPLAYED = "Next: replayed, with this no pod is left without a node"
@@ -139,12 +139,12 @@ VERDICT_TONES = {
 
 
 def mark_verdict(verdict: str, end: str = "") -> Marked:
-    """Return a verdict in words with its tone."""
+    """Return a verdict in words with its tone, followed by `end`."""
     return Marked(describe_verdict(verdict) + end, VERDICT_TONES.get(verdict, Tone.WARNING))
 
 
 def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page:
-    """Return the table of pods without a node, with kube-scheduler's reasons."""
+    """Build the table of pods without a node, with kube-scheduler's reasons."""
     columns = [Column("pods", right=True), Column("workload and why")]
     if style.width >= WIDE_WIDTH:
         columns = [Column("pods", right=True), Column("workload", keep=True), Column("verdict"), Column("why")]
@@ -152,7 +152,7 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page
 
 
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
-    """Return the row of a group of pods without a node."""
+    """Build the row of a group of pods without a node."""
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
     number, verdict = f"{len(group.pods):,}", mark_verdict(group.verdict)
     message, *verbatim = describe_message(group.message, style)
@@ -164,7 +164,7 @@ def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
 
 
 def describe_message(message: str, style: Style) -> tuple[str, *tuple[Cell, ...]]:
-    """Return kube-scheduler's message as a sentence, with `-o wide` followed by the literal message."""
+    """Rewrite kube-scheduler's message as a sentence. With `-o wide` the literal message follows."""
     plain = rewrite_fit_error(message)
     return (plain, Marked(message, Tone.VERBATIM)) if style.wide and plain != message else (plain,)
 
@@ -179,7 +179,7 @@ EVENT_NAMES = {
 
 
 def build_retried_section(retried: Sequence[RetriedPods], style: Style) -> Page:
-    """Return the table of pods that were retried, except after a mere timeout."""
+    """Build the table of pods that were retried for another reason than a timeout."""
     groups = [group for group in retried if not group.queue or group.after.keys() - {"UnschedulableTimeout"}]
     return build_struct_table(
         groups, style, {"after": _describe_events, "queue": _describe_outcome}, title="Tried again"
@@ -198,7 +198,10 @@ def _describe_outcome(group: RetriedPods) -> str:
 
 
 def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: EvictionChain | None = None) -> Page:
-    """Return the list of preempted pods; below it, the chain if replacements preempt or take their nodes again."""
+    """Build the list of preempted pods.
+
+    The eviction chain follows if replacements preempt others or take their nodes again.
+    """
     page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
     if equal := list_victims(tied, tied):
@@ -211,19 +214,19 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
 
 
 def _describe_fate(evicted: EvictedPod) -> Cell:
-    """Return the node of the replacement, or what happens to the pod."""
+    """Return the node of the replacement, or the fate of a pod without one."""
     return evicted.target or Marked(evicted.fate, Tone.BAD)
 
 
 def build_headroom_section(resources: Iterable[Headroom], where: str = "on a node") -> Page:
-    """Return a table with requests before and after, and the most that one node has free."""
+    """Build the table of requests before and after, with the most that one node has free."""
     requested = [resource for resource in resources if resource.requested_before or resource.requested_after]
     columns = [Column("resource", keep=True), *number_columns("allocatable", "before", "after", f"most free {where}")]
     return build_table(requested, columns, _build_headroom_row, limit=None, title="Requested")
 
 
 def _build_headroom_row(headroom: Headroom) -> Row:
-    """Return the row of a resource."""
+    """Build the row of a resource."""
     amounts = (headroom.allocatable, headroom.requested_before, headroom.requested_after, headroom.largest_free_after)
     total, before, after, free = (format_rounded(headroom.resource, amount) for amount in amounts)
     parts = (f"{100 * amount / headroom.allocatable:.1f} %" for amount in amounts[1:3])
@@ -234,13 +237,13 @@ def _build_headroom_row(headroom: Headroom) -> Row:
 
 
 def build_runs_section(runs: int, spreads: Mapping[str, Spread], words: Mapping[str, str]) -> Page:
-    """Return a table of how numbers differ between runs; `words` names the numbers."""
+    """Build the table of how numbers differ between runs. `words` names the numbers."""
     rows = [(words.get(name, name), spread) for name, spread in spreads.items()]
     return _build_spread_table(rows, f"{runs:,} runs; what is shown besides is of the first")
 
 
 def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mapping[str, int]) -> Page:
-    """Return how many pods per workload get no node: in any order, in each order tried, or in some."""
+    """Build the table of how many pods per workload get no node in any, in each tried, or only in some orders."""
     if not any(spread.most for spread in unplaced.values()):
         return ()
     rows = [
@@ -248,11 +251,11 @@ def build_order_section(runs: int, unplaced: Mapping[str, Spread], proven: Mappi
     ]
     columns = [Column("workload", keep=True), *number_columns("in any order", "in each tried", "in some only")]
     title = f"Without a node, of {count(runs, 'order')} in which pods may come back"
-    return build_table(rows, columns, return_row, limit=None, title=title, full=False)
+    return build_table(rows, columns, keep_row, limit=None, title=title, full=False)
 
 
 def _split_unplaced(spread: Spread, proven: int) -> tuple[int, int, int]:
-    """Return how many pods provably get no node, how many more in no order tried, and how many in some."""
+    """Return how many pods provably get no node, how many more in no order tried, and how many in some orders."""
     return proven, max(spread.least - proven, 0), spread.most - spread.least
 
 
@@ -262,7 +265,7 @@ def _format_count(number: int) -> str:
 
 
 def build_variation_section(variation: Variation | None) -> Page:
-    """Return how the results of a simulation differ between runs, by workload and domain."""
+    """Build the table of how the results of a simulation differ between runs, by workload and domain."""
     if variation is None:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
@@ -280,7 +283,7 @@ def build_variation_section(variation: Variation | None) -> Page:
 
 
 def _build_spread_table(spreads: Sequence[tuple[str, Spread]], title: str) -> Page:
-    """Return a table of ranges over runs."""
+    """Build the table of ranges over runs."""
     columns = [Column("pods", keep=True), *number_columns("over the runs")]
     return build_table(spreads, columns, lambda row: (row[0], str(row[1])), limit=None, title=title)
 
@@ -292,19 +295,19 @@ PODS = "pods"
 
 
 def build_pods_before_and_after(zones: Sequence[PodCount], nodes: Sequence[PodCount], what: str = "") -> Page:
-    """Return plots of pods by zone and by the nodes that change most."""
+    """Build plots of pods by zone, and by the nodes that change most."""
     changed = sorted(nodes, key=lambda node: (-abs(node.after - node.before), node.place))
     plots = (*build_zone_plot(zones, what), *_build_count_plot("node", changed, what))
     return section(f"Pods before and after{what}", *plots) if plots else ()
 
 
 def build_zone_plot(zones: Sequence[PodCount], what: str = "") -> tuple[Plot, ...]:
-    """Return the plot of pods by zone before and after."""
+    """Build the plot of pods by zone before and after."""
     return _build_count_plot("zone", zones, what)
 
 
 def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple[Plot, ...]:
-    """Return a plot of pods per place before and after."""
+    """Build the plot of pods per place before and after."""
     amounts = {
         pod_count.place: {"before": pod_count.before, "after": pod_count.after} for pod_count in counts[:MAX_PLACES]
     }
@@ -312,7 +315,7 @@ def _build_count_plot(unit: str, counts: Sequence[PodCount], what: str) -> tuple
 
 
 def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> Page:
-    """Return a table and plots of how a plan changes node pools."""
+    """Build a table and plots of how a plan changes node pools."""
     if not pools:
         return ()
     changes: dict[str, dict[str, float]] = {
@@ -333,10 +336,13 @@ def build_pools_before_and_after(pools: Sequence[PoolChange], style: Style) -> P
     )
 
 
-def build_still_pending(
+def build_still_pending_section(
     still_pending: Mapping[str, str], rivals: Sequence[str], enough_nodes: int | None, style: Style
 ) -> Page:
-    """Return the pods that stay pending, the pods that take their room, and how many nodes would be enough."""
+    """Build the section about pods that stay pending, with the pods that take their room.
+
+    It says how many nodes would be enough.
+    """
     if not still_pending:
         return ()
     by_message: dict[str, list[str]] = {}

@@ -22,7 +22,7 @@ from kschedctl.render.page import (
     names,
     section,
 )
-from kschedctl.reports.columns import NUMBERS, Column, Tone, columns_of
+from kschedctl.reports.columns import NUMBERS, Column, Tone, list_columns
 from kschedctl.reports.document import Document
 
 ROWS_SHOWN = 25
@@ -38,8 +38,8 @@ def number_columns(*names: str) -> tuple[Column, ...]:
     return tuple(Column(name, right=True) for name in names)
 
 
-def return_row(row: Row) -> Row:
-    """Return the row, for lists whose rows are complete."""
+def keep_row(row: Row) -> Row:
+    """Return the row unchanged, for lists whose rows are complete."""
     return row
 
 
@@ -55,7 +55,7 @@ def build_table(
     full: bool = True,
     each_node: bool = False,
 ) -> Page:
-    """Build a table of the first rows, or () without rows.
+    """Build a table of the first rows, or return () without rows.
 
     `-o wide` shows all rows, or `--each-node` if `each_node`. `title` stands above the table and `note` below it.
     Without `full`, empty columns are left out.
@@ -86,7 +86,7 @@ def build_struct_table(
     """
     if not rows:
         return ()
-    declared = {name: column for name, column in columns_of(type(rows[0])).items() if not column.csv_only}
+    declared = {name: column for name, column in list_columns(type(rows[0])).items() if not column.csv_only}
     beside = {name: column for name, column in declared.items() if not (column.narrow and style.narrow)}
     beneath = {name: column for name, column in declared.items() if name not in beside}
 
@@ -106,7 +106,7 @@ def build_struct_table(
 
 
 def format_rounded(name: str, amount: int) -> str:
-    """Format an amount: large ones, which are sums, rounded to two digits or more, small ones exactly.
+    """Format an amount of a resource. Large amounts, which are sums, are rounded to two or more digits.
 
     cpu is always in cores, so that amounts in a column can be compared.
 
@@ -156,6 +156,6 @@ def format_amounts(resources: Mapping[str, int]) -> str:
 
 
 def _build_line_below(cell: Cell | Stack, column: Column) -> Marked:
-    """Return a line for a cell that stands below the first cell, or "" if it is empty."""
+    """Return a line for a cell that stands below the first cell of its column, or "" if it is empty."""
     text = cell.text if isinstance(cell, Marked) else str(cell)
     return Marked(f"{column.beneath} {text}".lstrip() if text else "", Tone.FAINT)

@@ -48,18 +48,20 @@ class Action(NamedTuple):
 
 
 def render_jsonpath(document: JsonObject, template: str) -> str:
-    """Fill in the template; missing values are left out. Raises UsageError for an invalid template."""
+    """Fill in a template of `-o jsonpath`, leaving out missing values. Raises UsageError for an invalid template."""
     pieces = _parse_template(template)
     if not any(piece.path for piece in pieces):
-        raise _build_error(template, "there is no {path} in it", "as in -o jsonpath='{.kind}'")
+        raise _build_template_error(template, "there is no {path} in it", "as in -o jsonpath='{.kind}'")
     return "".join(_fill_in(pieces, document, document))
 
 
 def render_custom_columns(document: JsonObject, template: str) -> str:
-    """Render `NAME:.path,NAME:.path` as a table with a row per item. Raises UsageError."""
+    """Render a table with columns such as `NAME:.path`, and a row per item. Raises UsageError."""
     columns = [part.partition(":") for part in re.split(r",(?![^\[]*\])", template)]
     if not all(name and path for name, _, path in columns):
-        raise _build_error(template, "each column is NAME:path", "as in -o custom-columns=POD:.pod,VERDICT:.verdict")
+        raise _build_template_error(
+            template, "each column is NAME:path", "as in -o custom-columns=POD:.pod,VERDICT:.verdict"
+        )
     paths = [_normalize_path(path) for _, _, path in columns]
     rows = [[name for name, _, _ in columns]]
     listed = ROW_FIELDS.get(str(document["kind"]), "")
@@ -91,14 +93,14 @@ def _parse_template(template: str) -> tuple[Action, ...]:
         inner = text[1:-1].strip() if text.startswith("{") and text.endswith("}") else None
         if inner is None:
             if "{" in text or "}" in text:
-                raise _build_error(template, "a brace is not closed", "write {path}")
+                raise _build_template_error(template, "a brace is not closed", "write {path}")
             stack[-1].append(Action(text=text))
         elif inner.startswith("range "):
             ranges.append(inner.removeprefix("range ").strip())
             stack.append([])
         elif inner == "end":
             if not ranges:
-                raise _build_error(template, "{end} without {range}", "write {range path}…{end}")
+                raise _build_template_error(template, "{end} without {range}", "write {range path}…{end}")
             repeated = tuple(stack.pop())
             stack[-1].append(Action(path=ranges.pop(), repeated=repeated))
         elif inner[:1] in ("'", '"'):
@@ -106,7 +108,7 @@ def _parse_template(template: str) -> tuple[Action, ...]:
         else:
             stack[-1].append(Action(path=inner))
     if ranges:
-        raise _build_error(template, "{range} without {end}", "write {range path}…{end}")
+        raise _build_template_error(template, "{range} without {end}", "write {range path}…{end}")
     return tuple(stack[0])
 
 
@@ -115,11 +117,11 @@ def _unquote(text: str, template: str) -> str:
     try:
         return str(json.loads(f'"{text[1:-1]}"'))
     except ValueError:
-        raise _build_error(template, f"{text} is not a string", 'write {"\\n"}') from None
+        raise _build_template_error(template, f"{text} is not a string", 'write {"\\n"}') from None
 
 
 def _fill_in(pieces: Sequence[Action], root: Json, item: Json) -> Iterator[str]:
-    """Yield the texts of the pieces."""
+    """Yield the texts of the template's pieces, filled in for an item."""
     for text, path, repeated in pieces:
         if not path:
             yield text
@@ -139,14 +141,14 @@ def _format_value(value: Json) -> str:
 
 
 def _find_values(path: str, root: Json, item: Json) -> list[Json]:
-    """Return the values at a path, from the root for `$`, else from the item. Raises UsageError."""
+    """Return the values at a path. It starts at the root for `$`, otherwise at the item. Raises UsageError."""
     library = import_module("jsonpath")
     begin = path[:1] if path[:1] in ("$", "@") else ""
     steps = _translate_path(path, path.removeprefix(begin))
     try:
         return [match.obj for match in library.finditer(f"${steps}", root if begin == "$" else item)]
     except library.JSONPathError as error:
-        raise _build_error(
+        raise _build_template_error(
             path, " ".join(str(error).split()), "regular expressions and functions are not supported"
         ) from None
 
@@ -163,12 +165,13 @@ def _translate_path(path: str, text: str) -> str:
     while position < len(text) and text != ".":
         step = _STEP.match(text, position)
         if step is None or (position == 0 and text[0] not in ".[" and path[:1] not in ("$", "@")):
-            raise _build_error(path, "a path begins with a dot", "as .nodes[*].name")
+            raise _build_template_error(path, "a path begins with a dot", "as .nodes[*].name")
         name = re.sub(r"\\(.)", r"\1", step["name"] or "").replace("'", "\\'")
         made += (step["deep"] or "") + ("[*]" if step["any"] else step["bracket"] or f"['{name}']")
         position = step.end()
     return made
 
 
-def _build_error(template: str, what: str, hint: str) -> UsageError:
+def _build_template_error(template: str, what: str, hint: str) -> UsageError:
+    """Build the error about a template."""
     return UsageError(f'"{template}": {what}', where="-o", hint=hint)

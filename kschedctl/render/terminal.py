@@ -89,7 +89,7 @@ def _strip_trailing_blanks(line: str) -> str:
 
 
 def _render_without_folding(block: Block, style: Style) -> Iterator[str]:
-    """Yield the lines of a block without folding them."""
+    """Yield the lines of a block without folding the lines."""
     match block:
         case Heading(text):
             yield _color(Marked(text, Tone.STRONG), style)
@@ -121,13 +121,13 @@ def _render_table(table: Table, style: Style) -> Iterator[str]:
 
 
 def _join_cell_lines(cell: Cell | Stack) -> Marked:
-    """Return the lines of a cell as one."""
+    """Join the lines of a cell to one line."""
     lines = list_lines(cell)
     return Marked(" ".join(printable(text) for text, _ in lines), lines[0].tone)
 
 
 def _color(cell: Cell, style: Style) -> str:
-    """Return the cell's text, with ANSI colors if the style has them."""
+    """Return the cell's text, with ANSI colors if the style has colors."""
     [(text, tone)] = list_lines(cell)
     if not style.color:
         return printable(text)

@@ -25,36 +25,36 @@ WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
 
 
 def iter_not_created_lines(
-    lacking: NotCreated | None, style: Style, fewer: Sequence[str] = ()
+    not_created: NotCreated | None, style: Style, other_reasons: Sequence[str] = ()
 ) -> Iterator[Paragraph | Command]:
-    """Yield how many pods a workload lacks, why, and the fixes; past failures take one line.
+    """Yield lines about the pods that a workload lacks: how many, why, and the fixes. Past failures take one line.
 
-    `fewer` has other reasons for fewer pods.
+    `other_reasons` says why the workload has fewer pods for other reasons.
     """
-    if lacking is not None:
-        yield from _iter_failure_lines(lacking, style)
-    for reason in fewer:
+    if not_created is not None:
+        yield from _iter_failure_lines(not_created, style)
+    for reason in other_reasons:
         yield paragraph("No more pods:", reason)
 
 
-def _iter_failure_lines(lacking: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
-    """Yield the lines about a workload's failures."""
-    workload = Marked(lacking.workload, Tone.STRONG)
-    if lacking.past:
-        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(lacking.headline, Tone.FAINT))
+def _iter_failure_lines(not_created: NotCreated, style: Style) -> Iterator[Paragraph | Command]:
+    """Yield the lines about the failures to create a workload's pods."""
+    workload = Marked(not_created.workload, Tone.STRONG)
+    if not_created.past:
+        yield paragraph(workload, Marked("earlier:", Tone.FAINT), Marked(not_created.headline, Tone.FAINT))
         return
-    yield paragraph(workload, Marked("Not created:", Tone.BAD), lacking.headline)
-    shown, note = limit_rows_by_style(lacking.failures, style, FAILURES_SHOWN)
+    yield paragraph(workload, Marked("Not created:", Tone.BAD), not_created.headline)
+    shown, note = limit_rows_by_style(not_created.failures, style, FAILURES_SHOWN)
     for number, failure in enumerate(shown):
         more = failure.message if number else ""  # the headline has that of the first
         yield paragraph(Marked(f"{_describe_source(failure)}{':' if more else ''}", Tone.FAINT), more)
     if note:
         yield paragraph(Marked(note, Tone.FAINT))
-    yield from _iter_fixes([lacking])
+    yield from _iter_fixes([not_created])
 
 
 def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command]:
-    """Yield the fixes with their commands, each once."""
+    """Yield the fixes with their commands, without repetitions."""
     fixes = {(fix.words, fix.commands): fix for lacking in workloads for fix in lacking.fixes}
     for fix in fixes.values():
         yield paragraph(Marked("Fix:", Tone.STRONG), fix.words)
@@ -62,7 +62,7 @@ def _iter_fixes(workloads: Sequence[NotCreated]) -> Iterator[Paragraph | Command
 
 
 def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> Page:
-    """Return the table of workloads that lack pods, each with its current reason."""
+    """Build the table of workloads that lack pods, each with its current reason, and the fixes."""
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
     shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
@@ -74,17 +74,15 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     )
 
 
-def _build_workload_row(lacking: NotCreated) -> Row:
-    """Return the row of a workload."""
-    missing = "" if lacking.missing is None else f"{lacking.missing:,}"
-    why = Stack((Marked(lacking.workload, Tone.STRONG), Marked(lacking.headline, Tone.BAD)))
-    return (missing, lacking.failures[0].age, why)
+def _build_workload_row(not_created: NotCreated) -> Row:
+    """Build the row of a workload that lacks pods."""
+    missing = "" if not_created.missing is None else f"{not_created.missing:,}"
+    why = Stack((Marked(not_created.workload, Tone.STRONG), Marked(not_created.headline, Tone.BAD)))
+    return (missing, not_created.failures[0].age, why)
 
 
 def _describe_source(failure: CreationFailure) -> str:
-    """Return the source of a failure, such as `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times, last 3m
-    ago`.
-    """
+    """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
     times = f", {failure.times:,} times" if failure.times > 1 else ""
     ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
     return f"{failure.by}{times}{ago}"
@@ -106,12 +104,12 @@ def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
 
 
 def _build_holder_row(entry: WaitingElsewhere) -> Row:
-    """Return the row of an object."""
+    """Build the row of an object that holds pods back."""
     return ("" if entry.pods is None else f"{entry.pods:,}", entry.age, Stack(tuple(_iter_holder_lines(entry))))
 
 
 def _iter_holder_lines(entry: WaitingElsewhere) -> Iterator[Cell]:
-    """Yield the lines about an object."""
+    """Yield the lines about an object that holds pods back: its status, holders and conditions."""
     tone = Tone.FAINT if entry.state is WaitingState.SUSPENDED else Tone.WARNING
     of = f", of {', '.join(entry.part_of)}" if entry.part_of else ""
     yield Marked(f"{entry.resource}{of}", Tone.STRONG)

@@ -16,7 +16,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.tolerations import UNSCHEDULABLE_TAINT
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster
 from kschedctl.errors import UsageError
-from kschedctl.snapshot.node_order import zone_key
+from kschedctl.snapshot.node_order import get_region_and_zone
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
@@ -99,7 +99,7 @@ def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") 
 
 def get_zone(node: Node) -> str:
     """Return the node's zone, or an empty string."""
-    return zone_key(node)[1]
+    return get_region_and_zone(node)[1]
 
 
 def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str, list[str]]:

@@ -280,7 +280,7 @@ class QueueRun(Report, frozen=True):
         sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{describe_doubt(self.unknown)}"
         return (f"{counted(bound, 'pod')} bound", sentence)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that were not placed and their last messages."""
         failed = {pod: why for cycle in self.cycles for pod, why in cycle.failed.items() if pod in self.queue_after}
         gated = {pod: "; ".join(gate.reasons) for pod, gate in self.gated.items()}

@@ -81,7 +81,7 @@ def build_cluster_basis(
     frameworks = [(s, f) for s in schedulers for name in s.configuration.profiles if (f := s.framework(name))]
     unreplayed = (line for scheduler, framework in frameworks for line in find_unreplayed_parts(framework))
     queue_sorts = (line for scheduler in schedulers for line in _find_unreplayed_queue_sort(scheduler))
-    ignored = (line for s in schedulers for line in s.ignored(pod.spec for pod in s.cluster.pods.templates))
+    ignored = (line for s in schedulers for line in s.list_ignored_fields(pod.spec for pod in s.cluster.pods.templates))
     created_pods = list(created_pods)
     namespaces = {pod.partition("/")[0] for pod in created_pods}
     limits = (

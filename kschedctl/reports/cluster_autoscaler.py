@@ -18,7 +18,7 @@ class GroupRefusal(Document, frozen=True):
 
 
 class RemainingPod(Document, frozen=True):
-    """Why no node group grows for a pod."""
+    """A pod for which no node group grows, with the reason."""
 
     rejected: dict[str, GroupRefusal] = {}
     """Group -> the filter plugin that rejects the pod on a new node."""
@@ -29,7 +29,10 @@ class RemainingPod(Document, frozen=True):
 
 
 class TemplateGap(Document, frozen=True):
-    """What the template of a node group without nodes lacks. With it, a new node takes the pods; this was replayed."""
+    """The settings with which the template of a node group without nodes would take the pods.
+
+    This was replayed.
+    """
 
     group: Annotated[str, Column("node group", keep=True)]
     pods: tuple[str, ...]
@@ -41,7 +44,7 @@ class TemplateGap(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Describe what the template lacks, and the settings that add it."""
+        """The missing parts of the template in words, with the settings that add them."""
         where = "" if self.provider else " (on AWS)"
         return (
             f"it has no nodes, and its template lacks the {' and the '.join(self.lacks)}; with the "
@@ -146,7 +149,7 @@ class ScaleUp(Report, frozen=True):
     kind: str = "ScaleUp"
 
     @property
-    def everyone_gets_a_node(self) -> bool:
+    def are_all_placed(self) -> bool:
         """Whether every pod gets a node once the groups have grown."""
         return not (self.remaining or self.still_pending)
 
@@ -195,7 +198,7 @@ class AloneRemoval(Document, frozen=True):
 
 
 class NodeKeepers(Document, frozen=True):
-    """The pods that keep a node."""
+    """The pods that keep a node from being removed."""
 
     keepers: tuple[BlockingPod, ...] = ()
     """All pods that keep it."""
@@ -272,7 +275,7 @@ class ScaleDown(Report, frozen=True):
     kind: str = "ScaleDown"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the nodes that are removed, and the number that could be."""
+        """Return the nodes that are removed, with the number of unneeded nodes."""
         going = (*self.deleted_now.empty, *self.deleted_now.drain)
         could = f"of {counted(len(self.unneeded), 'unneeded node')}"
         wait = self.waits.get("scale-down-unneeded-time")

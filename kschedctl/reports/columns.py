@@ -76,8 +76,8 @@ class CsvTable(NamedTuple):
 
 
 def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
-    """Return the columns that are declared beside the fields of ``struct``, with a row for each of ``rows``."""
-    columns = columns_of(struct)
+    """Build the CSV table with the columns that are declared beside the fields of ``struct``."""
+    columns = list_columns(struct)
     header = tuple(column.csv or column.name for column in columns.values())
     return CsvTable(
         header, ([_to_csv_cell(getattr(row, name), column) for name, column in columns.items()] for row in rows)
@@ -85,14 +85,16 @@ def to_csv_table(struct: type[Document], rows: Sequence[Document]) -> CsvTable:
 
 
 @cache
-def columns_of(struct: type[Document]) -> dict[str, Column]:
+def list_columns(struct: type[Document]) -> dict[str, Column]:
     """Return the column of each field that declares one, from left to right."""
     hints = get_type_hints(struct, include_extras=True)
-    columns = {name: _complete(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated}
+    columns = {
+        name: _complete_column(name, *get_args(hint)) for name, hint in hints.items() if get_origin(hint) is Annotated
+    }
     return dict(sorted(columns.items(), key=lambda item: item[1].place))
 
 
-def _complete(field: str, field_type: object, column: Column) -> Column:
+def _complete_column(field: str, field_type: object, column: Column) -> Column:
     """Return the column with its name, aligned to the right if the field holds numbers."""
     alternatives = get_args(field_type) if isinstance(field_type, UnionType) else ()
     is_number = column.counted or any(member in NUMBERS for member in (field_type, *alternatives))
@@ -101,7 +103,7 @@ def _complete(field: str, field_type: object, column: Column) -> Column:
 
 
 def _to_csv_cell(value: object, column: Column) -> object:
-    """Return the value as a CSV cell: an empty string for None, the number of entries for a counted column."""
+    """Convert a value to a CSV cell. None becomes an empty string, and a counted column has the number of entries."""
     if value is None:
         return ""
     return len(value) if column.counted and isinstance(value, Sized) else value

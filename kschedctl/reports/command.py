@@ -52,14 +52,14 @@ class CommandEntry(Struct, frozen=True):
 
     @property
     def module(self) -> str:
-        """Return the name of the command's folder and function."""
+        """The name of the command's folder and function."""
         return self.name.replace("-", "_")
 
 
-def all_commands() -> tuple[CommandEntry, ...]:
-    """Return the table of commands, in its own order.
+def load_command_table() -> tuple[CommandEntry, ...]:
+    """Load the table of commands, in its own order.
 
-    The table is imported by name because it stands in the layer above all callers.
+    The table is imported by name because it is in the layer above all callers.
     """
     table: tuple[CommandEntry, ...] = import_module("kschedctl.commands.table").TABLE
     return table

@@ -60,7 +60,7 @@ class Finding(Document, frozen=True):
 
 
 class Suppressed(Document, frozen=True):
-    """A finding that was suppressed."""
+    """A finding that is not reported, with the reason."""
 
     finding: Finding
     reason: str
@@ -119,13 +119,13 @@ class Findings(Report, frozen=True):
         aside += [f"{self.alike} more alike: --profile all"] if self.alike else []
         return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
 
-    def summarized(self, summary: Summary) -> Summary:
-        """Add the gravest findings."""
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the most severe findings to the summary."""
         findings = tuple(f"{finding.severity}: {finding.object}: {finding.message}" for finding in self.findings)
         return replace(summary, advice=findings, figures={level: self.count(level) for level in SEVERITIES_BY_GRAVITY})
 
     def as_findings(self) -> Self:
-        """Return itself."""
+        """Return the findings themselves."""
         return self
 
     def count(self, severity: str) -> int:
@@ -133,7 +133,7 @@ class Findings(Report, frozen=True):
         return sum(finding.severity == severity for finding in self.findings)
 
     def has_at_least(self, severity: str) -> bool:
-        """Return whether there is a finding of this severity or a graver one."""
+        """Return whether there is a finding of this severity or a worse one."""
         return any(
             SEVERITIES_BY_GRAVITY.index(f.severity) <= SEVERITIES_BY_GRAVITY.index(severity) for f in self.findings
         )

@@ -15,7 +15,7 @@ _LISTS = re.compile(r" \(counts = [^;]*|, requirements=.*?(?=, resources=|$)")
 
 
 def shorten_error(error: str) -> str:
-    """Return Karpenter's error without its lists of counts and requirements.
+    """Remove the lists of counts and requirements from Karpenter's error.
 
     >>> shorten_error("unsatisfiable topology constraint for pod affinity, key=zone (counts = a: 1, nodeDomains = x")
     'unsatisfiable topology constraint for pod affinity, key=zone'
@@ -78,7 +78,7 @@ class LaunchedClaim(Document, frozen=True):
 
 
 class NominatedNode(Document, frozen=True):
-    """A node, or a node on its way, that takes pods."""
+    """A node, existing or being launched, that takes pods."""
 
     node: str
     pods: tuple[str, ...]
@@ -93,14 +93,14 @@ class ProvisioningError(Document, frozen=True):
 
 
 class GivenUp(Document, frozen=True):
-    """A preference of a pod that was dropped."""
+    """A preference that Karpenter dropped for a pod."""
 
     pod: Annotated[str, Column(keep=True)]
     reason: Annotated[str, Column("wish")]
 
 
 class PoolAnswer(Document, frozen=True, omit_defaults=True):
-    """What a NodePool alone would launch for a pod alone, or why it launches nothing."""
+    """The answer of a NodePool for one pod alone: what it would launch, or why it launches nothing."""
 
     instance_types: tuple[str, ...] = ()
     cheapest: CheapestOffering | None = None
@@ -179,13 +179,13 @@ class Provisioning(Report, frozen=True):
     kind: str = "Provisioning"
 
     @property
-    def everyone_gets_a_node(self) -> bool:
+    def are_all_placed(self) -> bool:
         """Whether every pending pod gets a node."""
         refused = self.pod_errors or self.rejected or self.scheduler_error
         return not (refused or self.limits_exceeded or self.still_pending)
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the number of new nodes, and of the pods for which they come."""
+        """Return the number of new nodes, and the number of pods for which they are launched."""
         pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
         made = len(self.new_node_claims)
         what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"
@@ -247,7 +247,7 @@ class AloneAnswer(Document, frozen=True):
 
 
 class SoftConstraints(Document, frozen=True):
-    """Soft constraints that keep a node, because Karpenter takes them for required while it simulates."""
+    """Soft constraints that keep a node, because Karpenter treats them as required while it simulates."""
 
     pods: dict[str, tuple[str, ...]]
     """Pod -> what its soft constraints are."""
@@ -256,7 +256,7 @@ class SoftConstraints(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Describe which soft constraints keep the node."""
+        """The soft constraints that keep the node, in words."""
         named = [f"{', '.join(constraints)} of {pod}" for pod, constraints in self.pods.items()]
         return (
             f"Karpenter takes the {first_few(named)} for required while it simulates; "
@@ -312,7 +312,7 @@ class Disruption(Report, frozen=True):
         return {"Empty": self.emptiness, "Drifted": self.drift, "several nodes": self.multi, "one node": self.single}
 
     def first_line(self) -> tuple[str, ...]:
-        """Return what the next round does."""
+        """Return the decision of the next round."""
         commands = [command for method in self.methods.values() for command in method.commands]
         if not commands:
             return ("Karpenter would take no node away",)

@@ -75,13 +75,13 @@ class NewNode(Document, frozen=True):
     """What other waiting pods make of it, if there are any and a node would come for the pod alone."""
 
     @property
-    def comes(self) -> bool:
-        """Whether a node would come for the pod alone."""
+    def would_launch(self) -> bool:
+        """Whether the autoscaler would launch a node for the pod alone."""
         return not self.existing_node and any(pool.takes for pool in self.pools)
 
     @property
     def closest(self) -> str:
-        """The pool that lacks the fewest things, if no pool takes the pod and several are compared; empty otherwise."""
+        """The pool that lacks the fewest things, or "" if a pool takes the pod or fewer than two reject it."""
         refusing = [pool for pool in self.pools if pool.missing]
         if len(refusing) < 2 or any(pool.takes for pool in self.pools):
             return ""
@@ -130,13 +130,13 @@ class NodeGrowth(Document, frozen=True):
     """What is not certain about groups and flags."""
 
     @property
-    def without(self) -> int:
+    def unplaced_count(self) -> int:
         """The number of pods that never get a node."""
         return sum(len(pods.pods) for pods in self.never)
 
     @property
     def sentence(self) -> str:
-        """Return the new nodes in words: ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
+        """The new nodes in words: ``6 new nodes (4 of b, 2 a zone; 2 of c)``."""
         if not self.nodes:
             return f"no node comes by {self.autoscaler}"
         pools: dict[str, list[int]] = {}
@@ -147,5 +147,5 @@ class NodeGrowth(Document, frozen=True):
 
 
 def _describe_per_zone(new: list[int]) -> str:
-    """Return the number of nodes per zone if it is the same in several zones, else an empty string."""
+    """Describe the number of nodes per zone, or return "" if zones differ or there is only one."""
     return f", {new[0]:,} a zone" if len(new) > 1 and len(set(new)) == 1 else ""

@@ -53,7 +53,7 @@ class CreationFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the change with its costs and what comes after it."""
+        """The change with its costs and its consequences."""
         but = f", but {'; '.join(list_clauses(self.costs))}" if self.costs else ""
         return f"{self.what}{but}" + (f"; then they wait: {self.then}" if self.then else "")
 
@@ -79,18 +79,18 @@ class NotCreated(Document, frozen=True):
     """Changes that would let the pods be created."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """Return the report as it appears in a summary."""
         return ShortPods(self.missing or 0, "", self.workload, self.headline)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         return GateProblem("not-created", self.workload, self.headline)
 
 
 def describe_not_created(reports: Sequence[NotCreated]) -> str:
-    """Return the headline of one workload, or for several the numbers of pods and workloads."""
+    """Return the headline of the only workload, or the numbers of pods and workloads if there are several."""
     if len(reports) == 1:
         return reports[0].headline
     return (
@@ -99,7 +99,7 @@ def describe_not_created(reports: Sequence[NotCreated]) -> str:
 
 
 class OnceCreated(Document, frozen=True):
-    """The answer of scheduling about the pod if it were created."""
+    """The scheduling answer for the pod if it were created."""
 
     verdict: str
     headline: str
@@ -110,7 +110,7 @@ NOT_CREATED = "NotCreated"
 
 
 class OtherOutcome(Document, frozen=True):
-    """An answer that another try may get if the server goes through several objects in random order."""
+    """Another answer that the server may give, because it goes through several objects in random order."""
 
     code: int
     message: str | None = None
@@ -134,5 +134,5 @@ class Admission(Report, frozen=True):
     """Other answers that further tries may get by chance."""
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether the object is admitted, and the server's message."""
+        """Return whether the object is admitted, with the server's message."""
         return ("Admitted" if self.allowed else f"Refused ({self.code}):", self.message or "")

@@ -31,13 +31,13 @@ class UnplacedPods(Document, frozen=True):
     """The cause behind the message, such as a missing StorageClass; empty if the message says it."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """Return the pods as they appear in a summary."""
         return ShortPods(len(self.pods), self.pods[0], self.workload, self.cause or self.message or self.verdict)
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         message = with_pod_count(len(self.pods), self.message or self.verdict)
         return GateProblem("not-scheduled", self.workload or f"Pod {self.pods[0]}", message)
 
@@ -56,7 +56,7 @@ class RetriedPods(Document, frozen=True):
 
 
 class EvictionFate(StrEnum):
-    """What became of a pod that preemption evicted."""
+    """The fate of a pod that preemption evicted."""
 
     MOVED = "Moved"
     """Its controller recreated it, and it has a node."""
@@ -90,7 +90,7 @@ class EvictedPod(Document, frozen=True):
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return the problem that a CI gate reports."""
+        """Return the problem that fails a CI gate."""
         return GateProblem("evicted", f"Pod {self.pod}", f"evicted from {self.node} for {self.by}")
 
 
@@ -138,7 +138,7 @@ class WorkloadVariation(Document, frozen=True):
 
 
 class Variation(Document, frozen=True):
-    """How much the results of runs with other seeds differ."""
+    """The differences between the results of runs with other seeds."""
 
     runs: int
     outcomes: int
@@ -161,7 +161,7 @@ class MovedPod(Document, frozen=True):
 
 
 class BlockedPod(Document, frozen=True):
-    """A pod that cannot be evicted, and why."""
+    """A pod that cannot be evicted, with the reason."""
 
     pod: Annotated[str, Column(keep=True)]
     workload: str
@@ -173,7 +173,7 @@ class BlockedPod(Document, frozen=True):
 
 
 def list_victims(victims: Iterable[str], tied: Mapping[str, Sequence[str]]) -> list[str]:
-    """List the victims. Where pods with equal priority and start time may go instead, all of them are named.
+    """List the victims. Pods that could be evicted instead, with equal priority and start time, are named beside them.
 
     >>> list_victims(["d/a"], {}), list_victims(["d/a", "d/b"], {"d/a": ["d/c"], "d/b": ["d/c"]})
     (['d/a'], ['2 of d/a, d/b, d/c'])
@@ -216,12 +216,12 @@ class EvictionChain(Document, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """Return the chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
+        """The chain in words: ``evicts 5 pods: 3 come back elsewhere, 2 stay Pending``."""
         return f"evicts {counted(self.evicted, 'pod')}{self.fates}"
 
     @property
     def fates(self) -> str:
-        """Return the fates in words, to follow the names of the pods, and what replacements evict in turn."""
+        """The fates in words, to follow the names of the pods, with the pods that replacements evict in turn."""
         fates = (
             (self.moved, "comes back elsewhere", "come back elsewhere"),
             (self.returned, "returns to its node", "return to their nodes"),
@@ -241,12 +241,12 @@ class EvictionChain(Document, frozen=True):
         return text
 
     def name_victims(self, victims: Iterable[str]) -> list[str]:
-        """Return the names of the victims; of pods with equal priority and start time all are named."""
+        """Return the names of the victims, and of the pods that could be evicted instead."""
         return list_victims(victims, self.tied)
 
     @property
     def goes_on(self) -> bool:
-        """Whether pods do not simply come back elsewhere after one eviction."""
+        """Whether more happens than that pods come back elsewhere after one eviction."""
         return bool(self.evicted_in_turn or self.outrun or self.returned)
 
 
@@ -254,8 +254,9 @@ NO_POOL = {"": "(none)"}
 
 
 class PoolChange(Document, frozen=True):
-    """The nodes, pods and utilization of a pool now and after the plan. Utilization is in percent of what the pool
-    offers, None if it offers nothing.
+    """The nodes, pods and utilization of a pool now and after the plan.
+
+    Utilization is in percent of the pool's allocatable resources, or None if it has none.
     """
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]

@@ -69,7 +69,7 @@ class Remedy(Document, frozen=True):
 
     @property
     def all_costs(self) -> tuple[FixCost, ...]:
-        """All costs; first the pods that take the room before this one, if any."""
+        """All costs of the fix, beginning with pods that take the room first, if there are such pods."""
         costs = self.costs
         if not costs and self.weakens:
             costs = (FixCost(CostKind.GIVES_UP, self.weakens),)
@@ -83,15 +83,15 @@ class Remedy(Document, frozen=True):
 
     @property
     def drawbacks(self) -> tuple[str, ...]:
-        """The costs as clauses that follow "but", without those that the summary says itself."""
+        """The costs as clauses that follow "but", without costs that the summary names itself."""
         return list_clauses(self.all_costs)
 
     @property
     def gain(self) -> str:
-        """The number of other waiting pods that the fix places, as a clause; empty for none."""
+        """The number of other waiting pods that the fix places, as a clause, or "" if it places none."""
         return f"also places {counted(len(self.also_places), 'other')}" if self.also_places else ""
 
-    def shortened(self, clears: int = 0) -> ShortFix:
+    def to_short_fix(self, clears: int = 0) -> ShortFix:
         """Return the fix as it appears in a summary. `clears` is the number of pods that get a node with it."""
         return ShortFix(
             summary=self.summary,
@@ -107,8 +107,8 @@ class Remedy(Document, frozen=True):
         )
 
 
-def complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
-    """Return the remedies with those that need values last, otherwise in the same order."""
+def sort_complete_first(remedies: Iterable[Remedy]) -> tuple[Remedy, ...]:
+    """Sort remedies that need values to the end, and keep the order otherwise."""
     return tuple(sorted(remedies, key=lambda remedy: bool(remedy.needs_values)))
 
 

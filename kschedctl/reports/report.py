@@ -19,7 +19,7 @@ FRAME = "width: 100%; height: 40em; border: 0"
 
 
 class GateProblem(NamedTuple):
-    """One objection of a CI gate."""
+    """A problem that fails a CI gate."""
 
     rule: str
     """The id of a rule in ``RULES`` of the gates."""
@@ -31,7 +31,7 @@ class GateProblem(NamedTuple):
 
 
 def with_pod_count(pods: int, message: str) -> str:
-    """Return the message, after the number of pods if there are several.
+    """Put the number of pods before the message if there are several.
 
     >>> with_pod_count(2, "Insufficient cpu")
     '2 pods: Insufficient cpu'
@@ -40,7 +40,7 @@ def with_pod_count(pods: int, message: str) -> str:
 
 
 def _render(report: Report, form: str) -> object:
-    """Return the document as a command prints it. Rendering stands in a higher layer and is imported only here."""
+    """Render the report in an output format. The renderers are in a higher layer, so they are imported here."""
     style = import_module("kschedctl.render.page").Style()
     return import_module("kschedctl.render.renderers").RENDERERS[form](report, style)
 
@@ -52,12 +52,14 @@ class Report(Document, frozen=True):
         """Return the answer in one line, in parts that a page may show in different tones."""
         return (str(getattr(self, "headline", "")),)
 
-    def summarized(self, summary: Summary) -> Summary:
-        """Add to the summary what is decisive for this kind of answer."""
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Extend the summary by the decisive facts of this kind of answer, and return it."""
         return summary
 
     def summary(self, commands: Iterable[str] = ()) -> Summary:
-        """Return the decisive facts in at most 12 KB of JSON. `commands` are command lines to continue with.
+        """Build a summary of the decisive facts, at most 12 KB of JSON.
+
+        `commands` are command lines to continue with.
 
         >>> Report().summary().summarizes
         'Report'
@@ -71,22 +73,22 @@ class Report(Document, frozen=True):
             doubts=tuple(self._iter_doubts()),
             next=tuple(islice(dict.fromkeys(commands), MOST_COMMANDS)),
         )
-        return self.summarized(summary).shorten()
+        return self.extend_summary(summary).shorten()
 
     def csv_table(self) -> CsvTable | None:
         """Return the main table of the report for ``-o csv``, or None if it has none."""
         return None
 
     def pod_names(self) -> Iterable[str] | None:
-        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is about no pods."""
+        """Return the pods for ``-o name``, as ``namespace/name``, or None if the report is not about pods."""
         return None
 
     def gate_problems(self) -> Iterable[GateProblem] | None:
-        """Return what a CI gate objects to, or None if no gate asks for this kind of report."""
+        """Return the problems that fail a CI gate, or None if reports of this kind have no gate."""
         return None
 
-    def answers_of_sections(self) -> Mapping[str, str]:
-        """Return the one-line answer of each section that HTML folds away, by the section's title."""
+    def get_section_answers(self) -> Mapping[str, str]:
+        """Return the title of each section that HTML folds away, with the section's answer in one line."""
         return {}
 
     def as_list(self) -> Document:
@@ -106,10 +108,9 @@ class Report(Document, frozen=True):
         return f'<iframe sandbox="allow-scripts" style="{FRAME}" srcdoc="{escape(self.to_html())}"></iframe>'
 
     def to_frame(self) -> Any:
-        """Return the rows of ``-o csv`` as a DataFrame of polars or pandas. Without CSV, return the rows of the main
-        list.
+        """Return the rows of ``-o csv``, or else of the main list, as a DataFrame of polars or pandas.
 
-        Columns are then named like the fields in JSON. Raises UsageError if neither library is installed.
+        Without CSV, columns are named like the fields in JSON. Raises UsageError if neither library is installed.
         """
         return import_module("kschedctl.render.main_table").to_frame(self)
 
@@ -118,7 +119,7 @@ class Report(Document, frozen=True):
         return printable(" ".join(filter(None, self.first_line())) or type(self).__name__)
 
     def _iter_doubts(self) -> Iterator[str]:
-        """Yield what was not read, is not replayed, or is a bug of kube-scheduler."""
+        """Yield the limits of the answer: what was not read, is not replayed, or is a bug of kube-scheduler."""
         if getattr(self, "interrupted", False):
             yield "interrupted: a partial result"
         if unknown := describe_unread(getattr(self, "unknown", ())):
@@ -137,7 +138,7 @@ class ClusterAnswer(Document, frozen=True):
     """The document for this cluster; its `kind` says which struct it is."""
 
 
-def kind_of_answers(document: Document) -> str:
+def get_answer_kind(document: Document) -> str:
     """Return the kind of the document, or of its answers if it is about several clusters."""
     answer = document.answers[0].document if isinstance(document, Answers) and document.answers else document
     return str(getattr(answer, "kind", "this"))
@@ -161,7 +162,7 @@ class Answers(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Whether all answers are good and none is missing."""
+        """Whether all answers are good and no answer is missing."""
         return not self.interrupted and all(answer.good for answer in self.answers)
 
     def first_line(self) -> tuple[str, ...]:

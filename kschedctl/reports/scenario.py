@@ -90,8 +90,9 @@ class ApplyManifests(Part, frozen=True):
 
 
 class SetPriorityClass(Part, frozen=True, kw_only=True):
-    """A PriorityClass to create, or to change if a value is given. Other pods keep the priority that they were
-    created with.
+    """A PriorityClass to create, or to change if a value is given.
+
+    Other pods keep the priority that they were created with.
     """
 
     name: Name

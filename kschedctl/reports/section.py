@@ -41,22 +41,22 @@ class Section(Report, frozen=True, kw_only=True, tag_field="name"):
         return str(self.__struct_config__.tag)
 
     def has_at_least(self, severity: str) -> bool:
-        """Return whether there is a finding of this severity or a graver one."""
+        """Return whether there is a finding of this severity or a worse one."""
         return any(
             SEVERITIES_BY_GRAVITY.index(finding.severity) <= SEVERITIES_BY_GRAVITY.index(severity)
             for finding in self.findings
         )
 
     def as_findings(self) -> Findings:
-        """Return the findings for formats of other programs."""
+        """Return the findings for the formats of CI systems."""
         return collect_findings((self,), 0, self.tool_version)
 
 
 def collect_findings(sections: Iterable[Section], checked: int, tool_version: str) -> Findings:
-    """Collect the findings of sections, the gravest first, then in the order of the sections.
+    """Collect the findings of sections, the most severe first, then in the order of the sections.
 
-    A section without an answer, because its data is missing, becomes a finding too: other programs have no word for it.
-    `checked` is the number of objects.
+    A section without an answer, because its data is missing, becomes a finding too, since those formats know nothing
+    but findings. `checked` is the number of objects.
     """
     sections = tuple(sections)
     findings = [finding for section in sections for finding in section.findings]

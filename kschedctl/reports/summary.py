@@ -35,7 +35,7 @@ class ShortCause(Document, frozen=True):
 
 
 def describe_node_share(nodes: int, within: int, total: int) -> str:
-    """Describe to how many nodes a reason applies: of those `within` reach, or of all nodes if none is within reach.
+    """Describe the nodes to which a reason applies, as a share of the nodes within reach or else of all nodes.
 
     >>> describe_node_share(9, 9, 12), describe_node_share(2, 9, 12), describe_node_share(5, 0, 12)
     ('all 9 eligible nodes', '2 of 9 eligible nodes', '5 of 12 nodes')
@@ -51,7 +51,7 @@ def describe_node_share(nodes: int, within: int, total: int) -> str:
 
 
 class ShortNodes(Document, frozen=True):
-    """Rejected nodes that are alike."""
+    """Rejected nodes that have the same answer."""
 
     nodes: int
     """The number of nodes."""
@@ -84,7 +84,7 @@ class ShortFix(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the summary with the drawbacks."""
+        """The summary of the fix with its drawbacks."""
         return f"{self.summary}, but {self.but}" if self.but else self.summary
 
 
@@ -135,7 +135,7 @@ class Summary(Document, frozen=True):
     kind: str = "Summary"
 
     def shorten(self) -> Summary:
-        """Shorten the lists, and in the end leave out commands, until the JSON has at most MOST_BYTES."""
+        """Shorten the lists, and finally drop commands, until the JSON has at most MOST_BYTES."""
         summary = self._limit_entries(MOST_ENTRIES)
         for entries in range(MOST_ENTRIES, 0, -1):
             if len(msgspec.json.encode(summary)) <= MOST_BYTES:
@@ -153,7 +153,7 @@ class Summary(Document, frozen=True):
 
 
 def _cut_texts(value: object) -> object:
-    """Cut long texts in a value, except for commands, which are useless in part."""
+    """Cut long texts in a value. Commands are kept whole, because half a command is useless."""
     if isinstance(value, str):
         return value if len(value) <= LONGEST else f"{value[: LONGEST - 1]}…"
     if isinstance(value, tuple):
@@ -197,12 +197,12 @@ class FixCost(Document, frozen=True):
 
     @property
     def brief(self) -> str:
-        """Return the clause in its shortest form, which still says what is lost."""
+        """The clause in its shortest form, which still names what is lost."""
         return self.short or self.text
 
 
 def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
-    """Return the cost of a rollout that replaces running pods; empty if it replaces no pod.
+    """Return the cost of a rollout that replaces running pods, or () if it replaces no pods.
 
     >>> [cost.text for cost in build_restart_costs(1, "Deployment shop/web")]
     ['restarts 1 running pod of Deployment shop/web']
@@ -214,5 +214,5 @@ def build_restart_costs(restarts: int, owner: str) -> tuple[FixCost, ...]:
 
 
 def list_clauses(costs: Iterable[FixCost]) -> tuple[str, ...]:
-    """Return the clauses to show beside a fix's summary, without those that the summary says itself."""
+    """Return the costs as clauses to show beside a fix's summary, without costs that the summary names itself."""
     return tuple(cost.text for cost in costs if cost.kind is not CostKind.CHECK_FIRST)

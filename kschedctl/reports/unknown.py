@@ -75,19 +75,19 @@ class ClusterBasis(Basis):
 
 
 def is_undecided(unknown: Iterable[UnknownKind]) -> bool:
-    """Return whether the verdict itself could change."""
+    """Return whether unread kinds could change the verdict itself."""
     return any(u.affects == VERDICT for u in unknown)
 
 
 def describe_verdict_doubts(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause about what could change the verdict: ``unless claims or devices say otherwise``."""
+    """Return a clause about unread kinds that could change the verdict: ``unless claims or devices say otherwise``."""
     subjects = [SUBJECTS.get(u.kind, pluralize_kind(u.kind)) for u in unknown if u.affects == VERDICT]
     listed = " or ".join((", ".join(subjects[:-1]), subjects[-1])) if len(subjects) > 1 else "".join(subjects)
     return f"unless {listed} say otherwise"
 
 
 def describe_unread(unknown: Iterable[UnknownKind]) -> str:
-    """Describe why kinds were not read: ``PersistentVolumeClaims were not among the files``."""
+    """Describe which kinds were not read and why: ``PersistentVolumeClaims were not among the files``."""
     by_why: dict[str, list[str]] = {}
     for entry in unknown:
         by_why.setdefault(entry.why, []).append(PLURALS.get(entry.kind) or pluralize_kind(entry.kind))
@@ -95,6 +95,6 @@ def describe_unread(unknown: Iterable[UnknownKind]) -> str:
 
 
 def describe_doubt(unknown: Iterable[UnknownKind]) -> str:
-    """Return a clause about what could change the verdict, and why it was not read; empty if nothing could."""
+    """Return a clause on which unread kinds could change the verdict and why they were not read, or ""."""
     of_verdict = [u for u in unknown if u.affects == VERDICT]
     return f", {describe_verdict_doubts(of_verdict)} ({describe_unread(of_verdict)})" if of_verdict else ""

@@ -16,17 +16,16 @@ from kschedctl.text.counts import counted
 
 
 class WaitingState(StrEnum):
-    """How something waits.
-
-    NOT_ADMITTED: a queue, or the scheduler of a gang, has not let it start. SUSPENDED: somebody set ``suspend``.
-    NOT_CHECKED: an operator creates its pods, whose shape nobody else knows. BYPASSES_SCHEDULER: a pod has a node by
-    spec.nodeName, so that kube-scheduler selects no node for its claims, and nobody binds them.
-    """
+    """How an object holds its pods back from kube-scheduler."""
 
     NOT_ADMITTED = "NotAdmitted"
+    """A queue, or the scheduler of a gang, has not let it start."""
     SUSPENDED = "Suspended"
+    """Somebody has set ``suspend``."""
     NOT_CHECKED = "NotChecked"
+    """An operator creates its pods, in a shape that only the operator knows."""
     BYPASSES_SCHEDULER = "BypassesScheduler"
+    """A pod has a node by spec.nodeName, so kube-scheduler selects no node for its claims and nobody binds them."""
 
 
 class ReportedCondition(Document, frozen=True):
@@ -39,7 +38,7 @@ class ReportedCondition(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the condition in a line: ``QuotaReserved=False, Pending: insufficient quota …``."""
+        """The condition in a line: ``QuotaReserved=False, Pending: insufficient quota …``."""
         reason = f", {self.reason}" if self.reason else ""
         return f"{self.type}={self.status}{reason}" + (f": {self.message}" if self.message else "")
 
@@ -61,7 +60,7 @@ class WaitingElsewhere(Document, frozen=True):
     conditions: tuple[ReportedCondition, ...] = ()
     """The conditions in its status."""
     holders: tuple[str, ...] = ()
-    """What holds the quota or the place that it waits for."""
+    """The objects that hold the quota or the place that it waits for."""
     part_of: tuple[str, ...] = ()
     """The workloads that it stands for."""
     created: str = ""
@@ -71,22 +70,22 @@ class WaitingElsewhere(Document, frozen=True):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the object, as its API calls it."""
+        """The kind of the object, as its API calls it."""
         return self.resource.partition(" ")[0]
 
     @property
     def gate_problem(self) -> GateProblem:
-        """Return what a CI gate objects to."""
+        """Return the problem that fails a CI gate."""
         return GateProblem("not-scheduled", self.resource, self.headline)
 
     @property
-    def shortened(self) -> ShortPods:
-        """Return what a summary says of it."""
+    def short_form(self) -> ShortPods:
+        """The object as it appears in a summary."""
         return ShortPods(self.pods or 0, "", self.resource, self.headline)
 
 
 def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
-    """Return how many wait in which way: ``1 Workload not admitted, 2 custom resources not checked``.
+    """Describe how many objects are in each state: ``1 Workload not admitted, 2 custom resources not checked``.
 
     >>> count_by_state([WaitingElsewhere("Job a/b", WaitingState.SUSPENDED, "suspended")])
     '1 Job suspended'
@@ -108,13 +107,14 @@ def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:
 
 
 def has_unadmitted(waiting: Sequence[WaitingElsewhere]) -> bool:
-    """Return whether an object of the cluster waits for a decision of a queue or of a gang's scheduler."""
+    """Return whether an object of the cluster waits for a queue, a gang's scheduler or kube-scheduler."""
     return bool(find_unadmitted(waiting))
 
 
 def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
-    """Return whether pods are unknown because an operator would create them or a queue has not seen their object
-    yet.
+    """Return whether there are objects whose pods are unknown.
+
+    An operator would create them, or no queue has seen their object yet.
     """
     return any(
         entry.state is WaitingState.NOT_CHECKED or (entry.state is WaitingState.NOT_ADMITTED and not entry.exists)
@@ -123,6 +123,6 @@ def has_unchecked(waiting: Sequence[WaitingElsewhere]) -> bool:
 
 
 def find_unadmitted(waiting: Sequence[WaitingElsewhere]) -> list[WaitingElsewhere]:
-    """Return the objects of the cluster that wait for a decision of a queue, a gang's scheduler or kube-scheduler."""
+    """Return the objects of the cluster that wait for a queue, a gang's scheduler or kube-scheduler."""
     states = (WaitingState.NOT_ADMITTED, WaitingState.BYPASSES_SCHEDULER)
     return [entry for entry in waiting if entry.state in states and entry.exists]

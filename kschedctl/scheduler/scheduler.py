@@ -26,7 +26,7 @@ from kschedctl.scheduler.engine.extenders.extender import CallExtender, HTTPExte
 from kschedctl.scheduler.engine.sampling import SampledFrom, Sampling
 from kschedctl.scheduler.engine.unsure_nominations import COUNTED
 from kschedctl.scheduler.event_handling.event_handlers import EventHandlers
-from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, union_of_actions
+from kschedctl.scheduler.event_handling.registrations import REJECTING_POINTS, Registrations, collect_actions
 from kschedctl.scheduler.framework import Plugin, PreEnqueuePlugin, QueueSortPlugin, offers
 from kschedctl.scheduler.framework.declaration import (
     Declaration,
@@ -51,8 +51,8 @@ WITHOUT_ANSWER = frozenset({"queueSort", "preBind", "bind", "postBind"})
 class Framework:
     """A profile with its plugins.
 
-    `enabled` are the plugins that it runs, and `missing` those that are not replayed although they could change an
-    answer. `extenders` are those of the configuration.
+    `enabled` are the names of the plugins that it runs, and `missing` those of plugins that are not replayed although
+    they could change an answer. `extenders` are those of the configuration.
     """
 
     def __init__(
@@ -65,11 +65,11 @@ class Framework:
         self.profile, self.release, self.extenders = profile, gates.release, tuple(extenders)
         enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
-            name: made
+            name: plugin_object
             for name, plugin in declared.items()
             if name in enabled
             and plugin.make is not None
-            and (made := plugin.make(profile.args.get(name), gates)) is not None
+            and (plugin_object := plugin.make(profile.args.get(name), gates)) is not None
         }
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
@@ -78,17 +78,23 @@ class Framework:
         self._at: dict[str, list[Plugin]] = {}
         unmade = enabled - self.plugins.keys()
         missing = [name for name in unmade if name not in declared or not declared[name].points <= WITHOUT_ANSWER]
-        self.missing = sorted([*missing, *self._missing_points()])
+        self.missing = sorted([*missing, *self._iter_missing_points()])
 
-    def _missing_points(self) -> Iterator[str]:
-        """Yield `name at point` for plugins of other packages that run at points which are not replayed for them."""
-        others = {name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()}
+    def _iter_missing_points(self) -> Iterator[str]:
+        """Yield `name at point` for third-party plugins that run at points which are not replayed for them."""
+        points_by_plugin = {
+            name: find_extension_points(self.plugins[name]) for name in self.plugins.keys() - IN_TREE.keys()
+        }
         for point, names in self.profile.plugins.items():
             if point not in WITHOUT_ANSWER:
-                yield from (f"{name} at {point}" for name in names if name in others and point not in others[name])
+                yield from (
+                    f"{name} at {point}"
+                    for name in names
+                    if name in points_by_plugin and point not in points_by_plugin[name]
+                )
 
     def without_plugins(self, names: frozenset[str]) -> Framework:
-        """Return the framework without some plugins, as one object for each set of names."""
+        """Return the framework without these plugins, as the same object each time."""
         if not names:
             return self
         if names not in self._less:
@@ -97,31 +103,31 @@ class Framework:
         return self._less[names]
 
     def with_plugin(self, plugin: Plugin) -> Framework:
-        """Return the framework with another plugin of the same name."""
-        other = self._copy()
-        other.plugins = {**self.plugins, plugin.name: plugin}
-        return other
+        """Return the framework with this plugin in place of the one of the same name."""
+        framework = self._copy()
+        framework.plugins = {**self.plugins, plugin.name: plugin}
+        return framework
 
     def without_extenders(self) -> Framework:
-        """The framework without extenders, for cycles that upstream never runs."""
+        """Return the framework without extenders, for cycles that upstream never runs."""
         if all(extender.call is None for extender in self.extenders):
             return self
-        other = self._copy()
-        other.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
-        return other
+        framework = self._copy()
+        framework.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
+        return framework
 
     def _copy(self) -> Framework:
-        """Return a copy that is to be changed."""
-        other = copy(self)
-        other._less, other._at = {}, {}
-        return other
+        """Return a copy of which the plugins or extenders may be replaced."""
+        framework = copy(self)
+        framework._less, framework._at = {}, {}
+        return framework
 
     def plugins_at(self, point: str) -> list[Plugin]:
-        """Return the plugins of an extension point in order; the list must not be changed."""
+        """Return the plugins of an extension point in order. The list must not be changed."""
         plugins = self._at.get(point)
         if plugins is None:
-            named = self.profile.plugins[point]
-            plugins = self._at[point] = [self.plugins[name] for name in named if name in self.plugins]
+            names = self.profile.plugins[point]
+            plugins = self._at[point] = [self.plugins[name] for name in names if name in self.plugins]
         return plugins
 
     @property
@@ -131,10 +137,10 @@ class Framework:
 
 
 class Scheduler:
-    """Replays scheduling cycles on one snapshot. Raises ConfigurationError, InputError.
+    """Replays scheduling cycles on one snapshot. Raises ConfigurationError or InputError.
 
-    ``call_extender``: how extenders are asked; without it they are not. ``sampled``: from where on a part of the nodes
-    is looked at in cycles that stand for themselves, None: all are.
+    `call_extender` calls extenders; without it, they are not asked. `sampled` is the start of searches that examine
+    only part of the nodes; without it, single cycles examine all nodes.
     """
 
     def __init__(
@@ -142,15 +148,15 @@ class Scheduler:
     ) -> None:
         self.cluster, self.call_extender, self.sampled = cluster, call_extender, sampled
         self.gates = FeatureGates(cluster.kube_version, cluster.feature_gates, cluster.version_mix)
-        third_party = _find_other_plugins(cluster) if cluster.configuration else {}
+        third_party = _find_registered_plugins(cluster) if cluster.configuration else {}
         self.configuration: SchedulerConfiguration = load_configuration(
             cluster.configuration, self.gates, third_party, other_builds=cluster.other_builds
         )
         self._frameworks: dict[str, Framework] = {}
         self._registrations: dict[str, Registrations] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
-        others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
-        self._declared: Mapping[str, Declaration] = {**get_in_tree_plugins_for_gates(self.gates), **others}
+        enabled_third_party = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
+        self._declared: Mapping[str, Declaration] = {**get_in_tree_plugins_for_gates(self.gates), **enabled_third_party}
 
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
@@ -162,39 +168,41 @@ class Scheduler:
             for settings_of_one in zip(settings, written, strict=True)
         )
 
-    def kinds_read(self) -> tuple[str, ...]:
-        """The kinds of objects that the plugins of its profiles read."""
+    def list_kinds_read(self) -> tuple[str, ...]:
+        """Return the kinds of objects that the plugins of the profiles read."""
         return list_kinds_read(
             (self._declared[name] for name in sorted(self._enabled & self._declared.keys())), self.gates
         )
 
-    def needless(self, specs: Iterable[PodSpec]) -> dict[str, str]:
+    def find_needless_kinds(self, specs: Iterable[PodSpec]) -> dict[str, str]:
         """Return the kinds that cannot affect any answer about these pods, each with the reason."""
         return find_needless_kinds(self._declared.values(), specs)
 
     @cached_property
     def view(self) -> Fork:
+        """The fork of the cluster's snapshot."""
         rules = build_settings(self.gates, frozenset(self.configuration.profiles))
         all_count = COUNTED.at(self.gates.release) == "all"
         return Fork.from_cluster(self.cluster, rules._replace(held_back=None if all_count else self._is_held_back))
 
     def _is_held_back(self, info: PodInfo, view: Fork) -> bool:
-        """Return whether a PreEnqueue plugin of the pod's profile rejects it."""
+        """Return whether a PreEnqueue plugin of the pod's profile rejects the pod."""
         framework = self.framework(info.spec.scheduler_name)
         plugins = framework.plugins_at("preEnqueue") if framework else ()
         return any(p.pre_enqueue(info, view).rejected for p in plugins if offers(p, PreEnqueuePlugin))
 
-    def ignored(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
-        """Return what the version does not store of these pods and of all other objects."""
+    def list_ignored_fields(self, specs: Iterable[PodSpec]) -> tuple[str, ...]:
+        """Return a line for each field of these pods and of all other objects that the version does not store."""
         specs = tuple(specs)
         return (
             *iter_ignored_pod_fields(specs, self.gates),
             *iter_ignored_group_fields(specs, self.gates),
-            *self._ignored,
+            *self._ignored_cluster_fields,
         )
 
     @cached_property
-    def _ignored(self) -> tuple[str, ...]:
+    def _ignored_cluster_fields(self) -> tuple[str, ...]:
+        """A line for each kind, or field of an object other than a pod, that the version does not store."""
         return tuple(iter_ignored_cluster_fields(self.cluster, self.gates))
 
     def framework(self, scheduler_name: str) -> Framework | None:
@@ -206,13 +214,13 @@ class Scheduler:
 
     @cached_property
     def queue_sort(self) -> QueueSortPlugin | None:
-        """The plugin that orders the queue; None for PrioritySort or a plugin that is not replayed."""
+        """The plugin that orders the queue, or None for PrioritySort or a plugin that is not replayed."""
         first = self.framework(next(iter(self.configuration.profiles)))
         plugins = first.plugins_at("queueSort") if first else []
         return next((plugin for plugin in plugins if offers(plugin, QueueSortPlugin)), None)
 
     def registrations(self, scheduler_name: str) -> Registrations:
-        """Return the events that the plugins of a profile registered for."""
+        """Return the events for which the plugins of a profile registered."""
         if scheduler_name not in self._registrations:
             framework = self.framework(scheduler_name)
             plugins = framework.rejecting_plugins if framework else ()
@@ -221,14 +229,14 @@ class Scheduler:
 
     @cached_property
     def event_handlers(self) -> EventHandlers:
-        """The handlers that turn changes into events that some plugin of a profile registered for."""
+        """The handlers that turn changes into events for which some plugin of a profile registered."""
         profiles = frozenset(self.configuration.profiles)
-        actions = union_of_actions(map(self.registrations, sorted(profiles)))
+        actions = collect_actions(map(self.registrations, sorted(profiles)))
         slices, classes = self.cluster.resource_slices, self.cluster.device_classes
         requests = self.view.settings.requests
         return EventHandlers(actions, profiles, self.gates, requests, slices=slices, classes=classes)
 
-    def framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
+    def find_framework_for(self, info: PodInfo, view: Fork) -> tuple[Framework | None, tuple[Unknown, ...]]:
         """Return the profile that serves a pod, without plugins that lack required objects, and the unknowns."""
         framework = self.framework(info.spec.scheduler_name)
         if framework is None:
@@ -245,35 +253,36 @@ class Scheduler:
         doubts += find_unknowns(framework.plugins.values(), info, view)
         return framework.without_plugins(find_plugins_not_asked(doubts)), doubts
 
-    def sampling(self) -> Sampling | None:
-        """The node sampling of a single cycle; None if all nodes are examined."""
+    def start_sampling(self) -> Sampling | None:
+        """Start the node sampling of a single cycle, or return None if all nodes are examined."""
         return self.sampled.start_sampling(self.configuration, len(self.view.nodes)) if self.sampled else None
 
-    def cycle(self, framework: Framework, pod: Pod) -> Cycle:
-        """Run one scheduling cycle for a pod as the API server stores it; it need not be in the cluster."""
+    def run_cycle(self, framework: Framework, pod: Pod) -> Cycle:
+        """Run one scheduling cycle for a pod as the API server stores it. The pod need not be in the cluster."""
         return run_cycle(framework, PodInfo(pod, self.view.settings.requests), self.view)
 
 
 def _iter_noted_changes(plugins: Iterable[Plugin], gates: FeatureGates) -> Iterator[NotedChange]:
-    """Yield the changes known only from release notes, in a version that is not verified."""
+    """Yield the changes known only from release notes, which count in a version that is not verified."""
     if gates.minor > VERIFIED_MINOR:
         declared = (plugin for plugin in plugins if isinstance(plugin, DeclaredPlugin))
         yield from (change for plugin in declared for change in plugin.noted_changes() if change.applies(gates))
 
 
 def _is_ignorable(extender: JsonObject) -> bool:
+    """Return whether an extender in the document is ignorable."""
     return bool(extender.get("ignorable"))
 
 
-def _find_other_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
-    """Return the plugins that a configuration may name and that are not in-tree."""
+def _find_registered_plugins(cluster: Cluster) -> Mapping[str, Declaration]:
+    """Return the plugins that are not in-tree but that a configuration may name."""
     from kschedctl.scheduler.registry.third_party import find_registered_plugins  # noqa: PLC0415 - for few clusters
 
     return find_registered_plugins(other_builds=cluster.other_builds)
 
 
 def build_settings(gates: FeatureGates, served: frozenset[str]) -> Settings:
-    """Build the snapshot's settings from the gates and the names of the profiles."""
+    """Build the snapshot's settings from the feature gates and the names of the profiles."""
     return Settings(
         served,
         Options(

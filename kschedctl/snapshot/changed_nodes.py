@@ -19,9 +19,9 @@ T = TypeVar("T")
 
 
 class ChangedNodes(NodeColumns):
-    """The rows of other columns in their order, some with another node, followed by a row for each of `more`.
+    """The rows of other node columns, some with another node, followed by a row for each of `more`.
 
-    A changed node has the images of the one that it replaces; added nodes have none.
+    A changed node has the images of the one that it replaces. Added nodes have none.
     """
 
     def __init__(self, of: NodeColumns, changed: Mapping[Row, Node], more: Sequence[Node] = ()) -> None:
@@ -37,6 +37,7 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
+        """The nodes, some of them changed or added."""
         nodes = [*self._of.objects, *(None,) * self._more]
         for row, node in self._new.items():
             nodes[row] = node
@@ -44,14 +45,15 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the nodes; a changed node keeps its name."""
-        known = self._of.names
+        """The names of the nodes. A changed node keeps its name."""
+        names_before = self._of.names
         if not self._more:
-            return known
-        return (*known, *(node.metadata.name for row, node in self._new.items() if row >= len(known)))
+            return names_before
+        return (*names_before, *(node.metadata.name for row, node in self._new.items() if row >= len(names_before)))
 
     @cached_property
     def unschedulable(self) -> Bools:
+        """Whether each node is cordoned."""
         unschedulable = np.append(self._of.unschedulable, np.zeros(self._more, np.bool_))
         for row, node in self._new.items():
             unschedulable[row] = node.spec.unschedulable
@@ -59,51 +61,55 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        """The distinct lists of taints, and the index of each node's list."""
         return self._with_changed_values(
             *self._of.taint_sets, {row: node.spec.taints for row, node in self._new.items()}
         )
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
-        own = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(*self._of.declared_features, own)
+        """The distinct lists of declared features, and the index of each node's list."""
+        changed = {row: node.status.declared_features for row, node in self._new.items()}
+        return self._with_changed_values(*self._of.declared_features, changed)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
+        """Return the nodes that have each of the images, or None for an image on no node."""
         return self._of.images(names)
 
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node's labels changed, as when nodes are cordoned."""
-        known = self._of.objects
+        nodes_before = self._of.objects
         return not self._more and all(
-            node.metadata is known[row].metadata or node.metadata.labels == known[row].metadata.labels
+            node.metadata is nodes_before[row].metadata or node.metadata.labels == nodes_before[row].metadata.labels
             for row, node in self._new.items()
         )
 
     def label(self, key: str) -> LabelColumn:
+        """Return the column of one label key."""
         if self.has_same_labels:
             return self._of.label(key)
         if key not in self._labels:
             column = self._of.label(key)
-            own = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
+            changed = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
             values, codes = self._with_changed_values(
-                column.values, column.codes, {row: value for row, value in own.items() if value is not None}
+                column.values, column.codes, {row: value for row, value in changed.items() if value is not None}
             )
-            codes[[row for row, value in own.items() if value is None]] = -1
+            codes[[row for row, value in changed.items() if value is None]] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
-    def _with_changed_values(self, values: Sequence[T], codes: Ints, own: Mapping[Row, T]) -> tuple[list[T], Ints]:
-        """Return the distinct values and each node's index, after nodes got the given values; new values come last."""
-        known = {value: code for code, value in enumerate(values)}
+    def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
+        """Return the distinct values and each node's index after some nodes got other values, new values last."""
+        code_by_value = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))
-        for row, value in own.items():
-            extended[row] = known.setdefault(value, len(known))
-        return list(known), extended
+        for row, value in changed.items():
+            extended[row] = code_by_value.setdefault(value, len(code_by_value))
+        return list(code_by_value), extended
 
 
 class NodeSubset(NodeColumns):
-    """The nodes at the rows (M,) of other columns, in that order. A label may keep values that no node has."""
+    """The nodes at some rows (M,) of other columns, in that order. A label may have values that no node has."""
 
     def __init__(self, of: NodeColumns, rows: Rows) -> None:
         super().__init__()
@@ -116,50 +122,58 @@ class NodeSubset(NodeColumns):
 
     @property
     def rows(self) -> Rows:
+        """All rows of the subset in order."""
         return self._all
 
     @cached_property
     def objects(self) -> tuple[Node, ...]:
+        """The nodes of the subset."""
         return tuple(map(self._of.objects.__getitem__, self._rows.tolist()))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
+        """The names of the nodes."""
         return tuple(map(self._of.names.__getitem__, self._rows.tolist()))
 
     @cached_property
     def unschedulable(self) -> Bools:
+        """Whether each node is cordoned."""
         return self._of.unschedulable[self._rows]
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        """The distinct lists of taints, and the index of each node's list."""
         sets, of_node = self._of.taint_sets
         return sets, of_node[self._rows]
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        """The distinct lists of declared features, and the index of each node's list."""
         sets, of_node = self._of.declared_features
         return sets, of_node[self._rows]
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
+        """Return the nodes that have each of the images, or None for an image on no node."""
         for name, state in zip(names, self._of.images(names), strict=True):
             if name not in self._images:
                 self._images[name] = None if state is None else self._restrict_image(state)
         return [self._images[name] for name in names]
 
     def _restrict_image(self, state: ImageState) -> ImageState | None:
-        """Restrict an image to these nodes; None if no node has it."""
-        rows = self._row_of[state.rows]
-        kept = rows >= 0
-        return ImageState(rows[kept], state.sizes[kept]) if kept.any() else None
+        """Return an image restricted to these nodes, or None if no node has it."""
+        rows = self._row_in_subset[state.rows]
+        is_kept = rows >= 0
+        return ImageState(rows[is_kept], state.sizes[is_kept]) if is_kept.any() else None
 
     @cached_property
-    def _row_of(self) -> Ints:
-        """Row of the other columns -> row of these, -1 for none."""
+    def _row_in_subset(self) -> Ints:
+        """Row of the other columns -> row of the subset, -1 for none."""
         row_of = np.full(len(self._of), -1, np.int32)
         row_of[self._rows] = np.arange(len(self._rows))
         return row_of
 
     def label(self, key: str) -> LabelColumn:
+        """Return the column of one label key."""
         if key not in self._labels:
             column = self._of.label(key)
             self._labels[key] = LabelColumn(column.codes[self._rows], column.values)
@@ -167,10 +181,10 @@ class NodeSubset(NodeColumns):
 
 
 class ClosedNodes:
-    """The closed nodes, `mask` (N,), and `cordoned`, each of them as a cordoned Node.
+    """The nodes of a fork that take no more pods, as a mask and as cordoned Node objects.
 
-    Valid only for pods to which a cordon means no more than that they cannot go there. A node is closed before pods
-    leave it and opened after they are back, so that caches see it change.
+    They are valid only for pods that a cordon merely keeps off the node. Close a node before pods leave it and open it
+    after they are back, so that caches see it change.
     """
 
     def __init__(self, nodes: int) -> None:
@@ -178,7 +192,7 @@ class ClosedNodes:
         self.cordoned: dict[Row, Node] = {}
 
     def close(self, row: Row, cordoned: Node) -> None:
-        """Let no more pods come to the node."""
+        """Keep further pods off the node, which `cordoned` is as a cordoned Node."""
         self.mask[row], self.cordoned[row] = True, cordoned
 
     def open(self, row: Row) -> None:

@@ -1,4 +1,4 @@
-"""Hypotheses about nodes: pods added to a node or removed from it, with nothing else changed."""
+"""Hypotheses about pods on nodes: pods that are added to a node or removed from it, with nothing else changed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Signs = npt.NDArray[np.int64]
 
 
 class Delta(msgspec.Struct, frozen=True):
-    """K changes: on node `node[k]` a pod like `info[k]` comes or goes; sorted by node, and by time within a node.
+    """K changes, sorted by node and then by time: on node `node[k]`, a pod like `info[k]` comes or goes.
 
-    `sign` is +1 for an added and -1 for a removed pod. What a plugin then answers about a node holds for a cluster in
-    which only that node's changes took place.
+    `sign` is +1 for an added and -1 for a removed pod. A plugin's answer about a node under this hypothesis holds for a
+    cluster in which only that node's changes took place.
     """
 
     node: Ints
@@ -32,14 +32,16 @@ class Delta(msgspec.Struct, frozen=True):
         return len(self.node) > 0
 
     def sums(self, values: npt.NDArray[np.int64], nodes: int) -> npt.NDArray[np.int64]:
-        """Return by how much the sum of the values (T, ...) over the pods of each node changes, (N, ...)."""
+        """Return how much the sum of the values (T, ...) over each node's pods changes, (N, ...)."""
         total = np.zeros((nodes, *values.shape[1:]), np.int64)
         if self:
             self._add_changes(values, total)
         return total
 
     def add_to(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return the sums over the pods of each node (N, ...) after the changes; `values` are (T, ...)."""
+        """Return sums over each node's pods (N, ...) after the changes, given the sums before and the values (T,
+        ...).
+        """
         total = sums.copy()
         if self:
             self._add_changes(values, total)
@@ -53,16 +55,16 @@ class Delta(msgspec.Struct, frozen=True):
         total[self.node[starts]] += np.add.reduceat(changes, starts, axis=0)
 
     def counts(self, selected: npt.NDArray[np.bool_], nodes: int) -> npt.NDArray[np.int64]:
-        """Return by how much the number of selected distinct pods (T,) changes on each node, (N,)."""
+        """Return how much the number of selected distinct pods (T,) changes on each node, (N,)."""
         return self.sums(selected.astype(np.int64), nodes)
 
     def restrict_to(self, rows: Rows) -> Delta:
-        """Return the changes on some rows, with nodes numbered by their place among these rows."""
+        """Return the changes on these rows only, with each node numbered by its place among the rows."""
         starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
         counts = ends - starts
-        some = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        here = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-        return Delta(here, self.info[some], self.sign[some])
+        change_indexes = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
+        return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
     def find_differing(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
         """Return the nodes whose changes differ from those of another delta, (N,).
@@ -98,9 +100,9 @@ def find_run_starts(values: Ints | Rows) -> Rows:
     >>> find_run_starts(np.array([3, 3, 5, 7, 7])).tolist()
     [0, 2, 3]
     """
-    other = np.ones(len(values), np.bool_)
-    other[1:] = values[1:] != values[:-1]
-    return other.nonzero()[0]
+    differs = np.ones(len(values), np.bool_)
+    differs[1:] = values[1:] != values[:-1]
+    return differs.nonzero()[0]
 
 
 NO_CHANGE = Delta(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.int64))

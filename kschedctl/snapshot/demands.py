@@ -1,4 +1,4 @@
-"""What nodes offer and what pods request, as matrices with one column per resource."""
+"""The resources that nodes offer and pods request, as matrices with one column per resource."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Demands:
     @cached_property
     def resources(self) -> dict[str, int]:
         """Resource name -> column."""
-        asked = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
+        resource_names = dict.fromkeys((names.CPU, names.MEMORY, names.EPHEMERAL_STORAGE, names.PODS))
         for amounts_ in (*self._offers, *(info.requests for info in self._distinct)):
-            asked.update(dict.fromkeys(amounts_))
-        return {name: column for column, name in enumerate(asked)}
+            resource_names.update(dict.fromkeys(amounts_))
+        return {name: column for column, name in enumerate(resource_names)}
 
     @cached_property
     def allocatable(self) -> Amounts:
@@ -57,31 +57,33 @@ class Demands:
                 matrix[i, self.resources[name]] = amount
         return matrix
 
-    def offered_by(self, nodes: Sequence[Node]) -> Amounts:
-        """Return what other nodes offer of the known resources, (K, R). Raises InputError."""
+    def build_offers(self, nodes: Sequence[Node]) -> Amounts:
+        """Return the amounts of the known resources that these nodes offer, (K, R). Raises InputError."""
         offers = map(compute_offer, nodes)
         return self.matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
 
     @property
     def _distinct(self) -> list[PodInfo]:
+        """One PodInfo for each distinct set of requests."""
         return self._pods.distinct.demands
 
     @cached_property
     def _offers(self) -> list[dict[str, int]]:
-        known: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
+        """The amounts that each node offers, by resource name."""
+        offer_by_amounts: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
         offers = []
         for node in self._nodes.objects:  # machines of a kind offer the same
             key = tuple(node.status.allocatable.items())
-            if key not in known:
-                known[key] = compute_offer(node)
-            offers.append(known[key])
+            if key not in offer_by_amounts:
+                offer_by_amounts[key] = compute_offer(node)
+            offers.append(offer_by_amounts[key])
         return offers
 
 
 def compute_offer(node: Node) -> dict[str, int]:
-    """Return what a node offers, in millicores, bytes or units. Raises InputError."""
+    """Return the amounts that a node offers, in millicores, bytes or units. Raises InputError."""
     try:
         return to_amounts(parse_quantities(node.status.allocatable))
     except QuantityError as error:
-        where = f"Node {node.metadata.name}, status.allocatable"
-        raise InputError(error.what, where=where, hint=error.hint) from None
+        location = f"Node {node.metadata.name}, status.allocatable"
+        raise InputError(error.what, where=location, hint=error.hint) from None

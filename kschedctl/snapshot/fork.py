@@ -1,4 +1,4 @@
-"""A copy-on-write state on a snapshot: the nodes that pods are on now, and everything that follows from it."""
+"""A copy-on-write state on a snapshot: the nodes that pods are on now, and everything that follows from them."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ V = TypeVar("V")
 
 
 class Fork:
-    """A snapshot whose pods can be moved by `assume` and `forget`. Plugins look at a Fork.
+    """A snapshot in which pods can be moved by `assume` and `forget`. Plugins look at a Fork.
 
     `node` (P,) is the row of each pod's node, -1 for none. `objects` are the other objects as they are now, after
-    claims were bound and PDBs used up. `trail` has all moves in order, and `touched` (N,) its length after the last
-    move to or from each node. `nominations`, (M,) each, are nominated rows and the positions of the nominated pods.
-    `preempting` has the pods, as `namespace/name`, whose victims are being evicted. `arrivals` tells when pods came to
-    their nodes, and `time_passes` whether the present is later at each comparison. `absent` (P,) marks pods that did
-    not come yet or are gone for good. `placement` (N,) are the only nodes that may run pods while a pod group is tried
-    on a part of the nodes. `closed` are nodes that take no more pods, besides those cordoned in the snapshot.
-    `group_since` is the length of the trail when the cycle of a pod group began. `gang_history` has the past of gangs
-    while a queue is replayed. Each of these five is None if it does not apply.
+    claims were bound and disruptions used up. `trail` has all moves in order, and `touched` (N,) its length after the
+    last move to or from each node. `nominations`, (M,) each, are nominated rows and the positions of the nominated
+    pods. `preempting` has the pods, as `namespace/name`, whose victims are being evicted. `arrivals` has the order in
+    which pods came to their nodes. With `time_passes`, the present is later in each comparison. Five attributes are
+    None if they do not apply. `absent` (P,) marks pods that have not come yet or are gone for good. `placement` (N,)
+    marks the nodes that may run pods while a pod group is tried on a part of the nodes. `closed` are nodes that take no
+    more pods, besides those cordoned in the snapshot. `group_since` is the length of the trail when the cycle of a pod
+    group began. `gang_history` has the past of gangs while a queue is replayed.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -76,45 +76,49 @@ class Fork:
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
         requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
-        other = copy(self)
-        other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
-        other._arrivals = self._arrivals and self._arrivals.copy()
-        other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
-        other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
-        other._nominated_by_priority, other.preempting = dict(self._nominated_by_priority), set(self.preempting)
-        other._nominated_rows = other._by_node = None
-        other.objects = self.objects.fork()
-        return other
+        copied = copy(self)
+        copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
+        copied._arrivals = self._arrivals and self._arrivals.copy()
+        copied.requested, copied.nonzero_requested = requested.copy(), nonzero_requested.copy()
+        copied._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
+        copied._nominated_by_priority, copied.preempting = dict(self._nominated_by_priority), set(self.preempting)
+        copied._nominated_rows = copied._by_node = None
+        copied.objects = self.objects.fork()
+        return copied
 
     def without_nodes(self, gone: Bools) -> Fork:
-        """Return a fork without some nodes (N,); the pods on them have no node there."""
-        other = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
-        other.pods, other._memo_of_pods = self.pods, self._memo_of_pods
-        other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
-        return other
+        """Return a fork without some nodes (N,), in which the pods on them have no node."""
+        fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
+        fork.pods, fork._memo_of_pods = self.pods, self._memo_of_pods
+        fork.requested, fork.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        return fork
 
     def with_changes(
         self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()
     ) -> Fork:
-        """Return a fork with the objects of another cluster that has the same pods; see `Snapshot.changed`."""
-        other = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
-        other.pods = self.pods
+        """Return a fork with the objects of another cluster that has the same pods.
+
+        `nodes` are changed nodes by row, and `more` has new nodes, each with the row of a similar node.
+        """
+        fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
+        fork.pods = self.pods
         if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
-            other._memo_of_pods = self._memo_of_pods
+            fork._memo_of_pods = self._memo_of_pods
         empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
-        other.requested = np.concatenate((self.requested, empty))
-        other.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
-        return other
+        fork.requested = np.concatenate((self.requested, empty))
+        fork.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
+        return fork
 
     # -- the snapshot's columns ----------------------------------------------------------------------------------
 
     @property
     def cluster(self) -> Cluster:
-        """All objects as they are now, except for pods and nodes, which are as in the snapshot."""
+        """All objects as they are now, except that pods and nodes are as in the snapshot."""
         return self.objects.cluster
 
     @property
     def settings(self) -> Settings:
+        """The settings of the snapshot."""
         return self.snapshot.settings
 
     @property
@@ -129,7 +133,7 @@ class Fork:
 
     @property
     def arrivals(self) -> Arrivals:
-        """When pods came to their nodes, valid until the next move."""
+        """The order in which pods came to their nodes, valid until the next move."""
         if self._arrivals is None:
             self._arrivals = Arrivals(self.snapshot.node.copy())
         return self._arrivals.bring_up_to_date(self.trail, len(self.pods))
@@ -142,7 +146,7 @@ class Fork:
 
     @property
     def unsure_nominations(self) -> tuple[Rows, Rows]:
-        """Nominations of pods that do not enter the queue, (K,) each: rows and positions.
+        """Rows and positions of nominations of pods that do not enter the queue, (K,) each.
 
         The scheduler records a nomination when the pod enters the queue, and with each update of a pod outside of the
         queue. So a scheduler that starts now does not know of these nominations, and one that saw the pod change does.
@@ -163,25 +167,31 @@ class Fork:
 
     @cached_property
     def resources(self) -> dict[str, int]:
+        """Resource name -> column."""
         return self.snapshot.demands.resources
 
     @cached_property
     def allocatable(self) -> Amounts:
+        """(N, R): the amounts that each node offers."""
         return self.snapshot.allocatable
 
     @cached_property
     def requests(self) -> Amounts:
+        """(T, R): the amounts that each distinct pod requests, with 1 in the column of pods."""
         return self.snapshot.demands.requests
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
+        """(T, R): requests with a default for containers without CPU or memory requests."""
         return self.snapshot.demands.nonzero_requests
 
     @property
     def namespace_labels(self) -> dict[str, Mapping[str, str]]:
+        """Namespace -> labels, for the namespaces that exist."""
         return self.snapshot.namespace_labels
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+        """Convert amounts by resource name to a matrix with R columns."""
         return self.snapshot.demands.matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
@@ -189,7 +199,7 @@ class Fork:
         return self.settings.stored(pod, self.cluster)
 
     def admitted(self, pod: Pod) -> Pod:
-        """Return the pod as it is after its creation."""
+        """Return the pod as it is after its creation, with its label keys merged into its selectors."""
         return self.settings.admitted(pod)
 
     # -- sums ----------------------------------------------------------------------------------------------------
@@ -207,15 +217,15 @@ class Fork:
     def sum_by_node(self, values: Counts) -> Counts:
         """Sum values of distinct pods, (T, ...), over the pods of each node, (N, ...)."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        chosen = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
-        chosen = chosen[self.node[chosen] >= 0]
-        node, info = self.node[chosen], self.pods.info[chosen]
+        counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
+        counted = counted[self.node[counted] >= 0]
+        node, info = self.node[counted], self.pods.info[counted]
         for sums, amounts in zip(total.T, values.T, strict=True) if values.ndim > 1 else [(total, values)]:
             np.add.at(sums, node, amounts[info])  # several times as fast as on all columns at once
         return total
 
     def count_by_node(self, selected: Bools) -> Counts:
-        """Count the selected pods on each node, (N,); `selected` (T,) marks distinct pods."""
+        """Count the selected pods on each node, (N,), where `selected` (T,) marks distinct pods."""
         return self.sum_by_node(selected.astype(np.int64))
 
     def tally(
@@ -224,26 +234,24 @@ class Fork:
         """Sum weights of distinct pods, (T,), over the pods of each node, (N,), or of each domain.
 
         `key` identifies the weights and domains, for pods like `info` if it is given, as in `memo`. Weights are
-        computed once and their sums maintained as pods move. The sums are read-only and valid until the next move.
+        computed once, and their sums are maintained as pods move. The sums are read-only and valid until the next move.
         """
         return self.find_tally(key, weights, domains, info).bring_up_to_date(self.trail)
 
     def find_tally(
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Tally:
-        """Return the maintained sums themselves, for repeated use; the caller brings them up to date with this
-        fork's trail.
-        """
-        named = _key_for(key, info)
-        tally = self._tallies.get(named)
+        """Return the maintained sums themselves for repeated use. The caller brings them up to date with the trail."""
+        pod_key = _build_pod_key(key, info)
+        tally = self._tallies.get(pod_key)
         if tally is None:
             by_node = self.sum_by_node(weight_by_pod := weights())
             tally = Tally(
                 weight_by_pod, domains, by_node if domains is None else domains.sums(by_node), len(self.trail)
             )
-            if named is not None:
+            if pod_key is not None:
                 drop_oldest_if_full(self._tallies, MAX_TALLIES)
-                tally = self._tallies[named] = tally if self.closed is None else tally.compact()
+                tally = self._tallies[pod_key] = tally if self.closed is None else tally.compact()
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
@@ -252,27 +260,28 @@ class Fork:
         `key` identifies the result, for pods like `info` if it is given. It is computed each time for a pod to which no
         other is known to be equal.
         """
-        return _get_or_make(self._memo, _key_for(key, info), make)
+        return _get_or_make(self._memo, _build_pod_key(key, info), make)
 
     def memo_of_pods(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
-        """Return a result that depends on distinct pods and on SELECTING_FIELDS but on no node; kept if nodes
-        change.
+        """Return a cached result that depends on distinct pods and SELECTING_FIELDS but on no node.
+
+        It is kept even if nodes change.
         """
-        return _get_or_make(self._memo_of_pods, _key_for(key, info), make)
+        return _get_or_make(self._memo_of_pods, _build_pod_key(key, info), make)
 
     # -- moving pods ---------------------------------------------------------------------------------------------
 
     def clone(self, position: Position, count: int) -> list[Position]:
         """Add `count` copies of a pod, all under its name, and return their positions."""
-        known = len(self.pods)
+        first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
         self.absent = None if self.absent is None else np.append(self.absent, np.zeros(count, np.bool_))
         self._by_node = None
-        return [Position(number) for number in range(known, known + count)]
+        return [Position(number) for number in range(first, first + count)]
 
     def with_clone_name(self, position: Position, pod: Pod) -> Pod:
-        """Return the pod of a position; a clone gets a name and a UID of its own."""
+        """Return the pod of a position, with a name and a UID of its own if it is a clone."""
         if position < len(self.snapshot.pods):
             return pod
         meta = pod.metadata
@@ -304,7 +313,10 @@ class Fork:
             self._nominated_by_priority = {}
 
     def placed_before(self) -> Bools:
-        """Return the pods that have a node, (P,); in the cycle of a pod group, those that had one when it began."""
+        """Return a mask (P,) of the pods that have a node.
+
+        In the cycle of a pod group, the mask has the pods that had a node when the cycle began.
+        """
         placed = self.node >= 0
         if self.group_since is not None:
             _, signs, positions = self.trail.pods_since(self.group_since)
@@ -321,10 +333,12 @@ class Fork:
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate a node for a pod in place of an earlier one; NO_ROW removes the nomination."""
+        """Nominate a node for a pod, replacing its earlier nomination, or remove the nomination if the row is
+        NO_ROW.
+        """
         rows, positions = self.nominations
-        others = positions != position
-        rows, positions = rows[others], positions[others]
+        is_other = positions != position
+        rows, positions = rows[is_other], positions[is_other]
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
         self.nominations = rows, positions
@@ -350,14 +364,14 @@ class Fork:
         return self._nominated_by_priority[priority]
 
     def nominated_besides(self, position: Position, priority: int) -> Delta:
-        """Return a delta that adds the nominated pods of at least this priority except one."""
+        """Return a delta that adds the nominated pods of at least this priority, except one pod."""
         rows, positions = self.nominations
         infos = self.pods.info[positions]
         ahead = (self.node[positions] < 0) & (self.pods.priority[infos] >= priority) & (positions != position)
         return Delta.from_changes(rows[ahead].astype(np.int32), infos[ahead], np.ones(int(ahead.sum()), np.int64))
 
     def nominated_against(self, info: PodInfo) -> Delta:
-        """Return a delta that adds the nominated pods that a pod must yield to, without the pod itself."""
+        """Return a delta that adds the nominated pods to which a pod must yield, without the pod itself."""
         delta = self.nominated_from(info.priority)
         if not delta:
             return delta
@@ -372,13 +386,13 @@ class Fork:
         ]
         if not itself:
             return delta
-        infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)
-        others[itself] = False
-        others &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
-        return Delta.from_changes(rows[others].astype(np.int32), infos[others], np.ones(int(others.sum()), np.int64))
+        infos, counted = self.pods.info[positions], np.ones(len(positions), np.bool_)
+        counted[itself] = False
+        counted &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
+        return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], np.ones(int(counted.sum()), np.int64))
 
 
-def _key_for(key: Hashable, info: PodInfo | None) -> Hashable:
+def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
     """Return the key for all pods like `info`, or None if no other pod is known to be equal."""
     if info is None:
         return key
@@ -388,22 +402,22 @@ def _key_for(key: Hashable, info: PodInfo | None) -> Hashable:
 def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V]) -> V:
     """Return the cached result of a key, or compute and cache it."""
     if key in memo:
-        known: V = memo[key]
-        return known
-    made = make()
+        cached: V = memo[key]
+        return cached
+    value = make()
     if key is not None:
         drop_oldest_if_full(memo, MAX_MEMOS)
-        memo[key] = made
-    return made
+        memo[key] = value
+    return value
 
 
 def drop_oldest_if_full(cache: dict[K, V], max_entries: int) -> None:
-    """Drop the oldest entry of a cache that has `most` entries."""
+    """Drop the oldest entry of a cache that has `max_entries` entries."""
     if len(cache) >= max_entries:
         del cache[next(iter(cache))]
 
 
 def is_same_pod(left: Pod, right: Pod) -> bool:
-    """Return whether two pods are the same, by UID if both have one, else by name."""
+    """Return whether two pods are the same, by UID if both have one, otherwise by name."""
     a, b = left.metadata, right.metadata
     return a.uid == b.uid if a.uid and b.uid else (a.namespace, a.name) == (b.namespace, b.name)

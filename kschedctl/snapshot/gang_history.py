@@ -18,7 +18,7 @@ class QueueTime(Protocol):
 
 
 class GangHistory:
-    """The past of gangs. `failed` is the time of each gang's last failure; it holds throughout an attempt.
+    """The past of gangs. `failed` is the time of each gang's last failure.
 
     Upstream: PodGroupManager in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
     """
@@ -32,7 +32,7 @@ class GangHistory:
         self._granted: dict[GangKey, int] = {}
 
     def back_off(self, key: GangKey, seconds: int) -> None:
-        """Let no pod of a gang be tried for some seconds; a gang that backs off already is not delayed further."""
+        """Keep the pods of a gang from being tried for some seconds, unless the gang backs off already."""
         if seconds and not self.is_backing_off(key):
             self._backoff_ends[key] = self.clock.time + seconds * NANOSECONDS
 
@@ -44,28 +44,28 @@ class GangHistory:
         """Record that a pod was bound or evicted, which gangs that back off cannot use before their time."""
         self._missed_moves = {key: end for key, end in self._backoff_ends.items() if self.clock.time <= end}
 
-    def next_return(self) -> int | None:
-        """Return the first end of a backoff that was not announced, or None."""
+    def find_next_return(self) -> int | None:
+        """Return the first end of a backoff during which something moved, or None."""
         return min(self._missed_moves.values(), default=None)
 
-    def flushed(self) -> None:
+    def forget_ended_backoffs(self) -> None:
         """Forget the backoffs that have ended, since all pods are tried again now."""
         self._missed_moves = {key: end for key, end in self._missed_moves.items() if self.clock.time <= end}
 
     def grant(self, key: GangKey, seconds: int) -> None:
-        """Assume for some seconds that the gang has the minimum resources that it wants."""
+        """Assume for some seconds that the minimum resources of the gang are available."""
         if not self.is_granted(key):
             self._granted[key] = self.clock.time + seconds * NANOSECONDS
 
     def is_granted(self, key: GangKey) -> bool:
-        """Return whether the gang is assumed to have its minimum resources."""
+        """Return whether the minimum resources of the gang are assumed to be available."""
         return key in self._granted and self.clock.time <= self._granted[key]
 
-    def state(self, key: GangKey) -> tuple[bool, bool]:
-        """Return what a pod's answer depends on now: whether its gang backs off, and whether it is granted."""
+    def get_state(self, key: GangKey) -> tuple[bool, bool]:
+        """Return whether the gang backs off, and whether its minimum resources are assumed to be available."""
         return self.is_backing_off(key), self.is_granted(key)
 
-    def fail(self, key: GangKey) -> None:
+    def record_failure(self, key: GangKey) -> None:
         """Record that a pod of the gang fits nowhere or had to leave its node."""
         self._granted.pop(key, None)
         self.failed[key] = self.clock.now()

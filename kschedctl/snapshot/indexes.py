@@ -1,6 +1,6 @@
 """The objects of a fork, and indexes of them that are recomputed only when the objects change.
 
-Objects never change, nor do tuples of them, so what was derived from some tuples holds as long as they are the
+Objects and tuples of objects never change, so a value derived from some tuples is valid as long as these are the
 cluster's.
 """
 
@@ -20,22 +20,22 @@ V = TypeVar("V")
 
 
 class Indexes:
-    """Derived values, each under a key together with the objects that it was derived from; the latest few per key."""
+    """Derived values by key, each with the objects that it was derived from. The latest few are kept for each key."""
 
     def __init__(self) -> None:
         self._versions: dict[Hashable, list[tuple[tuple[object, ...], AnyObject]]] = {}
 
-    def get_or_make(self, key: Hashable, read: tuple[object, ...], make: Callable[[], V]) -> V:
+    def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
         """Return the value derived from these very objects, computing it if there is none."""
         versions = self._versions.setdefault(key, [])
-        for place, (known, value) in enumerate(versions):
-            if all(map(is_, known, read)):
+        for place, (known_sources, value) in enumerate(versions):
+            if all(map(is_, known_sources, sources)):
                 if place:
                     versions.insert(0, versions.pop(place))
-                held: V = value
-                return held
+                cached: V = value
+                return cached
         made = make()
-        versions.insert(0, (read, made))
+        versions.insert(0, (sources, made))
         del versions[MAX_VERSIONS:]
         return made
 
@@ -44,7 +44,7 @@ class Maintained(Protocol):
     """A derived value that is kept up to date while objects of a fork are replaced."""
 
     def replaced(self, objects: AnyObject) -> None:
-        """Take note that an object of a kind that it follows replaces the one of its name."""
+        """Take note that this object replaces the one of the same kind and name."""
 
 
 F = TypeVar("F", bound=Maintained)
@@ -53,7 +53,7 @@ F = TypeVar("F", bound=Maintained)
 class ClusterObjects:
     """The objects of a fork: those of a cluster, some of them replaced as pods are placed and evicted.
 
-    `indexes` are shared with other forks; followers belong to this fork.
+    `indexes` are shared with other forks. Followers belong to this fork.
     """
 
     def __init__(self, cluster: Cluster, indexes: Indexes) -> None:
@@ -66,14 +66,14 @@ class ClusterObjects:
 
     @property
     def cluster(self) -> Cluster:
-        """All objects as they are now."""
+        """A cluster with all objects as they are now."""
         if self._replaced:
             self._cluster, self._replaced = self._cluster.with_objects(self._replaced), {}
         return self._cluster
 
     @property
     def gaps(self) -> Mapping[str, Gap]:
-        """Kinds that the cluster does not cover."""
+        """The reasons why kinds are not covered, by kind."""
         return self._cluster.gaps
 
     def of(self, kind: str) -> tuple[AnyObject, ...]:
@@ -85,7 +85,7 @@ class ClusterObjects:
     def index(self, key: Hashable, make: Callable[..., V], *kinds: str, of: tuple[object, ...] = ()) -> V:
         """Return `make` of the objects of these kinds, cached while the objects are the same.
 
-        `of` has other objects from which the value is made.
+        `of` has other objects from which the value is derived.
         """
         read = tuple(map(self.of, kinds))
         return self._indexes.get_or_make(key, (*read, *of), lambda: make(*read))
@@ -99,11 +99,13 @@ class ClusterObjects:
         return self.index(("by name", kind), _index_by_name, kind).get((namespace, name))
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why a kind is not covered in the cluster, or None."""
+        """Return why a kind is not covered, or None if it is."""
         return self._cluster.gap(kind, namespace)
 
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
-        """Return the value that `make` derives from the objects, which is told of replacements of these kinds."""
+        """Return the value that `make` derives from the objects, which takes note when objects of these kinds are
+        replaced.
+        """
         follower: F | None = self._followers.get(key)
         if follower is None:
             follower = self._followers[key] = make()
@@ -112,7 +114,7 @@ class ClusterObjects:
         return follower
 
     def replace(self, objects: Mapping[str, Sequence[Struct]]) -> None:
-        """Replace objects by those of the same kind and name; new ones are added."""
+        """Replace objects by those of the same kind and name, and add objects with new names."""
         for kind, replacements in objects.items():
             self._replaced.setdefault(kind, []).extend(replacements)
             self.replaced += len(replacements)

@@ -1,4 +1,4 @@
-"""The order in which the scheduler goes through nodes: round robin over the zones, in order of their appearance.
+"""The scheduler's order of nodes: round robin over the zones, in order of their first node.
 
 Upstream: pkg/scheduler/backend/cache/node_tree.go and component-helpers/node/topology/helpers.go (v1.36).
 """
@@ -14,15 +14,17 @@ ZONE, REGION, HOSTNAME = "topology.kubernetes.io/zone", "topology.kubernetes.io/
 BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 
 
-def zone_key(node: Node) -> tuple[str, str]:
-    """Return (region, zone) from the node's labels, preferring the deprecated ones; empty if there is none."""
+def get_region_and_zone(node: Node) -> tuple[str, str]:
+    """Return region and zone from the node's labels, preferring the deprecated ones, each empty if there is no
+    label.
+    """
     labels = node.metadata.labels
     return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))
 
 
 def interleave_zones(nodes: Iterable[Node]) -> list[Node]:
-    """Return the nodes in the scheduler's order, given in the order in which they joined."""
+    """Return the nodes in the scheduler's order. They must be in the order in which they joined."""
     zones: dict[tuple[str, str], list[Node]] = {}
     for node in nodes:
-        zones.setdefault(zone_key(node), []).append(node)
-    return [node for rank in zip_longest(*zones.values()) for node in rank if node is not None]
+        zones.setdefault(get_region_and_zone(node), []).append(node)
+    return [node for nodes_of_rank in zip_longest(*zones.values()) for node in nodes_of_rank if node is not None]

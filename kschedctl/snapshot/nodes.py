@@ -27,7 +27,7 @@ class Domains:
 
     @cached_property
     def present(self) -> Bools:
-        """(N,): whether the node is in a domain."""
+        """(N,): whether each node is in a domain."""
         return self.codes >= 0
 
     @cached_property
@@ -46,7 +46,7 @@ class Domains:
         return self._is_identity or bool((self.counts(self.present.nonzero()[0]) <= 1).all())
 
     def counts(self, rows: Rows | slice) -> Rows:
-        """Count the rows in each domain, (size,); all rows must be in domains."""
+        """Count the rows in each domain, (size,). All rows must be in domains."""
         return np.bincount(self._index[rows], minlength=self.size)
 
     def sums(self, by_node: Rows) -> Rows:
@@ -55,11 +55,12 @@ class Domains:
         return np.bincount(self._index[counted], by_node[counted], self.size).astype(np.int64)
 
     def at_nodes(self, values: npt.NDArray[V]) -> npt.NDArray[V]:
-        """Return each node's value of its domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
+        """Return the value of each node's domain, (N,). The last of `values` (size + 1,) is for nodes in no domain."""
         return values[: len(self.codes)] if self._is_identity else values.take(self._index, axis=0)
 
     @cached_property
     def _index(self) -> Rows:
+        """The codes as integers with which numpy indexes fastest."""
         return self.codes.astype(np.intp)
 
     @cached_property
@@ -105,6 +106,7 @@ class NodeColumns(ABC):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
+        """The names of the nodes."""
         return tuple(node.metadata.name for node in self.objects)
 
     @cached_property
@@ -148,7 +150,7 @@ class NodeColumns(ABC):
     ) -> npt.NDArray[np.generic]:
         """Return `function(labels, name)` for every node, computed once for nodes that agree in what it reads.
 
-        It reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
+        The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
         first, group = self._group_by_labels(keys)
         any_other = "".join(names) + "?"  # longer than each
@@ -160,7 +162,7 @@ class NodeColumns(ABC):
         return answers
 
     def _group_by_labels(self, keys: frozenset[str]) -> tuple[Ints, Ints]:
-        """Group nodes by the labels: the first row of each group, and the group of each node."""
+        """Return the first row of each group of nodes that have equal labels of these keys, and each node's group."""
         if keys not in self._groups:
             group = np.zeros(len(self), np.int64)
             for key in sorted(keys):
@@ -172,7 +174,7 @@ class NodeColumns(ABC):
 
 
 class AllNodes(NodeColumns):
-    """The nodes of a cluster; a column is built when it is first used."""
+    """The nodes of a cluster. A column is built when it is first used."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         super().__init__()
@@ -183,14 +185,17 @@ class AllNodes(NodeColumns):
 
     @cached_property
     def unschedulable(self) -> Bools:
+        """Whether each node is cordoned."""
         return np.array([node.spec.unschedulable for node in self.objects], np.bool_)
 
     @cached_property
     def taint_sets(self) -> tuple[list[tuple[Taint, ...]], Ints]:
+        """The distinct lists of taints, and the index of each node's list."""
         return _encode_distinct(node.spec.taints for node in self.objects)
 
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
+        """The distinct lists of declared features, and the index of each node's list."""
         return _encode_distinct(node.status.declared_features for node in self.objects)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
@@ -205,10 +210,10 @@ class AllNodes(NodeColumns):
         return [self._images.get(name) for name in names]
 
     def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
-        """Find the images on nodes, all of them or the wanted ones."""
+        """Find the nodes that have each of the wanted images, or each of all images if `wanted` is None."""
         sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
         names_of: dict[int, Collection[str]] = {}  # nodes share the images of a list
-        for row in self._rows_by_name:
+        for row in self._rows_in_joining_order:
             images = self.objects[row].status.images
             for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):
                 names = known
@@ -225,33 +230,36 @@ class AllNodes(NodeColumns):
         }
 
     @cached_property
-    def _rows_by_name(self) -> list[int]:
-        """The rows in the order in which the nodes joined."""
+    def _rows_in_joining_order(self) -> list[int]:
+        """The rows in the order in which the nodes joined, which is taken to be that of their names."""
         return sorted(range(len(self)), key=self.names.__getitem__)
 
     def label(self, key: str) -> LabelColumn:
+        """Return the column of one label key."""
         if key not in self._labels:
-            known: dict[str, int] = {}
+            code_by_value: dict[str, int] = {}
             labels = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in labels]
-            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
+            codes = [-1 if value is None else code_by_value.setdefault(value, len(code_by_value)) for value in labels]
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(code_by_value))
         return self._labels[key]
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
     """Return the distinct values, and the index of each value among them."""
-    known: dict[tuple[T, ...], int] = {}
-    codes = [known.setdefault(value, len(known)) for value in values]
-    return list(known), np.array(codes, np.int32)
+    code_by_value: dict[tuple[T, ...], int] = {}
+    codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
+    return list(code_by_value), np.array(codes, np.int32)
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
-    """Return the nodes that a node selector matches. Raises NodeSelectorError."""
+    """Return a mask (N,) of the nodes that a node selector matches. Raises NodeSelectorError."""
     return nodes.evaluate(selector.match, selector.keys, selector.names).astype(np.bool_)
 
 
 def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
-    """Return the nodes that a pod's nodeSelector and required terms match; invalid terms match none."""
+    """Return a mask (N,) of the nodes that a pod's nodeSelector and required terms match. Invalid terms match no
+    nodes.
+    """
     return nodes.evaluate(required.allows, required.keys, required.names).astype(np.bool_)
 
 
@@ -260,11 +268,15 @@ def find_untolerated_taints(
 ) -> tuple[list[Taint | None], Ints]:
     """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
     taint_sets, taint_set = nodes.taint_sets
-    own = tuple(tolerations)
-    return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set
+    toleration_list = tuple(tolerations)
+    return [
+        find_untolerated(taints, toleration_list, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+    ], taint_set
 
 
-def find_tolerated(nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False) -> Bools:
-    """Return the nodes whose NoSchedule and NoExecute taints are all tolerated."""
-    against, taint_set = find_untolerated_taints(nodes, tolerations, comparison_operators)
-    return np.array([taint is None for taint in against], np.bool_)[taint_set]
+def match_tolerations(
+    nodes: NodeColumns, tolerations: Iterable[Toleration], comparison_operators: bool = False
+) -> Bools:
+    """Return a mask (N,) of the nodes whose NoSchedule and NoExecute taints are all tolerated."""
+    untolerated, taint_set = find_untolerated_taints(nodes, tolerations, comparison_operators)
+    return np.array([taint is None for taint in untolerated], np.bool_)[taint_set]

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class OwnRows:
-    """The rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns as in a Fork."""
+    """Some rows (M,) of a fork, as if each had `more` (M,) additional pods like `info`. Columns are as in a Fork."""
 
     def __init__(self, of: Fork, rows: Rows, more: Counts | None = None, info: int = 0) -> None:
         self.fork, self.rows = of, rows
@@ -30,9 +30,11 @@ class OwnRows:
         raise AttributeError(f"a plugin whose reads is OWN_ROW is shown no {name}: it looks at nodes one by one")
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+        """Convert amounts by resource name to a matrix with R columns."""
         return self.fork.matrix(rows)
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
+        """Return a cached result as `Fork.memo` does."""
         return self.fork.memo(key, make, info)
 
 
@@ -40,6 +42,6 @@ NodeView = Fork | OwnRows
 """What a plugin that reads only a node's own row is shown."""
 
 
-def whole_fork(view: NodeView) -> Fork:
-    """Return the fork that the view shows a part of, or the view itself if it is a fork."""
+def get_whole_fork(view: NodeView) -> Fork:
+    """Return the fork of which the view shows some rows, or the view itself if it is a fork."""
     return view.fork if isinstance(view, OwnRows) else view

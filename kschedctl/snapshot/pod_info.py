@@ -1,4 +1,4 @@
-"""What the scheduler derives from one pod: requests, host ports and affinity terms.
+"""The values that the scheduler derives from one pod: requests, host ports and affinity terms.
 
 Upstream: PodInfo in pkg/scheduler/framework/types.go and AffinityTerm in
 staging/src/k8s.io/kube-scheduler/framework/types.go (v1.36).
@@ -24,14 +24,14 @@ ALL_HOST_IPS = "0.0.0.0"
 
 
 class HostPort(NamedTuple):
-    """A port taken on the node; the address 0.0.0.0 stands for all addresses."""
+    """A port that a pod takes on its node. The address 0.0.0.0 stands for all addresses."""
 
     ip: str
     protocol: str
     port: int
 
     def conflicts(self, other: HostPort) -> bool:
-        """Return whether both are the same port and protocol on overlapping addresses."""
+        """Return whether both have the same port and protocol on overlapping addresses."""
         return self[1:] == other[1:] and (self.ip == other.ip or ALL_HOST_IPS in (self.ip, other.ip))
 
 
@@ -46,7 +46,7 @@ class AffinityTerm(NamedTuple):
 
     @property
     def by_namespace_labels(self) -> bool:
-        """Whether the labels of namespaces decide which pods it selects."""
+        """Whether the term selects pods by the labels of their namespaces."""
         return bool(self.namespace_selector.requirements)
 
     def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
@@ -57,23 +57,23 @@ class AffinityTerm(NamedTuple):
     def with_selected_namespaces(
         self, namespaces: Mapping[str, Mapping[str, str]], replaced: bool = False
     ) -> AffinityTerm:
-        """Return the term with the namespaces (name -> labels) that its namespace selector selects added by name.
+        """Return the term with the names of the namespaces that its namespace selector selects.
 
-        `replaced`: the names take the place of the selector, as documented. Upstream since 1.34 keeps the selector and
-        matches it against no labels.
+        `namespaces` has the labels of each namespace. With `replaced`, the names take the place of the selector, as
+        documented. Upstream since 1.34 keeps the selector and matches it against no labels.
         """
         if self.namespace_selector.selects_everything:
             return self
         selected = {name for name, labels in namespaces.items() if self.namespace_selector.matches(labels)}
-        left = NOTHING if replaced else self.namespace_selector
-        return self._replace(namespaces=self.namespaces | selected, namespace_selector=left)
+        selector = NOTHING if replaced else self.namespace_selector
+        return self._replace(namespaces=self.namespaces | selected, namespace_selector=selector)
 
 
 class PodInfo:
-    """One pod with the API server's defaults, and what plugins derive from it, each part on first use.
+    """One pod with the API server's defaults, and the values that plugins derive from it, each on first use.
 
-    `number` is shared by equal pods, so that results can be cached under it; None if no other pod is known to be equal.
-    `alike` is the same for pods that differ only in their names and in which resource claims they have.
+    `number` is shared by equal pods, so that results can be cached under it. It is None if no other pod is known to be
+    equal. `alike` is the same for pods that differ only in their names and in which resource claims they have.
     """
 
     def __init__(self, pod: Pod, options: Options, number: int | None = None, alike: int | None = None) -> None:
@@ -81,10 +81,10 @@ class PodInfo:
         self.alike = number if alike is None else alike
 
     def for_pod(self, pod: Pod) -> Self:
-        """Return the PodInfo of a pod that differs only in name and status, sharing what was derived."""
-        other = copy(self)
-        other.pod, other.spec = pod, pod.spec
-        return other
+        """Return the PodInfo of a pod that differs only in name and status, sharing the derived values."""
+        info = copy(self)
+        info.pod, info.spec = pod, pod.spec
+        return info
 
     @property
     def namespace(self) -> str:
@@ -117,13 +117,11 @@ class PodInfo:
 
     @cached_property
     def incoming_requests(self) -> dict[str, int]:
-        """Resource -> amount that a pod which has not started requests; its status does not count. Raises
-        InputError.
-        """
+        """Resource -> amount that the pod requests before it has started, without its status. Raises InputError."""
         return self.compute_amounts(self.options._replace(use_status=False, dra_node_allocatable=False))
 
     def compute_amounts(self, options: Options) -> dict[str, int]:
-        """Compute the requests under other options, as integers. Raises InputError that names the pod."""
+        """Compute the requests under these options, as integers. Raises InputError that names the pod."""
         try:
             return to_amounts(compute_pod_requests(self.pod, options))
         except QuantityError as error:
@@ -131,6 +129,7 @@ class PodInfo:
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
+        """The ports that the pod takes on its node."""
         sidecars = filter(is_sidecar, self.spec.init_containers if self.options.sidecar_ports else ())
         return tuple(
             HostPort(port.host_ip or ALL_HOST_IPS, port.protocol or "TCP", port.host_port)
@@ -141,28 +140,28 @@ class PodInfo:
 
     @cached_property
     def required_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._parse_or_drop(_required_terms(self._pod_affinity))
+        return self._parse_or_drop(_list_required_terms(self._pod_affinity))
 
     @cached_property
     def required_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._parse_or_drop(_required_terms(self._pod_anti_affinity))
+        return self._parse_or_drop(_list_required_terms(self._pod_anti_affinity))
 
     @cached_property
     def preferred_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._parse_or_drop(_preferred_terms(self._pod_affinity))
+        return self._parse_or_drop(_list_preferred_terms(self._pod_affinity))
 
     @cached_property
     def preferred_anti_affinity(self) -> tuple[AffinityTerm, ...]:
-        return self._parse_or_drop(_preferred_terms(self._pod_anti_affinity))
+        return self._parse_or_drop(_list_preferred_terms(self._pod_anti_affinity))
 
     @cached_property
     def affinity_errors(self) -> list[str]:
         """Groups of terms with a selector that cannot be parsed, in upstream's order and words."""
         groups = {
-            "requiredAffinityTerms": _required_terms(self._pod_affinity),
-            "requiredAntiAffinityTerms": _required_terms(self._pod_anti_affinity),
-            "preferredAffinityTerms": _preferred_terms(self._pod_affinity),
-            "preferredAntiAffinityTerms": _preferred_terms(self._pod_anti_affinity),
+            "requiredAffinityTerms": _list_required_terms(self._pod_affinity),
+            "requiredAntiAffinityTerms": _list_required_terms(self._pod_anti_affinity),
+            "preferredAffinityTerms": _list_preferred_terms(self._pod_affinity),
+            "preferredAntiAffinityTerms": _list_preferred_terms(self._pod_anti_affinity),
         }
         errors = []
         for name, terms in groups.items():
@@ -181,14 +180,16 @@ class PodInfo:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_or_drop(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms; upstream drops a running pod's whole group of terms if one cannot be parsed."""
+        """Parse terms, or return none if one is invalid, since upstream then drops a running pod's whole group of
+        terms.
+        """
         try:
             return self._parse_terms(terms)
         except SelectorError:
             return ()
 
     def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms. Raises SelectorError."""
+        """Parse pod affinity terms with their weights. Raises SelectorError."""
         return tuple(
             AffinityTerm(
                 namespaces=frozenset(term.namespaces)
@@ -204,9 +205,10 @@ class PodInfo:
 
 
 def to_amounts(requests: Quantities) -> dict[str, int]:
-    """Convert counted resources to integers: CPU in millicores, others in units, rounded up. Raises QuantityError.
+    """Convert requests to integers: CPU in millicores, other counted resources in units, rounded up.
 
-    Beyond 64 bits they become what upstream's do: 0, or a wrapped number (see Quantity).
+    Beyond 64 bits, amounts become what upstream's do: 0, or a wrapped number (see Quantity). Raises QuantityError for
+    negative amounts.
     """
     result = {}
     for name, quantity in requests.items():
@@ -219,13 +221,13 @@ def to_amounts(requests: Quantities) -> dict[str, int]:
     return result
 
 
-def _required_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
-    """Return the required terms, with weight 0."""
+def _list_required_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+    """Return the required terms, each with weight 0."""
     terms = affinity.required_during_scheduling_ignored_during_execution if affinity else ()
     return [(term, 0) for term in terms]
 
 
-def _preferred_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
+def _list_preferred_terms(affinity: PodAffinity | None) -> list[tuple[PodAffinityTerm, int]]:
     """Return the preferred terms with their weights."""
     terms = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
     return [(term.pod_affinity_term, term.weight) for term in terms]

@@ -27,7 +27,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 class PodInfos:
-    """T distinct PodInfos, known by their numbers. Columns are (T,).
+    """T distinct PodInfos, identified by their numbers. Columns are (T,).
 
     Fields that are the same in the document and in the stored pod are read from the document.
     """
@@ -49,16 +49,17 @@ class PodInfos:
 
     @cached_property
     def priority(self) -> npt.NDArray[np.int64]:
-        given = [template.spec.priority for template in self.infos.templates]
-        priorities = [self.infos[i].priority if own is None else own for i, own in enumerate(given)]
+        """(T,): the priorities of the pods."""
+        written = [template.spec.priority for template in self.infos.templates]
+        priorities = [self.infos[i].priority if own is None else own for i, own in enumerate(written)]
         return np.array(priorities, np.int64)
 
     @cached_property
     def _infos_with_affinity(self) -> list[tuple[PodInfo, list[int]]]:
         """Infos with pod (anti-)affinity, each with the numbers of the infos that have the same terms.
 
-        Bound pods of a namespace that share an affinity struct have the same terms; creation may change those of
-        others.
+        Bound pods of a namespace that share an affinity struct have the same terms. Admission may change the terms of
+        other pods.
         """
         groups: dict[tuple[str, int] | int, list[int]] = {}
         for number, template in enumerate(self.infos.templates):
@@ -68,17 +69,17 @@ class PodInfos:
                 groups.setdefault(key, []).append(number)
         return [(self.infos[numbers[0]], numbers) for numbers in groups.values()]
 
-    def with_terms(self, *of: str) -> Bools:
-        """Return the infos that have any of these terms, named as in PodInfo: `required_anti_affinity`, …."""
-        chosen = np.zeros(len(self.infos), np.bool_)
+    def with_terms(self, *kinds: str) -> Bools:
+        """Return a mask (T,) of the infos that have any of these terms, such as `required_anti_affinity`."""
+        has_terms = np.zeros(len(self.infos), np.bool_)
         for info, numbers in self._infos_with_affinity:
-            chosen[numbers] = any(getattr(info, name) for name in of)
-        return chosen
+            has_terms[numbers] = any(getattr(info, name) for name in kinds)
+        return has_terms
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of its info.
 
-        `of` names the terms as in PodInfo: `required_anti_affinity`, ….
+        `of` names the terms as in PodInfo, such as `required_anti_affinity`.
         """
         if of not in self._terms:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
@@ -105,7 +106,7 @@ class PodInfos:
         return self._against[key]
 
     def depend_on_namespace_labels(self, of: str, namespace: str) -> bool:
-        """Return whether the labels of namespaces decide for some of these terms."""
+        """Return whether some of these terms select pods by the labels of their namespaces."""
         key = of, namespace
         if key not in self._uses_namespace_labels:
             self._uses_namespace_labels[key] = any(
@@ -119,25 +120,25 @@ class PodInfos:
         return self.where_template(lambda pod: bool(pod.metadata.labels))
 
     def where(self, predicate: Callable[[PodInfo], bool]) -> Bools:
-        """Return the infos for which the predicate holds."""
+        """Return a mask (T,) of the infos for which the predicate holds."""
         return np.fromiter(map(predicate, self.infos), np.bool_, len(self.infos))
 
     def where_template(self, predicate: Callable[[Pod], bool]) -> Bools:
-        """Return the infos for whose template, as in the documents, the predicate holds."""
+        """Return a mask (T,) of the infos for whose template, as in the documents, the predicate holds."""
         return np.fromiter(map(predicate, self.infos.templates), np.bool_, len(self.infos))
 
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Return the infos in the namespaces (None: in any) whose labels the selector matches."""
+        """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""
         key = (selector, namespaces)
-        known = self._matches.get(key)
-        if known is not None:
-            return known
+        cached = self._matches.get(key)
+        if cached is not None:
+            return cached
         few = self._few_matches.get(key)
         if few is not None:
             matching = np.zeros(len(self.infos), np.bool_)
             matching[few] = True
             return matching
-        matching = self._find_matching(selector, namespaces)
+        matching = self._compute_match(selector, namespaces)
         numbers = np.flatnonzero(matching).astype(np.int32)
         if len(numbers) < len(matching) // SPARSE:
             self._few_matches[key] = numbers
@@ -145,8 +146,8 @@ class PodInfos:
             self._matches[key] = matching
         return matching
 
-    def _find_matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
-        """Compute `matching`, once per distinct label set."""
+    def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
+        """Compute `matching`, evaluating the selector once for each distinct label set."""
         sets, set_of = self._label_sets
         in_scope = (
             range(len(sets))
@@ -164,21 +165,21 @@ class PodInfos:
 
     @property
     def demand(self) -> Ints:
-        """(T,): the index of each info's requests in `demands`."""
+        """(T,): the index in `demands` of each info's requests."""
         return self._distinct_demands[1]
 
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
         """The values of `demands` and `demand`."""
-        known: dict[bytes, int] = {}
-        same: dict[tuple[int, ...], int] = {}
+        index_by_digest: dict[bytes, int] = {}
+        index_by_ids: dict[tuple[int, ...], int] = {}
         first: list[PodInfo] = []
         ids = []
         for number, template in enumerate(self.infos.templates):
-            key = _request_ids(template)
-            position = same.get(key)
+            key = _get_request_ids(template)
+            position = index_by_ids.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_request_key(template), len(first))
+                position = index_by_ids[key] = index_by_digest.setdefault(_build_request_digest(template), len(first))
             if position == len(first):
                 first.append(self.infos[number])
             ids.append(position)
@@ -186,17 +187,19 @@ class PodInfos:
 
     @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
-        """The distinct (namespace, labels), and the index of each info's, (T,)."""
-        known: dict[bytes, int] = {}
-        same: dict[tuple[str, int], int] = {}
+        """The distinct pairs of namespace and labels, and the index of each info's pair, (T,)."""
+        index_by_content: dict[bytes, int] = {}
+        index_by_ids: dict[tuple[str, int], int] = {}
         sets: list[tuple[str, Mapping[str, str]]] = []
         ids = []
         for template in self.infos.templates:
             meta = template.metadata
             key = meta.namespace, id(meta.labels)
-            position = same.get(key)
+            position = index_by_ids.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_encode((meta.namespace, meta.labels)), len(sets))
+                position = index_by_ids[key] = index_by_content.setdefault(
+                    _encode((meta.namespace, meta.labels)), len(sets)
+                )
             if position == len(sets):
                 sets.append((meta.namespace, meta.labels))
             ids.append(position)
@@ -211,14 +214,16 @@ class PodInfos:
         return numbers
 
     def _find_possible_label_sets(self, selector: Selector, namespace: str) -> Iterable[int]:
-        """Return the label sets of a namespace, without those that lack a label value that the selector requires."""
+        """Return the label sets of a namespace that have a label value which the selector requires, if it requires
+        one.
+        """
         for requirement in selector.requirements:
             if requirement.operator in ONE_OF and len(requirement.values) == 1:
                 return self._index_label_sets(requirement.key).get((namespace, requirement.values[0]), ())
         return self._label_sets_by_namespace.get(namespace, ())
 
     def _index_label_sets(self, key: str) -> dict[tuple[str, str], list[int]]:
-        """Index the label sets that have a label by namespace and value."""
+        """Return the numbers of the label sets that have this label key, by namespace and value."""
         if key not in self._sets_with:
             numbers = self._sets_with[key] = {}
             for number, (namespace, labels) in enumerate(self._label_sets[0]):
@@ -227,14 +232,14 @@ class PodInfos:
         return self._sets_with[key]
 
 
-def _request_ids(pod: Pod) -> tuple[int, ...]:
+def _get_request_ids(pod: Pod) -> tuple[int, ...]:
     """Return ids that are equal for pods whose requests come from the very same objects."""
     spec = pod.spec
     return id(spec.containers), id(spec.init_containers), id(spec.overhead), id(spec.resources), id(pod.status)
 
 
-def _request_key(pod: Pod) -> bytes:
-    """Return a digest that is equal for pods with the same requests; names of containers only link statuses."""
+def _build_request_digest(pod: Pod) -> bytes:
+    """Return a digest that is equal for pods with the same requests, regardless of the names of containers."""
     spec, status = pod.spec, pod.status
     statuses = {
         s.name: (s.resources, s.allocated_resources)
@@ -276,7 +281,7 @@ class DistinctInfos(Sequence[PodInfo]):
     def __getitem__(self, number: int | slice) -> PodInfo | Sequence[PodInfo]:
         if isinstance(number, slice):
             return [self[i] for i in range(*number.indices(len(self)))]
-        return self._made[number] or self._make(int(number))
+        return self._made[number] or self._build_info(int(number))
 
     def __iter__(self) -> Iterator[PodInfo]:
         return map(self.__getitem__, range(len(self)))
@@ -290,11 +295,11 @@ class DistinctInfos(Sequence[PodInfo]):
     @cached_property
     def bound(self) -> list[bool]:
         """Whether each info's pods have a node."""
-        named = [bool(name) for name in self._pods.node.values]
-        return [named[code] for code in self._pods.node.codes[self.rows].tolist()]
+        has_name = [bool(name) for name in self._pods.node.values]
+        return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
-    def _make(self, number: int) -> PodInfo:
-        """Build the info of a number."""
+    def _build_info(self, number: int) -> PodInfo:
+        """Build and store the info with this number."""
         pod = self._pods[int(self.rows[number])]
         info = PodInfo(self._stored(pod), self._options, number, self._alike.get(number, number))
         self._made[number] = info
@@ -303,23 +308,26 @@ class DistinctInfos(Sequence[PodInfo]):
     @cached_property
     def _alike(self) -> dict[int, int]:
         """Number of an info with resource claims -> the first info that differs only in names."""
-        known: dict[bytes, int] = {}
+        first_by_digest: dict[bytes, int] = {}
         with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
         return {
-            number: known.setdefault(digest(_without_claim_names(self._pods[int(self.rows[number])])), number)
+            number: first_by_digest.setdefault(digest(_list_fields_read(self._pods[int(self.rows[number])])), number)
             for number in with_claims
         }
 
 
 def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> tuple[Ints, DistinctInfos]:
-    """Return the number of each pod's info, (P,), and the infos. `stored` converts a pod to what the API server stores.
+    """Return the number of each pod's info, (P,), and the distinct infos.
 
-    Pods of one template share an info if both or neither are bound, unless claims were made for them by name.
+    Pods of one template share an info if both or neither are bound, unless claims were made for them by name. `stored`
+    converts a pod to what the API server stores.
     """
     bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
     groups = pods.template.astype(np.int64) * 2 + bound
-    named = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[pods.template]
-    groups[named] = 2 * len(pods.templates) + np.arange(int(named.sum()))
+    has_named_claims = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[
+        pods.template
+    ]
+    groups[has_named_claims] = 2 * len(pods.templates) + np.arange(int(has_named_claims.sum()))
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)
     numbers = np.empty(len(first), np.int32)
@@ -327,8 +335,8 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     return numbers[inverse], DistinctInfos(pods, first[order], stored, options)
 
 
-def _without_claim_names(pod: Pod) -> tuple[object, ...]:
-    """Return what scheduling reads of a pod, without the names of its resource claims."""
+def _list_fields_read(pod: Pod) -> tuple[object, ...]:
+    """Return all fields of a pod that scheduling reads, without the names of its resource claims."""
     spec, status = pod.spec, pod.status
     return (
         pod.metadata.namespace,

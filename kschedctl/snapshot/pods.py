@@ -26,14 +26,16 @@ AnyGroupKey = GroupKey | GangKey
 """A PodGroup of Kubernetes, or a gang of another project."""
 
 
-def group_key(pod: Pod) -> GroupKey | None:
-    """Return the key of the PodGroup that the pod names, or None."""
+def get_group_key(pod: Pod) -> GroupKey | None:
+    """Return namespace and name of the PodGroup to which the pod belongs, or None."""
     group = pod.spec.scheduling_group
     return None if group is None else (pod.metadata.namespace, group.pod_group_name or "")
 
 
 class Pods(Sequence[Pod]):
-    """Pods of a table, some of them several times. `rows` (P,) are their places in the table."""
+    """The pods at some rows of a table, in which a row may occur several times. `rows` (P,) are their places in the
+    table.
+    """
 
     def __init__(self, table: PodTable, rows: Rows) -> None:
         self.table, self.rows = table, rows
@@ -62,7 +64,7 @@ class PodColumns:
 
     @classmethod
     def from_table(cls, pods: PodTable, stored: Callable[[Pod], Pod], options: Options) -> PodColumns:
-        """Build the columns of these pods. `stored` converts a pod to what the API server stores."""
+        """Build the columns of a table's pods. `stored` converts a pod to what the API server stores."""
         info, infos = intern_pods(pods, stored, options)
         return cls(Pods(pods, np.arange(len(pods))), info, PodInfos(infos))
 
@@ -70,7 +72,7 @@ class PodColumns:
         return len(self.objects)
 
     def find_node_rows(self, index: Mapping[str, int]) -> Ints:
-        """Return the row of each pod's node, -1 for none, (P,); `index` maps node names to rows."""
+        """Return the row of each pod's node, -1 for none, (P,). `index` maps node names to rows."""
         column = self.objects.table.node
         return np.array([index.get(name, -1) for name in column.values], np.int32)[column.codes][self.objects.rows]
 
@@ -88,7 +90,7 @@ class PodColumns:
         return cast(dict[str, Position], positions)
 
     def find_position(self, key: str) -> Position | None:
-        """Return the position of `namespace/name`, or None, without building the index of all pods."""
+        """Return the position of the pod `namespace/name`, or None, without building the index of all pods."""
         namespace, _, name = key.partition("/")
         row = self.objects.table.find_row(namespace, name)
         if row is None:
@@ -98,7 +100,7 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in microseconds since 1970; NO_TIME if it has not. Raises InputError."""
+        """(P,): when each pod started, in microseconds since 1970, or NO_TIME if it has not. Raises InputError."""
         return self._to_microseconds(self.objects.table.started, "status.startTime")
 
     @cached_property
@@ -107,13 +109,13 @@ class PodColumns:
         return self._to_microseconds(self.objects.table.created, "metadata.creationTimestamp")
 
     def _to_microseconds(self, column: TextColumn, field: str) -> npt.NDArray[np.int64]:
-        """Convert a column of timestamps."""
+        """Convert a column of timestamps to microseconds since 1970. Raises InputError."""
         table = self.objects.table
         return column_to_microseconds(column, lambda row: f"Pod {table[row].key}, {field}")[self.objects.rows]
 
     @cached_property
     def nominations(self) -> list[int]:
-        """Positions of the pods with status.nominatedNodeName."""
+        """The positions of the pods with status.nominatedNodeName."""
         promised = self.objects.table.find_rows(lambda template: bool(template.status.nominated_node_name))
         return np.flatnonzero(np.isin(self.objects.rows, promised)).tolist() if len(promised) else []
 
@@ -132,12 +134,12 @@ class PodColumns:
         """PodGroup -> positions of the pods that name it, in order."""
         groups: dict[GroupKey, list[int]] = {}
         for number, template in enumerate(self.distinct.infos.templates):
-            if key := group_key(template):
+            if key := get_group_key(template):
                 groups.setdefault(key, []).append(number)
-        which = np.full(len(self.infos), -1)
+        group_of_info = np.full(len(self.infos), -1)
         for place, numbers in enumerate(groups.values()):
-            which[numbers] = place
-        of_pod = which[self.info]
+            group_of_info[numbers] = place
+        of_pod = group_of_info[self.info]
         grouped = np.flatnonzero(of_pod >= 0)
         order = grouped[np.argsort(of_pod[grouped], kind="stable")]
         starts = np.searchsorted(of_pod[order], np.arange(len(groups) + 1))

@@ -37,7 +37,7 @@ from kschedctl.snapshot.pods import PodColumns
 
 
 class Settings(NamedTuple):
-    """What the scheduler's configuration and feature gates mean for the snapshot."""
+    """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
     """schedulerNames of its profiles; nominations of other schedulers' pods are ignored."""
@@ -71,9 +71,9 @@ class Settings(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """N nodes in the scheduler's order, R resources and P pods with T infos (see NodeColumns, PodColumns, Demands).
+    """N nodes in the scheduler's order, R resources and P pods with T distinct PodInfos.
 
-    A snapshot never changes; moves belong to a Fork.
+    A snapshot never changes. Moves of pods belong to a Fork.
     """
 
     cluster: Cluster
@@ -93,35 +93,38 @@ class Snapshot:
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster."""
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
-        chosen = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.from_table(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
+        pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
+        pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
 
-    def without_nodes(self, gone: Bools, cluster: Cluster, node: Ints) -> Snapshot:
-        """Return the snapshot without some nodes (N,), with its pods on these rows (P,); the others keep their
-        order.
+    def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
+        """Return the snapshot without some nodes (N,), in which its pods are on these rows (P,).
+
+        The remaining nodes keep their order.
         """
-        kept = np.flatnonzero(~gone)
-        nodes = NodeSubset(self.nodes, kept)
-        left = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
+        kept_rows = np.flatnonzero(~removed)
+        nodes = NodeSubset(self.nodes, kept_rows)
+        remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
         row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
-        row[kept] = np.arange(len(kept))
+        row[kept_rows] = np.arange(len(kept_rows))
         return dataclasses.replace(
             self,
-            cluster=dataclasses.replace(cluster, nodes=left),
+            cluster=dataclasses.replace(cluster, nodes=remaining),
             nodes=nodes,
             node=row[node],
-            demand_rows=kept if self.demand_rows is None else self.demand_rows[kept],
-            resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
+            demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
+            resized={
+                int(row[old_row]): resized_node for old_row, resized_node in self.resized.items() if row[old_row] >= 0
+            },
         )
 
     def with_changes(
         self, cluster: Cluster, node: Ints, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]
     ) -> Self:
-        """Return the snapshot of a cluster with its pods on these rows, (P,), other nodes on some rows, and more nodes.
+        """Return the snapshot of a cluster with changed and added nodes, in which its pods are on these rows (P,).
 
-        `more` has new nodes, each with the row of a similar node. The order of nodes stays as it is, even if zones
-        change.
+        `nodes` are changed nodes by row. `more` has new nodes, each with the row of a similar node. The order of nodes
+        stays as it is, even if zones change.
         """
         if not nodes and not more:
             return dataclasses.replace(self, cluster=cluster, node=node)
@@ -131,18 +134,21 @@ class Snapshot:
             cluster=cluster,
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
-            demand_rows=np.append(rows, rows[[like for like, _ in more]]),
+            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
             resized={**self.resized, **dict(self._iter_resized(nodes, more))},
         )
 
     def _iter_resized(self, nodes: Mapping[Row, Node], more: Sequence[tuple[Row, Node]]) -> Iterator[tuple[int, Node]]:
-        """Yield row and node of the nodes that offer something else than the nodes before, or than similar nodes."""
+        """Yield row and node of the nodes that do not offer the same as the nodes before, or as similar nodes."""
         for row, node in nodes.items():
             if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
                 yield row, node
-        for at, (like, node) in enumerate(more, len(self.nodes)):
-            if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
-                yield at, node
+        for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
+            if (
+                similar_row in self.resized
+                or node.status.allocatable != self.nodes.objects[similar_row].status.allocatable
+            ):
+                yield new_row, node
 
     @cached_property
     def allocatable(self) -> Amounts:
@@ -151,7 +157,7 @@ class Snapshot:
             return self.demands.allocatable
         allocatable = self.demands.allocatable[self.demand_rows]
         if self.resized:
-            allocatable[list(self.resized)] = self.demands.offered_by(list(self.resized.values()))
+            allocatable[list(self.resized)] = self.demands.build_offers(list(self.resized.values()))
         return allocatable
 
     @cached_property

@@ -22,11 +22,11 @@ class Tally:
         self.weights, self.domains, self.sums, self.seen = weights, domains, sums, seen
 
     def compact(self) -> Tally:
-        """Return the tally in less memory, for one of thousands; slower if many pods count."""
+        """Return the tally in less memory, for use by the thousands. It is slower if many pods count."""
         infos, slots = self.weights.nonzero()[0], self.sums.nonzero()[0]
         if len(infos) <= FEW_INFOS and len(slots) <= FEW_SLOTS:
             return SparseTally(self)
-        return Tally(_narrow(self.weights), self.domains, self.sums, self.seen)
+        return Tally(_narrow_integers(self.weights), self.domains, self.sums, self.seen)
 
     def copy(self) -> Tally:
         """Return an independent copy."""
@@ -58,18 +58,19 @@ class Tally:
 
 
 class SparseTally(Tally):
-    """A tally that stores only what is not zero."""
+    """A tally that stores only the weights and sums that are not zero."""
 
-    def __init__(self, of: Tally) -> None:
-        infos, slots = of.weights.nonzero()[0], of.sums.nonzero()[0]
-        self.domains, self.seen, self._size = of.domains, of.seen, len(of.sums)
-        self._weights: dict[int, int] = dict(zip(infos.tolist(), of.weights[infos].tolist(), strict=True))
-        self._sums: dict[int, int] = dict(zip(slots.tolist(), of.sums[slots].tolist(), strict=True))
+    def __init__(self, tally: Tally) -> None:
+        infos, slots = tally.weights.nonzero()[0], tally.sums.nonzero()[0]
+        self.domains, self.seen, self._size = tally.domains, tally.seen, len(tally.sums)
+        self._weights: dict[int, int] = dict(zip(infos.tolist(), tally.weights[infos].tolist(), strict=True))
+        self._sums: dict[int, int] = dict(zip(slots.tolist(), tally.sums[slots].tolist(), strict=True))
 
     def copy(self) -> Self:
-        other = copy(self)
-        other._sums = dict(self._sums)
-        return other
+        """Return an independent copy."""
+        copied = copy(self)
+        copied._sums = dict(self._sums)
+        return copied
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
         """Include all moves of the trail, and return the sums as a new array."""
@@ -83,6 +84,7 @@ class SparseTally(Tally):
         return sums
 
     def _add_move(self, move: Move) -> None:
+        """Include one move."""
         slot = move.row if self.domains is None else int(self.domains.codes[move.row])
         if slot < 0:
             return
@@ -93,10 +95,10 @@ class SparseTally(Tally):
             self._sums.pop(slot, None)
 
 
-def _narrow(weights: Counts) -> Counts:
+def _narrow_integers(weights: Counts) -> Counts:
     """Convert numbers to the smallest integer type that holds them and their negatives.
 
-    >>> _narrow(np.array([3, -100])).dtype, _narrow(np.array([3, -1000])).dtype
+    >>> _narrow_integers(np.array([3, -100])).dtype, _narrow_integers(np.array([3, -1000])).dtype
     (dtype('int8'), dtype('int16'))
     """
     largest = int(np.abs(weights).max(initial=0))

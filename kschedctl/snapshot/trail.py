@@ -21,7 +21,7 @@ MANY = 200
 
 
 class Move(NamedTuple):
-    """A pod of an info came to a node (sign 1) or left it (sign -1)."""
+    """The move of a pod of some info to a node (sign 1) or off it (sign -1)."""
 
     row: int
     info: int
@@ -29,7 +29,7 @@ class Move(NamedTuple):
 
 
 class Trail:
-    """The moves in order, as columns. `latest` is the last move."""
+    """The moves of pods in a fork since it was made, as columns. `latest` is the last move."""
 
     latest: Move
 
@@ -58,7 +58,7 @@ class Trail:
         return self._moves[length : self._length, :3].T
 
     def rows_since(self, length: int) -> Rows:
-        """Return the distinct rows of the moves after the trail had this length, sorted, (M,)."""
+        """Return the distinct rows of the moves after the trail had this length, in ascending order, (M,)."""
         key = length, self._length
         if self._latest_rows[0] != key:
             rows = self._moves[length : self._length, 0]
@@ -66,8 +66,8 @@ class Trail:
             self._latest_rows = key, unique.astype(np.int64)
         return self._latest_rows[1]
 
-    def recent(self, count: int) -> list[list[int]]:
-        """Return row, info and sign of the latest moves."""
+    def list_recent(self, count: int) -> list[list[int]]:
+        """Return row, info and sign of the latest `count` moves."""
         moves: list[list[int]] = self._moves[self._length - count : self._length, :3].tolist()
         return moves
 
@@ -88,9 +88,9 @@ class Trail:
 
     def copy(self) -> Trail:
         """Return an independent copy."""
-        other = copy(self)
-        other._moves, other._numbers_by_info, other._sorted = self._moves.copy(), defaultdict(list), 0
-        return other
+        copied = copy(self)
+        copied._moves, copied._numbers_by_info, copied._sorted = self._moves.copy(), defaultdict(list), 0
+        return copied
 
 
 LATER = 1 << 32
@@ -98,7 +98,7 @@ LATER = 1 << 32
 
 
 class Arrivals:
-    """The order of arrival of pods on their nodes. `seen` is the length of the trail that it includes.
+    """The order in which pods came to their nodes. `seen` is the length of the trail that it includes.
 
     `place` (P,) is larger for pods that came later to the same node. `came` (P,) marks pods that came since the
     snapshot, in which pods were on the rows `node` (P,).
@@ -110,12 +110,13 @@ class Arrivals:
         self.came = np.zeros(len(node), np.bool_)
 
     def copy(self) -> Arrivals:
-        other = copy(self)
-        other.node, other.place, other.came = self.node.copy(), self.place.copy(), self.came.copy()
-        return other
+        """Return an independent copy."""
+        copied = copy(self)
+        copied.node, copied.place, copied.came = self.node.copy(), self.place.copy(), self.came.copy()
+        return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
-        """Include all moves of the trail, for `pods` pods.
+        """Include all moves of the trail, for `pods` pods in total.
 
         >>> trail = Trail()
         >>> for position, sign in ((0, -1), (3, 1)):
@@ -127,8 +128,8 @@ class Arrivals:
         rows, signs, positions = trail.pods_since(self.seen)
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            here = slice(begin, end)
-            self._add_arrivals(positions[here], rows[here], LATER + self.seen + np.arange(begin, end))
+            run = slice(begin, end)
+            self._add_arrivals(positions[run], rows[run], LATER + self.seen + np.arange(begin, end))
             if end < len(signs):
                 self._remove_departed(int(positions[end]), int(rows[end]))
             begin = end + 1
@@ -136,22 +137,22 @@ class Arrivals:
         return self
 
     def _add_arrivals(self, positions: Ints, rows: Ints, places: Rows) -> None:
-        """Record pods that came to nodes."""
+        """Record that pods came to nodes."""
         self.place[positions], self.node[positions], self.came[positions] = places, rows, True
 
     def _remove_departed(self, position: int, row: int) -> None:
-        """Record that a pod left; the last pod of the node takes its place."""
-        here = np.flatnonzero(self.node == row)
-        last = here[self.place[here].argmax()]
+        """Record that a pod left its node, whose last pod takes its place."""
+        positions_on_node = np.flatnonzero(self.node == row)
+        last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last], self.node[position] = self.place[position], -1
 
     def _extend(self, pods: int) -> None:
         """Extend the columns for pods that the snapshot does not have."""
-        known = len(self.node)
-        if pods > known:
-            self.node = np.append(self.node, np.full(pods - known, -1, np.int32))
-            self.place = np.append(self.place, np.arange(known, pods))
-            self.came = np.append(self.came, np.zeros(pods - known, np.bool_))
+        known_pods = len(self.node)
+        if pods > known_pods:
+            self.node = np.append(self.node, np.full(pods - known_pods, -1, np.int32))
+            self.place = np.append(self.place, np.arange(known_pods, pods))
+            self.came = np.append(self.came, np.zeros(pods - known_pods, np.bool_))
 
 
 MAX_SCANS = 16
@@ -159,7 +160,10 @@ MAX_SCANS = 16
 
 
 class PodsByNode:
-    """The pods on each of `nodes` nodes. `node` (P,) must not change while this is used."""
+    """The pods on each of `nodes` nodes. The rows of their nodes, `node` (P,), must not change while this is used.
+
+    The first few nodes are looked up by a scan, and further ones in a sorted index.
+    """
 
     def __init__(self, node: Ints, nodes: int) -> None:
         self._node, self._nodes = node, nodes
@@ -170,8 +174,8 @@ class PodsByNode:
         """Return the positions of the pods on a node, in the order of the cluster."""
         self._scans += 1
         if self._scans <= MAX_SCANS:
-            found: list[Position] = (self._node == row).nonzero()[0].tolist()
-            return found
+            scanned: list[Position] = (self._node == row).nonzero()[0].tolist()
+            return scanned
         if self._order is None:
             order = np.argsort(self._node, kind="stable")
             self._order = order, np.searchsorted(self._node[order], np.arange(self._nodes + 1))

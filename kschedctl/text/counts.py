@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
-    """Return a number with its noun.
+    """Return a number with its noun in the singular or plural.
 
     >>> counted(1, "pod"), counted(5000, "pod"), counted(2, "loss", "losses")
     ('1 pod', '5,000 pods', '2 losses')
@@ -24,7 +24,7 @@ def agreeing(number: int, singular: str, plural: str) -> str:
 
 
 def first_of(names: Sequence[str]) -> str:
-    """Return the first name and the number of the others.
+    """Return the first name, followed by the number of the remaining names.
 
     >>> first_of(["a"]), first_of(["a", "b", "c"])
     ('a', 'a (+2)')
@@ -33,7 +33,7 @@ def first_of(names: Sequence[str]) -> str:
 
 
 def first_few(words: Sequence[str], limit: int = 3) -> str:
-    """Return the first few names and the number of the others.
+    """Return the first few names, followed by the number of the remaining names.
 
     >>> first_few(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'

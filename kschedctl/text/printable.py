@@ -105,7 +105,7 @@ def rewrite_fit_error(message: str) -> str:
 
 
 def _describe_reason(number: int, reason: str) -> str:
-    """Return the number of nodes and their reason."""
+    """Describe the reason of a number of nodes."""
     one, many = REASON_WORDS.get(reason, ("", ""))
     if resource := reason.removeprefix("Insufficient ") if reason.startswith("Insufficient ") else "":
         one, many = f"lacks {resource}", f"lack {resource}"

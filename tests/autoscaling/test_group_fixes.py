@@ -96,7 +96,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
     changed[0]["metadata"]["annotations"][key] = value
     after = kschedctl.explain(kschedctl.Cluster.from_objects(changed), "d/web", now=NOW)
     assert after.new_node is not None
-    assert after.new_node.comes
+    assert after.new_node.would_launch
 
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
@@ -119,7 +119,7 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 
     def of(**wishes: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
-        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
+        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, user_groups=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
     assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]

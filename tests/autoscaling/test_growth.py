@@ -54,7 +54,7 @@ def grown(
 def test_as_many_nodes_as_it_takes() -> None:
     """Five pods of 2 cores on nodes of 4 cores: three more nodes."""
     report, growth = grown(web(5), 10, "a")
-    assert (growth.nodes, growth.without, len(growth.placements)) == (3, 0, 5)
+    assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (3, 0, 5)
     assert set(growth.placements.values()) == {"g-a-new-1", "g-a-new-2", "g-a-new-3"}
     assert report.first_line() == ("All scheduled:", "0 pods now, 5 with 3 new nodes (3 of g-a)")
     assert (report.good, report.undecided, report.unplaced) == (True, False, 5)
@@ -63,7 +63,7 @@ def test_as_many_nodes_as_it_takes() -> None:
 def test_no_more_than_the_group_may_have() -> None:
     """Two more nodes take four of the five."""
     report, growth = grown(web(5), 3, "a")
-    assert (growth.nodes, growth.without, len(growth.placements)) == (2, 1, 4)
+    assert (growth.nodes, growth.unplaced_count, len(growth.placements)) == (2, 1, 4)
     (never,) = growth.never
     assert never.autoscaler == "pod didn't trigger scale-up: 1 max node group size reached"
     assert "Insufficient cpu" in never.message
@@ -72,7 +72,7 @@ def test_no_more_than_the_group_may_have() -> None:
 
 def test_pods_that_no_node_would_take() -> None:
     _, growth = grown(web(1, cpu="5"), 3, "a")
-    assert (growth.nodes, growth.loops, growth.without) == (0, 0, 1)
+    assert (growth.nodes, growth.loops, growth.unplaced_count) == (0, 0, 1)
     assert growth.never[0].autoscaler == "pod didn't trigger scale-up: 1 Insufficient cpu"
 
 
@@ -113,7 +113,7 @@ def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch
     """Without a loop nothing was added, though a node would come."""
     monkeypatch.setattr("kschedctl.fixes.new_node.MAX_LOOPS", 0)
     report, growth = grown(web(1), 3, "a")
-    assert (growth.nodes, growth.without, report.undecided) == (0, 1, True)
+    assert (growth.nodes, growth.unplaced_count, report.undecided) == (0, 1, True)
     assert growth.doubts == ("after 0 loops it still adds nodes",)
 
 
@@ -149,7 +149,7 @@ def test_all_that_wait_are_told_how_many_nodes_come_for_them() -> None:
 def test_a_group_at_its_maximum_grows_for_none() -> None:
     report = pending(1, ["3"])
     assert report.growth is not None
-    assert (report.growth.nodes, report.growth.without) == (0, 1)
+    assert (report.growth.nodes, report.growth.unplaced_count) == (0, 1)
     assert "pod didn't trigger scale-up: 1 max node group size reached" in report.to_markdown()
 
 

@@ -139,7 +139,7 @@ def test_what_daemon_sets_take_is_needed_too() -> None:
 def test_the_closest_pool_lacks_the_fewest_things() -> None:
     near, far = pool("near", taints=[GPU]), pool("far", taints=[GPU], limits={"cpu": "1"})
     answer = answered(pod(), far, near)
-    assert (answer.closest, answer.comes) == ("near", False)
+    assert (answer.closest, answer.would_launch) == ("near", False)
     assert not answered(pod(), near, pool("free")).closest
 
 

@@ -67,7 +67,7 @@ LAST, FIRST, SECOND = waiting("last", 0), waiting("first", 20), waiting("second"
 
 def test_alone_nothing_is_said_of_a_queue() -> None:
     told = answer(3, LAST)
-    assert (told.comes, told.queue) == (True, None)
+    assert (told.would_launch, told.queue) == (True, None)
 
 
 def test_the_pod_shares_the_new_nodes_with_those_ahead() -> None:
@@ -87,7 +87,7 @@ def test_those_ahead_take_all_nodes_that_may_come() -> None:
 
 def test_no_number_of_nodes_is_enough_for_a_pod_that_fits_none() -> None:
     told = answer(3, waiting("last", 0, nodeSelector={"a": "b"}), FIRST)
-    assert (told.comes, told.queue) == (False, None)
+    assert (told.would_launch, told.queue) == (False, None)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_a_pod_that_the_autoscaler_does_not_see_yet_takes_the_new_node() -> None
     assert [(grown.source, grown.target) for grown in report.increases] == [(1, 2)]
     assert list(report.still_pending) == ["d/last"]
     assert (report.rivals, report.enough) == (("d/first",), 2)
-    assert not report.everyone_gets_a_node
+    assert not report.are_all_placed
 
 
 def test_no_number_that_the_group_allows_is_enough() -> None:
@@ -133,4 +133,4 @@ def test_no_number_that_the_group_allows_is_enough() -> None:
 def test_nothing_is_pending_where_all_are_seen() -> None:
     report = scaled_up(LAST, FIRST)
     assert (report.still_pending, report.rivals, report.enough) == ({}, (), None)
-    assert report.everyone_gets_a_node
+    assert report.are_all_placed

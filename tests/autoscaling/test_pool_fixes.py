@@ -95,7 +95,7 @@ def test_a_label_that_the_pool_lacks_is_added_before_the_pod_asks_for_less() -> 
     cluster = kschedctl.Cluster.from_objects([objects[0], pool(**labels), *objects[2:]])
     after = kschedctl.explain(cluster, "d/web", now=NOW).new_node
     assert after is not None
-    assert after.comes
+    assert after.would_launch
 
 
 def test_a_pool_of_another_operating_system_gets_no_label() -> None:

@@ -97,10 +97,10 @@ def main() -> None:
     waiting = next(iter(cluster.unbound_pods()))
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
-    scheduler.cycle(framework, waiting)
+    scheduler.run_cycle(framework, waiting)
     start = process_time()
     for _ in range(20):
-        scheduler.cycle(framework, waiting)
+        scheduler.run_cycle(framework, waiting)
     cycle = (process_time() - start) / 20
     measured("scale up", lambda: f"{len(scale_up(cluster, groups, now=NOW).increases)} groups grow", cycle)
     low = {"scaleDownUtilizationThreshold": 1.0}

@@ -16,7 +16,7 @@ from peak_memory import mebibytes
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 PLAIN, SPREAD, APART = 12, 6, 2
@@ -33,7 +33,7 @@ def templates() -> list[Json]:
 def headline(nodes: int, pods: int, *, plain: bool) -> str:
     """Place them, template after template."""
     begin = process_time()
-    shared = prepare(Cluster.from_objects([node(i) for i in range(nodes)]), templates())
+    shared = prepare_simulation(Cluster.from_objects([node(i) for i in range(nodes)]), templates())
     simulation = Simulation(shared.scheduler)
     view, each = simulation.view, pods // (PLAIN + SPREAD + APART)
     positions: list[Position] = []

@@ -162,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     assert framework is not None
     print(f"{options.nodes} nodes with {options.pods} pods of lower priority each")
     for name, spec in SCENARIOS.items():
-        cycle = scheduler.cycle(framework, scheduler.view.stored(pending(**spec)))
+        cycle = scheduler.run_cycle(framework, scheduler.view.stored(pending(**spec)))
         assert not cycle.schedulable
         found = lockstep(cycle)
         everywhere = np.ones(options.nodes, np.bool_)

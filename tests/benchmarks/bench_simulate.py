@@ -27,7 +27,7 @@ from typing import Any
 from peak_memory import print_peak
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -191,10 +191,10 @@ def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
 
 def measure(case: str, nodes: int, pods: int) -> str:
     """One line of the table."""
-    from kschedctl.commands.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
+    from kschedctl.commands.simulate import prepare_simulation  # noqa: PLC0415 - only the library is measured elsewhere
 
     manifests = CASES[case](pods, nodes)
-    shared = prepare(Cluster.from_objects(objects(case, nodes)), manifests)
+    shared = prepare_simulation(Cluster.from_objects(objects(case, nodes)), manifests)
     simulation = Simulation(shared.scheduler)
     positions = [simulation.view.pods.index[key] for key in shared.workloads]
     start = perf_counter()
@@ -259,7 +259,7 @@ def sweep(nodes: int, pods: int) -> str:
     found += [running(i, f"node-{i % nodes:05}", "2", f"app-{i % 400}") for i in range(pods)]
     cluster = Cluster.from_objects(found)
     start = perf_counter()
-    report = failures(cluster)
+    report = simulate_failures(cluster)
     seconds = perf_counter() - start
     displaced = sum(failure.displaced for failure in report.failures)
     return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
@@ -275,7 +275,7 @@ def full_sweep(nodes: int) -> str:
         found.append({**low, "spec": {**low["spec"], "priority": workload % PRIORITIES * 10}})
     cluster = Cluster.from_objects(found)
     start = process_time()
-    report = failures(cluster)
+    report = simulate_failures(cluster)
     seconds = process_time() - start
     displaced, evicted = (sum(getattr(f, name) for f in report.failures) for name in ("displaced", "evicted"))
     return (

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import Run
 
-from kschedctl.cli.completing import FILE, encode_outlines
+from kschedctl.cli.completing import OUTLINE_FILE, encode_outlines
 from kschedctl.commands.completion.command import FILES, SCRIPTS
 
 ROOT = Path(__file__).parents[2]
@@ -176,7 +176,7 @@ def test_kubectl_asks_with_all_words(scripted: dict[str, str]) -> None:
 
 def test_the_file_of_options_is_current() -> None:
     """Check completions/options.json; `python -m kschedctl.cli.completing` writes it anew."""
-    assert json.loads(FILE.read_text("utf-8")) == json.loads(encode_outlines())
+    assert json.loads(OUTLINE_FILE.read_text("utf-8")) == json.loads(encode_outlines())
 
 
 def test_completing_an_option_loads_nothing_heavy() -> None:

@@ -56,7 +56,7 @@ def is_typed(line: str) -> bool:
 def test_lines_keep_to_the_terminal(
     run: Run, monkeypatch: pytest.MonkeyPatch, name: str, form: str, width: int
 ) -> None:
-    monkeypatch.setattr("kschedctl.cli.output_options.get_width", lambda wide: width)
+    monkeypatch.setattr("kschedctl.cli.output_options.get_output_width", lambda wide: width)
     out = run(*ASKED[name], "-o", form).out
     lines = out.splitlines()
     assert lines[0].strip()

@@ -13,7 +13,7 @@ def missing(case: Case) -> list[str]:
     """What of the case is not replayed."""
     if case["plugin"] not in PLUGIN_TYPES:
         return [""]
-    return list(arguments(case["plugin"], case["args"]).find_unreplayed())
+    return list(arguments(case["plugin"], case["args"]).iter_unreplayed())
 
 
 EVICTIONS = [case for case in recorded("evictions") if not missing(case)]
@@ -37,7 +37,7 @@ def test_default_evictor(case: Case) -> None:
     if case["point"] == "Filter":
         assert bool(where.evictor.evictable[position]) == case["want"], where.evictor.reasons
     else:
-        assert bool(where.evictor.passes_pre_eviction(np.array([position]))[0]) == case["want"]
+        assert bool(where.evictor.check_pre_eviction(np.array([position]))[0]) == case["want"]
 
 
 def test_how_many_are_compared() -> None:

@@ -68,7 +68,7 @@ def test_who_takes_the_room_is_named_where_no_fix_holds() -> None:
     assert fix.holds is False
     assert any(rival.startswith("pend/cpu-mid-") for rival in fix.rivals)
     assert "takes the room first" in fix.drawbacks[0]
-    assert "takes the room first" in fix.shortened().but
+    assert "takes the room first" in fix.to_short_fix().but
 
 
 def test_changes_for_all_waiting_pods_clear_those_that_they_promise() -> None:

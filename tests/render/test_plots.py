@@ -23,7 +23,7 @@ from kschedctl.render.plots.plot import (
     Series,
     build_bar_plot,
     build_line,
-    describe,
+    describe_plot,
     shorten_middle,
 )
 from kschedctl.render.terminal import render_text
@@ -201,9 +201,9 @@ def test_all_of_it_is_told_in_words() -> None:
     (pods,) = build_bar_plot("t", ("zone", "pods"), PODS, 4)
     (stacks,) = build_bar_plot("t", ("zone", "pods"), PODS, 2, stacked=True)
 
-    assert describe(PLOT) == "lost over nodes: mean from 0 at 0 to 10 at 100; max from 10 at 0 to 10 at 100"
-    assert describe(pods) == "pods by zone: a: 30 before, 15 after, b: 0 before, 60 after, and 2 more"
-    assert describe(stacks) == "pods by zone: a: 45, b: 60"
+    assert describe_plot(PLOT) == "lost over nodes: mean from 0 at 0 to 10 at 100; max from 10 at 0 to 10 at 100"
+    assert describe_plot(pods) == "pods by zone: a: 30 before, 15 after, b: 0 before, 60 after, and 2 more"
+    assert describe_plot(stacks) == "pods by zone: a: 45, b: 60"
 
 
 @pytest.mark.parametrize(("name", "expected"), [("n" * 28, "n" * 28), ("a" * 20 + "z" * 20, "a" * 14 + "…" + "z" * 13)])

@@ -72,7 +72,7 @@ def scores_of(found: Cluster) -> dict[str, list[int]]:
     scheduler = Scheduler(found)
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
-    raw = scheduler.cycle(framework, found.pods[0]).scores.raw
+    raw = scheduler.run_cycle(framework, found.pods[0]).scores.raw
     return {plugin: scores.tolist() for plugin, scores in raw.items()}
 
 

@@ -262,7 +262,7 @@ def test_what_a_class_declares_holds() -> None:
     scheduler = Scheduler(cluster("Cheap", {"dearestNode": "n1"}, nodes=("n1", "n2", "n3")))
     profile = scheduler.configuration.profiles["default-scheduler"]
     assert [point for point, names in profile.plugins.items() if "Cheap" in names] == ["filter", "score", "permit"]
-    assert set(Scheduler(Cluster()).kinds_read()) <= set(scheduler.kinds_read())
+    assert set(Scheduler(Cluster()).list_kinds_read()) <= set(scheduler.list_kinds_read())
     assert made == []
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
@@ -306,7 +306,10 @@ def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> No
 
 def test_what_it_reads_matters_to_every_pod() -> None:
     """The in-tree plugins read claims and classes for pods with volumes only, and here no pod has one."""
-    without, needed = Scheduler(cluster("Odd")).needless(()), Scheduler(cluster("Cheap")).needless(())
+    without, needed = (
+        Scheduler(cluster("Odd")).find_needless_kinds(()),
+        Scheduler(cluster("Cheap")).find_needless_kinds(()),
+    )
     assert "no pod has a claim or a disk" in without["PersistentVolumeClaim"]
     assert without.keys() - needed.keys() == {"PersistentVolumeClaim"}
 

@@ -8,7 +8,7 @@ from plugin_cases import cases
 
 from kschedctl.api.objects import Node, ObjectMeta
 from kschedctl.cluster import convert
-from kschedctl.snapshot.node_order import BETA_ZONE, REGION, ZONE, interleave_zones, zone_key
+from kschedctl.snapshot.node_order import BETA_ZONE, REGION, ZONE, get_region_and_zone, interleave_zones
 
 
 def order(documents):
@@ -36,7 +36,7 @@ def test_order_of_what_is_left(case):
 
 def test_deprecated_labels_count_first():
     labels = {ZONE: "new", BETA_ZONE: "old", REGION: "r"}
-    assert zone_key(Node(ObjectMeta("n", labels=labels))) == ("r", "old")
+    assert get_region_and_zone(Node(ObjectMeta("n", labels=labels))) == ("r", "old")
 
 
 @given(st.lists(st.sampled_from(["", "a", "b", "c"])))

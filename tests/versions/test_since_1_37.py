@@ -17,7 +17,7 @@ from kschedctl.commands.versions import compare_versions
 from kschedctl.commands.whatif import build_version_settings
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, get_stage
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
@@ -59,7 +59,7 @@ def test_what_differs_is_rows_of_the_table(family: str) -> None:
             continue
         if got["verdict"] == "Refused" != want["verdict"]:
             changed = [
-                any(stage_at(gate, 36) != stage_at(gate, 37) for gate in gates) for gates in faults(got["message"])
+                any(get_stage(gate, 36) != get_stage(gate, 37) for gate in gates) for gates in faults(got["message"])
             ]
             assert all(changed), got["message"]
         else:
@@ -194,7 +194,7 @@ def test_a_pod_that_one_of_two_anti_affinity_terms_is_about_goes(version: str, w
     other["metadata"]["labels"] = {"app": "a"}
     cluster = kschedctl.Cluster.from_objects([NODE, other, pod("p", 0, affinity=affinity)], kube_version=version)
     scheduler = Scheduler(cluster)
-    hints = scheduler.registrations("default-scheduler").hints(InterPodAffinity.name, DELETED)
+    hints = scheduler.registrations("default-scheduler").find_hints(InterPodAffinity.name, DELETED)
     pods = scheduler.view.pods
     info, gone = (pods.infos[pods.info[pods.index[key]]] for key in ("d/p", "d/other"))
     assert any(ask is None or ask(info, ChangedObject(POD, gone.pod, None), scheduler.view) for ask in hints) is woken

@@ -211,7 +211,7 @@ class ClusterSnapshot:
     def place_anywhere(self, position: Position, acceptable: Bools | None = None) -> Row | None:
         """Put a pod on the next node that accepts it. Return the node's row, or None if no node does.
 
-        ``acceptable`` is a mask over the universe that limits which nodes are tried, (M,).
+        ``acceptable`` is an (M,) mask over the universe that limits which nodes are tried.
         """
         pre_filter, filtered = self._run_filters(position)
         if filtered is None or not self.order:
@@ -232,7 +232,7 @@ class ClusterSnapshot:
         return row
 
     def find_accepting_nodes(self, position: Position) -> Bools | None:
-        """Return a mask of the nodes that accept a pod now, (M,), or None if that depends on pods of other nodes."""
+        """Return an (M,) mask of the nodes that accept a pod now, or None if that depends on pods of other nodes."""
         view, rows = self._get_current_view()
         fitting = Placements(view).find_feasible_mask(self.framework, position)
         if fitting is None:
@@ -301,7 +301,7 @@ def place_pods(
 ) -> dict[str, Row]:
     """Place pods one after the other, and return the row of each placed pod by key.
 
-    ``acceptable`` is a mask that limits which nodes are tried, (M,). With ``all_or_none``, the placement ends with the
+    ``acceptable`` is an (M,) mask that limits which nodes are tried. With ``all_or_none``, the placement ends with the
     first pod that does not fit.
     """
     unplaceable = _UnplaceablePods()

@@ -57,7 +57,7 @@ class Drainability:
     budgets: RemainingBudgets
     now: int
     """Microseconds since 1970."""
-    controllers: bool = True
+    checks_controllers: bool = True
     """Whether the controllers of pods are looked up."""
     freed: set[str] = field(default_factory=set)
     """Keys of pods that are treated as movable."""
@@ -97,7 +97,7 @@ class Drainability:
     def _find_controller_problem(self, pod: Pod) -> str:
         """Return why the pod's controller may fail to recreate it, or ""."""
         controller = get_controller(pod)
-        if not (self.controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
+        if not (self.checks_controllers and self.options.skip_nodes_with_custom_controller_pods and controller):
             return ""
         if controller.kind not in CONTROLLER_FIELDS or (is_daemon_set_pod(pod) and controller.kind != "DaemonSet"):
             return ""

@@ -64,7 +64,7 @@ class Estimator:
         return Estimate(len(self.used), self.placed)
 
     def _compute_relative_size(self, group: EquivalenceGroup) -> float:
-        """Return the shares of a new node's CPU and memory that one pod of the group requests, added up."""
+        """Return the CPU and memory requests of one pod of the group, added up as shares of a new node."""
         view = self.snapshot.universe
         requests = view.pods.infos[view.pods.info[self.get_position(group.first)]].requests
         offered = node_facts.get_allocatable(self.template)
@@ -123,7 +123,7 @@ class Estimator:
         self.placed.append(pod)
 
     def _build_row_mask(self, rows: Sequence[Row]) -> Bools:
-        """Return a mask over the universe that selects these rows, (M,)."""
+        """Return an (M,) mask over the universe that selects these rows."""
         mask = np.zeros(len(self.snapshot.universe.nodes), np.bool_)
         mask[rows] = True
         return mask

@@ -95,7 +95,7 @@ def _mark_waiting_pods(cluster: Cluster) -> Cluster:
 
 
 def _mark_long_unschedulable(pod: Pod) -> Pod:
-    """Mark the pod as rejected so long ago that the autoscaler no longer waits for other events."""
+    """Mark the pod as rejected long ago, so that the autoscaler considers it at once."""
     marked = mark_unschedulable(pod)
     return replace(marked, metadata=replace(marked.metadata, creation_timestamp=LONG_AGO))
 
@@ -110,8 +110,8 @@ def _iter_new_nodes(template: NodeTemplate, group: str, cluster: Cluster, count:
         labels = {key: value for key, value in node.metadata.labels.items() if key != TEMPLATE_LABEL}
         meta = replace(node.metadata, labels=labels)
         spec = replace(node.spec, provider_id="", unschedulable=False)
-        others = (condition for condition in node.status.conditions if condition.type != READY)
-        status = replace(node.status, conditions=(*others, _build_ready_condition()))
+        other_conditions = (condition for condition in node.status.conditions if condition.type != READY)
+        status = replace(node.status, conditions=(*other_conditions, _build_ready_condition()))
         yield NodeTemplate(replace(node, metadata=meta, spec=spec, status=status), pods)
 
 

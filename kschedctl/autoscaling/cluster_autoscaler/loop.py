@@ -154,7 +154,7 @@ def _build_universe(cluster: Cluster, nodes: Sequence[Node], templates: Sequence
 
 
 def _adjust_placed_pods(snapshot: ClusterSnapshot, placed: Sequence[CountedPod], keys: Sequence[str]) -> None:
-    """Take pods that do not count off their nodes, and put nominated pods that count on theirs."""
+    """Remove pods that do not count from their nodes, and place nominated pods that count."""
     view = snapshot.universe
     positions = [view.pods.index[keys[pod.row]] for pod in placed]
     scheduled_first = sorted(zip(placed, positions, strict=True), key=lambda pair: not pair[0].bound)
@@ -184,7 +184,10 @@ def copy_template(template: NodeTemplate, name: str) -> NodeTemplate:
 
 
 def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
-    """Return the nodes in the order of the API server's list, or of the cluster if that is unknown."""
+    """Return the nodes in the order in which the API server listed them.
+
+    If that is unknown, they are in the cluster's order.
+    """
     ranks = cluster.listed.get("Node")
     if not ranks:
         return cluster.nodes
@@ -192,7 +195,10 @@ def _sort_nodes(cluster: Cluster) -> Sequence[Node]:
 
 
 def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
-    """Return the pods' rows in the order of the API server's list, or of the table if that is unknown."""
+    """Return the pods' rows in the order in which the API server listed the pods.
+
+    If that is unknown, they are in the table's order.
+    """
     ranks, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
     if not ranks:
         return rows
@@ -201,7 +207,7 @@ def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
 
 
 def _build_pod_lookup(cluster: Cluster, lists: PodLists) -> Callable[[str], Sequence[Pod]]:
-    """Return a function from a node's name to its pods that count."""
+    """Return a function that looks up the pods that count on a node, by the node's name."""
     rows: dict[str, list[int]] = {}
     for pod in lists.placed:
         if pod.counts:

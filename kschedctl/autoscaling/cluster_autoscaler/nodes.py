@@ -54,7 +54,7 @@ OK_UNREADY, MOST_UNREADY = 3, 0.45
 
 
 class NodeReadiness(NamedTuple):
-    """Whether a node is ready, and since when."""
+    """The readiness of a node, with the time of its last change."""
 
     ready: bool
     since: int

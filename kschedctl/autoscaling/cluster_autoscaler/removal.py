@@ -59,7 +59,7 @@ class RemovalSimulator:
     def try_removal(self, row: Row, acceptable: Bools, *, keep: bool) -> Removal:
         """Try to remove a node by moving its pods to acceptable nodes.
 
-        ``acceptable`` is a mask over the universe, (M,). With ``keep``, a successful removal is not undone.
+        ``acceptable`` is an (M,) mask over the universe. With ``keep``, a successful removal is not undone.
         """
         positions = self.snapshot.get_pods_on(row)
         position_by_key = {self.get_pod(position).key: position for position in positions}
@@ -118,7 +118,7 @@ class RemovalSimulator:
 
 
 def build_row_mask(loop: AutoscalerLoop, nodes: Iterable[Node]) -> Bools:
-    """Return a mask over the universe that selects these nodes, (M,)."""
+    """Return an (M,) mask over the universe that selects these nodes."""
     mask = np.zeros(len(loop.snapshot.universe.nodes), np.bool_)
     mask[[loop.get_row(node.metadata.name) for node in nodes]] = True
     return mask
@@ -162,7 +162,7 @@ class SingleRemovals:
 
     @cached_property
     def _acceptable(self) -> Bools:
-        """The nodes to which pods may move, as a mask, (M,)."""
+        """The nodes to which pods may move, as an (M,) mask."""
         return build_row_mask(self.loop, self.loop.nodes)
 
     @cached_property

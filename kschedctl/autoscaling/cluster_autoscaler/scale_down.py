@@ -114,7 +114,7 @@ class ScaleDownPlan:
     def build(self) -> None:
         """Find the nodes that may be removed, and choose those to remove now."""
         self.candidates = self._find_candidates()
-        eligible = [node for node in self.candidates if self._is_eligible(node)]
+        eligible = [node for node in self.candidates if self._check_eligibility(node)]
         self._find_removable(eligible)
         self.to_delete = self._choose_removable()
         self.deleted_now = self._limit_parallelism()
@@ -133,9 +133,9 @@ class ScaleDownPlan:
         return sorted(nodes, key=self._build_emptiness_key)
 
     def _build_emptiness_key(self, node: Node) -> tuple[bool, bool]:
-        """Build a sort key that puts empty nodes first, and last among those the ones with pods to wait for."""
+        """Build a sort key: empty nodes, then empty nodes with pods to wait for, then other nodes."""
         rules = Drainability(
-            self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, controllers=False
+            self.loop.cluster, self.loop.options, RemainingBudgets(()), self.loop.now, checks_controllers=False
         )
         drain_plan = build_drain_plan(self._list_pods(self.loop.snapshot, node), rules)
         is_empty = not drain_plan.blocking and not drain_plan.pods
@@ -145,15 +145,15 @@ class ScaleDownPlan:
         """Return the pods on a node of the snapshot."""
         return [self.loop.get_pod(position) for position in snapshot.get_pods_on(self.loop.get_row(node.metadata.name))]
 
-    def _is_eligible(self, node: Node) -> bool:
-        """Return whether the node may be considered for removal. Record the reason if not."""
+    def _check_eligibility(self, node: Node) -> bool:
+        """Return whether the node may be considered for removal, and record the reason if it may not."""
         reason = self._find_ineligibility_reason(node)
         if reason:
             self.reasons[node.metadata.name] = reason
         return not reason
 
     def _find_ineligibility_reason(self, node: Node) -> str:
-        """Return why the node is not considered for removal, or "". Records its utilization."""
+        """Return why the node is not considered for removal, or "". Record the node's utilization."""
         options, name, group = self.loop.options, node.metadata.name, self.find_group(node)
         if is_being_deleted(node, self.loop.now):
             return "CurrentlyBeingDeleted"
@@ -304,8 +304,8 @@ class ScaleDownPlan:
         options = self.loop.options
         remaining, remaining_drains = options.max_scale_down_parallelism, options.max_drain_parallelism
         empty, drain = (
-            self._group_nodes_by_group(self.to_delete.empty),
-            self._group_nodes_by_group(self.to_delete.drain),
+            self._group_names_by_node_group(self.to_delete.empty),
+            self._group_names_by_node_group(self.to_delete.drain),
         )
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
@@ -331,7 +331,7 @@ class ScaleDownPlan:
         drained = [name for names in drain.values() for name in names][: max(min(remaining, remaining_drains), 0)]
         return RemovedNodes((*chosen_empty, *singles), (*chosen_drained, *drained))
 
-    def _group_nodes_by_group(self, names: Iterable[str]) -> dict[str, list[str]]:
+    def _group_names_by_node_group(self, names: Iterable[str]) -> dict[str, list[str]]:
         """Group names of nodes by their node group."""
         by_group: dict[str, list[str]] = {}
         for name in names:

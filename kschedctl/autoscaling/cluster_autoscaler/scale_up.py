@@ -27,7 +27,7 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     balance_increases,
     build_comparison,
 )
-from kschedctl.autoscaling.cluster_autoscaler.template_gaps import SimilarPods, iter_template_gaps
+from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import (
@@ -235,11 +235,11 @@ class ScaleUpRun:
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
-    def iter_unhelped_pods(self) -> Iterator[SimilarPods]:
+    def iter_unhelped_pods(self) -> Iterator[UnhelpedPods]:
         """Yield the equivalence groups of pods for which no node group would grow."""
         for pods in self.groups:
             if not pods.accepting_groups:
-                yield SimilarPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
+                yield UnhelpedPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
         """Return the figures behind the rejections of pods that no node group accepts, by pod and node group.
@@ -301,7 +301,7 @@ class ScaleUpRun:
         return Option(group, count, tuple(estimate.pods), tuple(similar))
 
     def _compute_max_nodes(self, group: AutoscaledGroup, similar: Sequence[AutoscaledGroup]) -> int | None:
-        """Return the maximum number of nodes that an estimate may add, or None if there is none."""
+        """Return the maximum number of nodes that an estimate may add, or None if it is unlimited."""
         options = self.loop.options
         headroom = sum(max(group.headroom, 0) for group in (group, *similar))
         limits = [options.max_nodes_per_scale_up] if options.max_nodes_per_scale_up else []

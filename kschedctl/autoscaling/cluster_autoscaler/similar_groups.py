@@ -49,8 +49,8 @@ def build_comparison(options: AutoscalerOptions) -> Callable[[TemplateShape, Tem
 
 def _share_labels(a: Node, b: Node, labels: Sequence[str]) -> bool:
     """Return whether both nodes have these labels with the same values."""
-    mine, other = a.metadata.labels, b.metadata.labels
-    return all(label in mine and label in other and mine[label] == other[label] for label in labels)
+    labels_a, labels_b = a.metadata.labels, b.metadata.labels
+    return all(label in labels_a and label in labels_b and labels_a[label] == labels_b[label] for label in labels)
 
 
 def _are_similar(a: TemplateShape, b: TemplateShape, ignored: frozenset[str]) -> bool:
@@ -98,7 +98,7 @@ def _get_compared_labels(node: Node, ignored: frozenset[str]) -> dict[str, str]:
 
 
 def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Increase]:
-    """Divide ``count`` new nodes among the groups by growing the smallest group below its maximum again and again."""
+    """Divide ``count`` new nodes among the groups, always growing the smallest group below its maximum."""
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))

@@ -32,7 +32,7 @@ CLUSTER_API_KINDS = ("MachineDeployment/", "MachineSet/", "MachinePool/")
 
 
 class Provider(Enum):
-    """The cloud provider that tells the autoscaler what a new node of a group is like."""
+    """A cloud provider, from which the autoscaler learns what a new node of a group is like."""
 
     AWS = "AWS"
     AZURE = "Azure"
@@ -89,8 +89,8 @@ class TemplateLack:
         )
 
 
-class SimilarPods(NamedTuple):
-    """Pods of one controller that have the same labels and specs."""
+class UnhelpedPods(NamedTuple):
+    """Similar pods of one controller for which no node group would grow."""
 
     first: Pod
     keys: tuple[str, ...]
@@ -106,7 +106,7 @@ Replay = Callable[[NodeGroupList, str, Pod], bool]
 def iter_template_gaps(
     groups: NodeGroupList,
     nodes: Iterable[Node],
-    remaining: Iterable[SimilarPods],
+    remaining: Iterable[UnhelpedPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
     """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay."""
@@ -116,7 +116,7 @@ def iter_template_gaps(
     replayed = 0
     for pods in remaining:
         for group in empty:
-            for lack in iter_lacks(pods.first, pods.requests, group, nodes):
+            for lack in iter_template_lacks(pods.first, pods.requests, group, nodes):
                 if replayed == MAX_REPLAYS:
                     return
                 replayed += 1
@@ -131,7 +131,7 @@ def iter_template_gaps(
                     break
 
 
-def iter_lacks(
+def iter_template_lacks(
     pod: Pod, requests: Mapping[str, int], group: AutoscaledGroup, nodes: Sequence[Node]
 ) -> Iterator[TemplateLack]:
     """Yield combinations of labels and resources that the group's template may lack for a pod.

@@ -87,15 +87,15 @@ class AmountColumns:
     """A (rows x resources) table of amounts in thousandths, with zero for a missing resource."""
 
     def __init__(self, rows: Sequence[Amounts]) -> None:
-        self.names = {name: at for at, name in enumerate(sorted({name for row in rows for name in row}))}
+        self.names = {name: index for index, name in enumerate(sorted({name for row in rows for name in row}))}
         self.values = np.zeros((len(rows), len(self.names)), np.int64)
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for name, amount in row.items():
-                self.values[at, self.names[name]] = amount
+                self.values[index, self.names[name]] = amount
         self._has_no_negative: Bools = np.all(self.values >= 0, axis=1)
 
     def find_fitting_rows(self, amounts: Amounts, values: npt.NDArray[np.int64] | None = None) -> Bools:
-        """Return a mask of the rows that have at least these amounts and no negative amount, (rows,).
+        """Return a (rows,) mask of the rows that have at least these amounts and no negative amount.
 
         ``values`` are the available amounts if they differ from the stored ones.
         """

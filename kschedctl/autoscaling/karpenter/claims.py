@@ -107,13 +107,13 @@ class NewClaim:
         """Return the claim's state with the pod added, or the reason why the pod cannot join."""
         if fault := describe_untolerated_taints(self.template.taints, data.pod):
             return ClaimRefusal(fault)
-        known = self.template.well_known
-        if fault := self.requirements.describe_conflict(data.requirements, known):
+        well_known = self.template.well_known
+        if fault := self.requirements.describe_conflict(data.requirements, well_known):
             return ClaimRefusal(f"incompatible requirements, {fault}")
         combined = self.requirements.plus(data.requirements)
         outcome: ClaimAcceptance | ClaimRefusal = ClaimRefusal("")
         for volumes in data.volumes or (Requirements(),):
-            if fault := combined.describe_conflict(volumes, known):
+            if fault := combined.describe_conflict(volumes, well_known):
                 outcome = ClaimRefusal(f"incompatible volume requirements, {fault}")
                 continue
             outcome = self._can_add_with_volumes(data, combined.plus(volumes), relax_min_values)
@@ -124,7 +124,10 @@ class NewClaim:
     def _can_add_with_volumes(
         self, data: PodData, requirements: Requirements, relax_min_values: bool
     ) -> ClaimAcceptance | ClaimRefusal:
-        """Check topology, instance types and reservations for the requirements of the pod and its volumes."""
+        """Return the claim's state with the pod added, or the reason why the pod cannot join.
+
+        ``requirements`` are those of the claim, the pod and its volumes.
+        """
         topology = self.settings.topology
         narrowed = topology.add_requirements(data.pod, self.template.taints, data.strict, requirements)
         if isinstance(narrowed, TopologyRefusal):
@@ -141,7 +144,7 @@ class NewClaim:
         return ClaimAcceptance(requirements, options, reservations)
 
     def _filter_instance_types(self, data: PodData, requirements: Requirements, relax_min_values: bool) -> Bools | str:
-        """Return a mask of the instance types that can hold all pods, (T,), or why there are none.
+        """Return a (T,) mask of the instance types that can hold all pods, or why there are none.
 
         With ``relax_min_values``, unmet minValues are lowered in ``requirements``.
         """
@@ -165,7 +168,7 @@ class NewClaim:
         if not settings.reserved_capacity or not columns.reserved.any():
             return ()
         chosen = columns.find_offerings_meeting(requirements) & columns.reserved & options[columns.type_of]
-        ids = [columns.offerings[at].reservation for at in np.flatnonzero(chosen).tolist()]
+        ids = [columns.offerings[index].reservation for index in np.flatnonzero(chosen).tolist()]
         free = tuple(id_ for id_ in ids if settings.reservations.can_reserve(self.host, id_))
         if settings.strict_reservations and not free:
             if ids:
@@ -189,11 +192,11 @@ class NewClaim:
     def sort_options(self) -> list[int]:
         """Sort the remaining instance types by price as Go does, and return them."""
         previous_order = self.sorted_options or [
-            at for group in self.groups for at in np.flatnonzero(group.types).tolist()
+            index for group in self.groups for index in np.flatnonzero(group.types).tolist()
         ]
-        remaining = [at for at in previous_order if self.options[at]]
+        remaining = [index for index in previous_order if self.options[index]]
         prices = self.template.columns.find_cheapest_prices(self.requirements)[remaining].tolist()
-        self.sorted_options = [remaining[at] for at in go_sort_order(prices)]
+        self.sorted_options = [remaining[index] for index in go_sort_order(prices)]
         return self.sorted_options
 
     def finalize_scheduling(self) -> None:

@@ -64,7 +64,7 @@ class ReplacementClaim:
 
     def keep_types(self, mask: Bools) -> None:
         """Keep only the instance types selected by a (T,) mask."""
-        self.order = [at for at in self.order if mask[at]]
+        self.order = [index for index in self.order if mask[index]]
         self._update_claim()
 
     def truncate(self, count: int) -> None:
@@ -101,8 +101,8 @@ class ReplacementClaim:
     def count_types_for_min_values(self) -> int:
         """Return how many types are needed to meet all minValues, starting with the cheapest."""
         chosen = np.zeros(len(self.columns), np.bool_)
-        for count, at in enumerate(self.order, 1):
-            chosen[at] = True
+        for count, index in enumerate(self.order, 1):
+            chosen[index] = True
             if not self.columns.find_unmet_min_values(chosen, self.claim.requirements):
                 return count
         return len(self.order)

@@ -56,13 +56,13 @@ class Daemons:
 
         The groups are sorted by the names of their pods.
         """
-        fitting = [self._find_compatible_types(at, template) for at in range(len(self.pods))]
+        fitting = [self._find_compatible_types(pod_index, template) for pod_index in range(len(self.pods))]
         runs = np.array(fitting, np.bool_).reshape(len(fitting), len(template.columns))
         by_names: dict[str, tuple[list[Pod], list[int]]] = {}
-        for at in np.flatnonzero(template.options).tolist():
-            pods = [self.pods[n] for n in np.flatnonzero(runs[:, at]).tolist()]
+        for type_index in np.flatnonzero(template.options).tolist():
+            pods = [self.pods[n] for n in np.flatnonzero(runs[:, type_index]).tolist()]
             names = ",".join(sorted(pod.key for pod in pods))
-            by_names.setdefault(names, (pods, []))[1].append(at)
+            by_names.setdefault(names, (pods, []))[1].append(type_index)
         return tuple(_build_group(*by_names[names], len(template.columns)) for names in sorted(by_names))
 
     def find_expected_pods(self, node: StateNode) -> list[Pod]:
@@ -75,7 +75,7 @@ class Daemons:
         ]
 
     def _find_compatible_types(self, pod_index: int, template: ClaimTemplate) -> Bools:
-        """Return a mask of the template's instance types on which a DaemonSet would run, (T,).
+        """Return a (T,) mask of the template's instance types on which a DaemonSet would run.
 
         The DaemonSet's pod stays relaxed afterwards.
         """
@@ -134,7 +134,7 @@ def _find_newest_pod(daemon_set: StoredWorkload, cluster: Cluster) -> Pod | None
     metadata = daemon_set.metadata
     newest = None
     for pod in cluster.pods.filter_by_template(
-        lambda other: other.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(other))
+        lambda template: template.metadata.namespace == metadata.namespace and bool(_find_daemonset_owner(template))
     ):
         if _find_daemonset_owner(pod) == (metadata.uid, metadata.name) and (
             newest is None or _get_creation_time(pod) > _get_creation_time(newest)
@@ -155,7 +155,7 @@ def _get_creation_time(pod: Pod) -> str:
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests where requests are missing."""
+    """Return the container with missing requests filled in from its limits."""
     resources = container.resources
     return replace(container, resources=replace(resources, requests={**resources.limits, **resources.requests}))
 

@@ -147,9 +147,9 @@ class DisruptionReplay:
                 continue
             answer = self.answers[name]
             fate = answer.command.decision if answer.command else STAYS
-            why = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
-            if fate == STAYS and not why:
-                why = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
+            reason = "" if answer.command else "; ".join(event.partition(": ")[2] for event in answer.events)
+            if fate == STAYS and not reason:
+                reason = NOT_WORTH if self.setting.pools.pools else NO_POOL_LAUNCHES
             soft = self.soft_constraints.get(name)
             yield NodeFate(
                 name,
@@ -157,7 +157,7 @@ class DisruptionReplay:
                 fate,
                 candidate.price,
                 len(candidate.pods),
-                why,
+                reason,
                 cause=soft.sentence if soft else "",
                 soft_constraints=soft,
             )
@@ -223,7 +223,7 @@ class DisruptionReplay:
         return None
 
     def _first_n_consolidation(self, round: MethodRound) -> PlannedRemoval | None:
-        """Search by bisection for the largest number of first candidates that can be consolidated together."""
+        """Plan to consolidate as many of the first candidates as possible together, found by bisection."""
         budgeted = round.take_within_budgets(_sort_by_savings_ratio(round.candidates))
         low, high = 1, min(len(budgeted) - 1, MAX_CONSOLIDATED_NODES)
         best: PlannedRemoval | None = None
@@ -279,9 +279,9 @@ class DisruptionReplay:
         return removal
 
     def _record_soft_constraints(self, candidate: NodeCandidate, totals: PoolTotals) -> None:
-        """Record the soft constraints that keep a node from being disrupted, if they do.
+        """Record the soft constraints without which the node could be disrupted, if there are any.
 
-        These are the constraints of each pod that decides alone, or of all pods with soft constraints if none does.
+        These are the constraints of each pod that decides alone, or of all pods with soft constraints if no pod does.
         """
         soft = [pod for pod in candidate.pods if describe_soft_constraints(pod)]
         if not soft or self.setting.options.ignores_preferences:
@@ -412,5 +412,5 @@ def _find_cheapest_same_type_price(offer: ReplacementClaim, candidates: Sequence
             prices[candidate.type.name] = min(known_price, *offering_prices)
         else:
             prices.setdefault(candidate.type.name, 0.0)
-    names = {offer.columns.types[at].name for at in offer.order}
+    names = {offer.columns.types[index].name for index in offer.order}
     return min((price for name, price in prices.items() if name in names), default=float("inf"))

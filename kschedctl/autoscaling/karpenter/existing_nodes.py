@@ -59,7 +59,7 @@ class ExistingColumns:
     @cached_property
     def rows(self) -> dict[str, int]:
         """Node name -> row."""
-        return {node.state.name: at for at, node in enumerate(self.existing)}
+        return {node.state.name: row for row, node in enumerate(self.existing)}
 
     @cached_property
     def _taints(self) -> tuple[list[tuple[Taint, ...]], np.ndarray]:
@@ -78,7 +78,7 @@ class ExistingColumns:
         return self._codes[key]
 
     def find_by_label_value(self, key: str, predicate: Callable[[str], bool], without: bool = False) -> Bools:
-        """Return a mask of the nodes whose label value satisfies ``predicate``, (N,).
+        """Return an (N,) mask of the nodes whose label value satisfies ``predicate``.
 
         ``without`` is the result for nodes without the label.
         """
@@ -87,7 +87,7 @@ class ExistingColumns:
         return np.asarray(table[codes], np.bool_)
 
     def find_meeting_nodes(self, requirement: LabelRequirement) -> Bools:
-        """Return a mask of the nodes whose labels meet the requirement, (N,)."""
+        """Return an (N,) mask of the nodes whose labels meet the requirement."""
         cached = self._meeting.get(requirement)
         if cached is None:
             cached = self.find_by_label_value(requirement.key, requirement.has, without=requirement.negative)
@@ -95,11 +95,14 @@ class ExistingColumns:
         return cached
 
     def find_tolerated_nodes(self, tolerations: tuple[Toleration, ...]) -> Bools:
-        """Return a mask of the nodes whose taints are all tolerated, (N,)."""
+        """Return an (N,) mask of the nodes whose taints are all tolerated."""
         if tolerations not in self._tolerated:
-            taints, codes = self._taints
-            allowed = [all(is_tolerated(tolerations, t, comparison_operators=True) for t in own) for own in taints]
-            self._tolerated[tolerations] = np.array(allowed, np.bool_)[codes]
+            taint_sets, codes = self._taints
+            tolerated = [
+                all(is_tolerated(tolerations, taint, comparison_operators=True) for taint in taint_set)
+                for taint_set in taint_sets
+            ]
+            self._tolerated[tolerations] = np.array(tolerated, np.bool_)[codes]
         return self._tolerated[tolerations]
 
 
@@ -134,7 +137,7 @@ class RunNodes:
         return False
 
     def _find_possible_nodes(self, data: PodData, topology: RunTopology, movable: bool) -> Bools:
-        """Return a mask of the nodes that are worth trying for the pod, (N,).
+        """Return an (N,) mask of the nodes that are worth trying for the pod.
 
         Labels and taints of nodes that took pods are not checked, because their requirements have changed.
         """
@@ -259,7 +262,9 @@ def merge_volumes(left: DriverVolumes, right: DriverVolumes) -> dict[str, frozen
 
 def has_room(room: Amounts, amounts: Amounts) -> bool:
     """Return whether all amounts fit. Nothing fits if any amount of ``room`` is negative."""
-    return all(left >= 0 for left in room.values()) and all(room.get(n, 0) >= amount for n, amount in amounts.items())
+    return all(available >= 0 for available in room.values()) and all(
+        room.get(n, 0) >= amount for n, amount in amounts.items()
+    )
 
 
 def _compute_missing_daemon_requests(state: StateNode, daemons: Daemons) -> Quantities:

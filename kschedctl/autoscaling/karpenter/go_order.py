@@ -79,8 +79,8 @@ class _PatternDefeatingSort:
 
     def _reorder(self, start: int, end: int, places: Sequence[int]) -> None:
         """Fill a range with the elements at ``places``, in that order."""
-        self.keys[start:end] = [self.keys[at] for at in places]
-        self.order[start:end] = [self.order[at] for at in places]
+        self.keys[start:end] = [self.keys[index] for index in places]
+        self.order[start:end] = [self.order[index] for index in places]
 
     def insertion_sort(self, start: int, end: int) -> None:
         """Sort a range stably, as insertion sort does."""
@@ -148,22 +148,22 @@ class _PatternDefeatingSort:
 
     def partial_insertion_sort(self, start: int, end: int) -> bool:
         """Sort an almost sorted range with a few shifts. Return whether it is sorted."""
-        keys, at = self.keys, start + 1
+        keys, index = self.keys, start + 1
         for _ in range(MAX_SHIFTS):
-            while at < end and keys[at] >= keys[at - 1]:
-                at += 1
-            if at == end:
+            while index < end and keys[index] >= keys[index - 1]:
+                index += 1
+            if index == end:
                 return True
             if end - start < SHIFTED:
                 return False
-            self.swap(at, at - 1)
-            self._shift_pair(at, start, end)
+            self.swap(index, index - 1)
+            self._shift_pair(index, start, end)
         return False
 
-    def _shift_pair(self, at: int, start: int, end: int) -> None:
-        """Move the element before ``at`` to its place on the left, and the one at ``at`` to its place on the right."""
-        keys, left, right = self.keys, at - 1, at + 1
-        while at - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
+    def _shift_pair(self, index: int, start: int, end: int) -> None:
+        """Move the keys at ``index - 1`` and ``index`` to their places on the left and on the right."""
+        keys, left, right = self.keys, index - 1, index + 1
+        while index - start >= 2 and left >= 1 and keys[left] < keys[left - 1]:
             self.swap(left, left - 1)
             left -= 1
         while right < end and keys[right] < keys[right - 1]:

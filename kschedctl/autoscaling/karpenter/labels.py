@@ -56,14 +56,14 @@ RESTRICTED_DOMAINS = (KWOK_GROUP, GROUP)
 
 def describe_restriction(key: str, well_known: Iterable[str]) -> str:
     """Describe why pods may not require the label, or return "" if they may."""
-    known = frozenset(well_known)
+    allowed = frozenset(well_known)
     domain, slash, _ = key.partition("/")
     ours = slash and any(domain == restricted or domain.endswith(f".{restricted}") for restricted in RESTRICTED_DOMAINS)
-    if key in known or not (ours or key == HOSTNAME):
+    if key in allowed or not (ours or key == HOSTNAME):
         return ""
     return (
         f"using label {key} is not allowed as it might interfere with the internal provisioning logic; specify a well "
-        f"known label: [{' '.join(sorted(known))}], or a custom label that does not use a restricted domain: "
+        f"known label: [{' '.join(sorted(allowed))}], or a custom label that does not use a restricted domain: "
         f"[{' '.join(RESTRICTED_DOMAINS)}]"
     )
 

@@ -54,16 +54,16 @@ def to_node_claim(claim: NewClaim, max_instance_types: int) -> LaunchedClaim:
     requirements = _narrow_to_named_types(claim, order[:max_instance_types], named)
     annotations = dict(template.pool.spec.template.metadata.annotations)
     annotations[MIN_VALUES_RELAXED] = str(claim.min_values_relaxed).lower()
-    if any(offering.overlaid for at in order[:max_instance_types] for offering in columns.types[at].offerings):
+    if any(offering.overlaid for index in order[:max_instance_types] for offering in columns.types[index].offerings):
         annotations[PRICE_OVERLAID] = "true"
-    if any(columns.types[at].overlaid for at in order[:max_instance_types]):
+    if any(columns.types[index].overlaid for index in order[:max_instance_types]):
         annotations[CAPACITY_OVERLAID] = "true"
     spec = template.pool.spec.template.spec
     return LaunchedClaim(
         node_pool=template.name,
         pods=tuple(pod.key for pod in claim.pods),
         scheduling_requirements=_build_terms(claim.requirements),
-        instance_types=tuple((columns.types[at].name, float(prices[at])) for at in order),
+        instance_types=tuple((columns.types[index].name, float(prices[index])) for index in order),
         cheapest=find_cheapest_offering(columns, claim),
         requirements=_build_terms(Requirements({k: r for k, r in requirements.items() if k not in SIMULATION_LABELS})),
         requests={name: str(amount) for name, amount in claim.requests.items()},
@@ -81,16 +81,16 @@ def find_cheapest_offering(columns: TypeColumns, claim: NewClaim) -> CheapestOff
         return None
     price = columns.prices[chosen].min()
     descriptions = []
-    for at in chosen[columns.prices[chosen] == price].tolist():
-        offering = columns.offerings[at]
-        descriptions.append(f"{columns.types[columns.type_of[at]].name}|{offering.zone}|{offering.capacity_type}")
+    for index in chosen[columns.prices[chosen] == price].tolist():
+        offering = columns.offerings[index]
+        descriptions.append(f"{columns.types[columns.type_of[index]].name}|{offering.zone}|{offering.capacity_type}")
     return CheapestOffering(float(price), tuple(sorted(descriptions)))
 
 
 def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndarray) -> Requirements:
     """Return the claim's requirements, narrowed to the named instance types and their capacity types."""
     columns, requirements = claim.template.columns, Requirements(claim.requirements)
-    names = (columns.types[at].name for at in order)
+    names = (columns.types[index].name for index in order)
     min_values = requirements.label(INSTANCE_TYPE).min_values
     requirements.add([LabelRequirement.from_operator(INSTANCE_TYPE, IN, names, min_values)])
     if types := find_capacity_types(columns, named, requirements):
@@ -100,9 +100,9 @@ def _narrow_to_named_types(claim: NewClaim, order: Iterable[int], named: np.ndar
 
 def _choose_custom_labels(claim: NewClaim, requirements: Requirements) -> dict[str, str]:
     """Choose a value for each required label that is not well known."""
-    known = claim.template.well_known | SIMULATION_LABELS
+    excluded = claim.template.well_known | SIMULATION_LABELS
     return {
-        key: value for key, requirement in requirements.items() if key not in known and (value := requirement.any())
+        key: value for key, requirement in requirements.items() if key not in excluded and (value := requirement.any())
     }
 
 

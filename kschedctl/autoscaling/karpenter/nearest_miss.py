@@ -213,7 +213,7 @@ class _ObstacleSearch:
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
             return None
-        types = [columns.types[at].capacity for at in np.flatnonzero(self.template.options).tolist()]
+        types = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
         smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining} | {
             NODES: ONE
         }
@@ -275,19 +275,23 @@ def describe_closest_type(
     columns = template.columns
     if not len(columns):
         return NO_TYPE
-    needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, at)) for at in range(len(columns))]
+    needs = [sum_quantities(data.requests, _find_daemon_overhead(groups, index)) for index in range(len(columns))]
     counts, shares = _score_shortfalls(columns, needs, requirements)
     eligible = template.options if template.options.any() else np.ones(len(columns), np.bool_)
     if not counts[eligible].all():
         return _describe_unmet_min_values(columns, eligible & (counts == 0), requirements)
     prices = columns.find_cheapest_prices(requirements)
-    at = min(np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name))
-    lacks = ", ".join(_iter_shortfalls(columns, at, needs[at], requirements))
+    index = min(
+        np.flatnonzero(eligible).tolist(), key=lambda n: (counts[n], shares[n], prices[n], columns.types[n].name)
+    )
+    lacks = ", ".join(_iter_shortfalls(columns, index, needs[index], requirements))
     total = int(eligible.sum())
     if total == 1:
-        return f"the only instance type, {columns.types[at].name}: {lacks}"
+        return f"the only instance type, {columns.types[index].name}: {lacks}"
     numbers = ", ".join(_iter_shortfall_counts(columns, eligible, needs, requirements))
-    return f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {columns.types[at].name}: {lacks}"
+    return (
+        f"none of {counted(total, 'instance type')} fits: {numbers}; closest type {columns.types[index].name}: {lacks}"
+    )
 
 
 def _iter_shortfall_counts(
@@ -295,8 +299,8 @@ def _iter_shortfall_counts(
 ) -> Iterator[str]:
     """Yield how many eligible instance types have each kind of shortfall, the most frequent first."""
     counts: Counter[str] = Counter()
-    for at in np.flatnonzero(eligible).tolist():
-        counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[at], needs[at]))
+    for index in np.flatnonzero(eligible).tolist():
+        counts.update(f"with too little {name}" for name in _find_short_resources(columns.types[index], needs[index]))
     for key, requirement in requirements.items():
         if mismatches := int((~columns.find_compatible_types({key: requirement}) & eligible).sum()):
             counts[f"not {requirement}"] = mismatches
@@ -322,11 +326,11 @@ def _score_shortfalls(
     for key, requirement in requirements.items():
         counts += ~columns.find_compatible_types({key: requirement})
     shares = np.zeros(len(columns))
-    for at, need in enumerate(needs):
-        short = _find_short_resources(columns.types[at], need)
-        counts[at] += len(short)
-        amounts, allocatable = to_thousandths(need), to_thousandths(columns.types[at].allocatable)
-        shares[at] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
+    for index, need in enumerate(needs):
+        short = _find_short_resources(columns.types[index], need)
+        counts[index] += len(short)
+        amounts, allocatable = to_thousandths(need), to_thousandths(columns.types[index].allocatable)
+        shares[index] = sum(1 - allocatable.get(name, 0) / amounts[name] for name in short)
     return counts, shares
 
 

@@ -9,7 +9,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Event, Pod
 from kschedctl.api.tolerations import is_tolerated
 from kschedctl.autoscaling.karpenter.existing_nodes import ExistingColumns
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.nearest_miss import find_nearest_miss
 from kschedctl.autoscaling.karpenter.options import read_karpenter_options
 from kschedctl.autoscaling.karpenter.pods import is_daemon
@@ -17,6 +17,7 @@ from kschedctl.autoscaling.karpenter.provision import ProvisioningRun, iter_nomi
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 from kschedctl.autoscaling.karpenter.scheduler import SchedulerRun
 from kschedctl.autoscaling.karpenter.setting import KarpenterSetting, describe_no_types, explain_unusable_pool
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.autoscaling.karpenter.templates import ClaimTemplate
 from kschedctl.autoscaling.karpenter.validation import find_rejection
 from kschedctl.cluster import Cluster
@@ -80,7 +81,7 @@ class _PoolVerdicts:
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
         key, has_instance_types = self._pod.key, template.options.any()
-        answer = self._provisioning.answer_for_pool(
+        answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )
         if answer.instance_types:
@@ -118,7 +119,7 @@ def _split_message(message: str) -> frozenset[str]:
 
 
 def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
-    """Yield how Karpenter treats this pod differently from kube-scheduler."""
+    """Yield the differences between Karpenter's and kube-scheduler's treatment of this pod."""
     if node := pod.status.nominated_node_name:
         yield f"Karpenter does not look at the pod as long as kube-scheduler nominates {node} for it"
     terms = len(get_required_terms(pod))

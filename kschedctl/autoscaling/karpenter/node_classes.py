@@ -121,7 +121,7 @@ class NodeClasses:
 
 
 def _adjust_type(instance_type: InstanceType, capacity: Quantities, zones: frozenset[str]) -> InstanceType:
-    """Return the instance type with other capacities and only the offerings in ``find_zones``.
+    """Return the instance type with other capacities and only the offerings in ``zones``.
 
     An empty set of zones allows all zones.
     """

@@ -80,16 +80,16 @@ class AppliedOverlays:
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
-        if any(self._has_conflict(key, offerings, price, capacity, weight) for key, offerings in affected):
+        if any(self._conflicts_with_applied(key, offerings, price, capacity, weight) for key, offerings in affected):
             return CONFLICT, CONFLICTS
         for key, offerings in affected:
             self._store_change(key, offerings, price, capacity, weight)
         return SUCCEEDED, ""
 
-    def _has_conflict(
+    def _conflicts_with_applied(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
-        """Return whether another overlay of the same weight has set one of the prices or resources."""
+        """Return whether an applied overlay of the same weight has set one of the prices or resources."""
         change = self._changes.get(key)
         if change is None:
             return False

@@ -38,21 +38,23 @@ class PodData:
     ports: tuple[Port, ...]
 
     def with_relaxed_pod(self, pod: Pod, ignores_preferences: bool) -> PodData:
-        """Return the data of the relaxed pod, which has the same requests and volumes."""
+        """Return this data for a relaxed form of the pod, which has the same requests and volumes."""
         strict = build_strict_requirements(pod)
-        wanted = strict if ignores_preferences else build_pod_requirements(pod)
+        requirements = strict if ignores_preferences else build_pod_requirements(pod)
         return PodData(
-            pod, self.requests, self.amounts, wanted, strict, self.volumes, self.claims_by_driver, self.ports
+            pod, self.requests, self.amounts, requirements, strict, self.volumes, self.claims_by_driver, self.ports
         )
 
 
 def build_pod_data(
-    pod: Pod, volumes: tuple[Requirements, ...], by_driver: DriverVolumes, ignores_preferences: bool
+    pod: Pod, volumes: tuple[Requirements, ...], claims_by_driver: DriverVolumes, ignores_preferences: bool
 ) -> PodData:
     """Compute a pod's data. Raises QuantityError."""
     requests = sum_pod_requests([pod])
     empty = Requirements()
-    data = PodData(pod, requests, to_thousandths(requests), empty, empty, volumes, by_driver, get_host_ports(pod))
+    data = PodData(
+        pod, requests, to_thousandths(requests), empty, empty, volumes, claims_by_driver, get_host_ports(pod)
+    )
     return data.with_relaxed_pod(pod, ignores_preferences)
 
 

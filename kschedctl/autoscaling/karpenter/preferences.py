@@ -126,9 +126,9 @@ def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
     As upstream, the last constraint takes its place.
     """
     constraints = list(pod.spec.topology_spread_constraints)
-    for at, constraint in enumerate(constraints):
+    for index, constraint in enumerate(constraints):
         if constraint.when_unsatisfiable == "ScheduleAnyway":
-            constraints[at] = constraints[-1]
+            constraints[index] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
             return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
     return None

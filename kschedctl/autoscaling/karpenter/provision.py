@@ -118,11 +118,13 @@ class ProvisioningRun:
             pod_errors={key: ProvisioningError("; ".join(parts), parts) for key, parts in sorted(errors.items())},
             relaxations=tuple(GivenUp(relaxation.pod, relaxation.reason) for relaxation in run.relaxations),
             limits_exceeded=dict(self._iter_exceeded_limits()),
-            per_pool=self._answer_per_pool(existing, run.current_pods) if self.explains else {},
-            missing=self._explain_per_pool(errors, {pod.key: pod for pod in pods}, existing) if self.explains else {},
+            per_pool=self._collect_pool_answers(existing, run.current_pods) if self.explains else {},
+            missing=self._explain_failures_per_pool(errors, {pod.key: pod for pod in pods}, existing)
+            if self.explains
+            else {},
         )
 
-    def _explain_per_pool(
+    def _explain_failures_per_pool(
         self, errors: Mapping[str, tuple[str, ...]], pods: Mapping[str, Pod], existing: ExistingColumns
     ) -> dict[str, dict[str, tuple[str, ...]]]:
         """Return what each NodePool lacks for each pod that failed, by pod and pool.
@@ -168,7 +170,9 @@ class ProvisioningRun:
                     yield pool.metadata.name, f"resource usage exceeds limit ({numbers})"
                     break
 
-    def _answer_per_pool(self, existing: ExistingColumns, pods: dict[str, Pod]) -> dict[str, dict[str, PoolAnswer]]:
+    def _collect_pool_answers(
+        self, existing: ExistingColumns, pods: dict[str, Pod]
+    ) -> dict[str, dict[str, PoolAnswer]]:
         """Return the answer of each pool to each of the first pending pods, by pod and pool.
 
         ``pods`` is updated with the relaxed pods.
@@ -177,11 +181,11 @@ class ProvisioningRun:
         names = [pool.metadata.name for pool in self.setting.cluster.karpenter_node_pools]
         answers: dict[str, dict[str, PoolAnswer]] = {}
         for key in sorted(pod.key for pod in self.setting.pending)[:MAX_SEPARATE_ANSWERS]:
-            answers[key] = {name: self.answer_for_pool(key, pods, templates.get(name), existing) for name in names}
+            answers[key] = {name: self.get_pool_answer(key, pods, templates.get(name), existing) for name in names}
         return answers
 
-    def answer_for_pool(
-        self, key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
+    def get_pool_answer(
+        self, pod_key: str, pods: dict[str, Pod], template: ClaimTemplate | None, existing: ExistingColumns
     ) -> PoolAnswer:
         """Try to place one pod with one pool alone, and return what the pool would launch.
 
@@ -189,16 +193,16 @@ class ProvisioningRun:
         """
         if template is None:
             return PoolAnswer(skipped=True)
-        run = self.setting.run_scheduler([pods[key]], existing, templates=[template], new_nodes_only=True)
+        run = self.setting.run_scheduler([pods[pod_key]], existing, templates=[template], new_nodes_only=True)
         pods |= run.current_pods
         relaxations = tuple(relaxation.reason for relaxation in run.relaxations)
         if not run.claims:
-            return PoolAnswer(error="; ".join(run.errors.get(key, ())), relaxations=relaxations)
+            return PoolAnswer(error="; ".join(run.errors.get(pod_key, ())), relaxations=relaxations)
         (claim,) = run.claims
         if fault := self._truncate_types(claim):
             return PoolAnswer(error=fault, relaxations=relaxations)
         columns = claim.template.columns
-        names = tuple(columns.types[at].name for at in columns.sort_by_price(claim.options, claim.requirements))
+        names = tuple(columns.types[index].name for index in columns.sort_by_price(claim.options, claim.requirements))
         return PoolAnswer(names, find_cheapest_offering(columns, claim), relaxations=relaxations)
 
 

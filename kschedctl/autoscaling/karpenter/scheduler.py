@@ -95,7 +95,7 @@ class SchedulerRun:
         """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None if it is added."""
         if self.nodes.place_on_first(data, self.settings.topology, data.pod.key in self.movable):
             return None
-        self.claims = [self.claims[at] for at in go_sort_order([len(claim.pods) for claim in self.claims])]
+        self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:
             accepted = claim.can_add(data)
             if isinstance(accepted, ClaimAcceptance):
@@ -125,16 +125,16 @@ class SchedulerRun:
                 break
         return errors
 
-    def _open_claim(self, claim: NewClaim, data: PodData, accepted: ClaimAcceptance) -> None:
+    def _open_claim(self, claim: NewClaim, data: PodData, acceptance: ClaimAcceptance) -> None:
         """Add a new claim with its first pod to the run, and charge it to the limits of its pool.
 
         The largest instance type that the claim may have is charged.
         """
         claim.min_values_relaxed = any(
-            _is_lower(accepted.requirements.label(key).min_values, requirement.min_values)
+            _is_lower(acceptance.requirements.label(key).min_values, requirement.min_values)
             for key, requirement in claim.requirements.items()
         )
-        claim.add(data, accepted)
+        claim.add(data, acceptance)
         self.claims.append(claim)
         remaining = self.remaining.get(claim.template.name)
         if remaining is not None:
@@ -143,7 +143,7 @@ class SchedulerRun:
             self.remaining[claim.template.name] = reduced
 
     def _filter_by_limits(self, template: ClaimTemplate) -> Bools | ClaimRefusal:
-        """Return a mask of the template's instance types within the pool's limits, (T,), or a refusal."""
+        """Return a (T,) mask of the template's instance types within the pool's limits, or a refusal."""
         remaining = self.remaining.get(template.name)
         if remaining is None:
             return template.options

@@ -31,7 +31,7 @@ from kschedctl.autoscaling.karpenter.templates import (
     ClaimTemplate,
     build_claim_template,
     has_unmet_min_values,
-    order_usable_pools,
+    select_usable_pools,
 )
 from kschedctl.autoscaling.karpenter.topology import Domains, RunTopology, build_domains
 from kschedctl.autoscaling.karpenter.topology_counts import DomainTallies
@@ -67,8 +67,12 @@ class UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
         columns = {name: setting.get_columns(name) for name in (pool.metadata.name for pool in pools)}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
-        relax, known = setting.options.relaxes_min_values, setting.catalog.well_known
-        templates = [build_claim_template(pool, columns[pool.metadata.name], known, relax) for pool in pools_with_types]
+        templates = [
+            build_claim_template(
+                pool, columns[pool.metadata.name], setting.catalog.well_known, setting.options.relaxes_min_values
+            )
+            for pool in pools_with_types
+        ]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
         return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
@@ -106,7 +110,7 @@ def describe_no_types(template: ClaimTemplate) -> str:
 
 
 def explain_unusable_pool(setting: KarpenterSetting, pool: NodePool) -> str:
-    """Explain why a NodePool without a template takes part in no run."""
+    """Explain why a NodePool without a template does not take part in any run."""
     if pool.spec.replicas is not None:
         return f"takes no part: static, with {counted(pool.spec.replicas, 'replica')}"
     if pool.metadata.deletion_timestamp is not None:
@@ -196,7 +200,7 @@ class KarpenterSetting:
 
     @cached_property
     def pools(self) -> UsablePools:
-        return UsablePools.from_pools(order_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
+        return UsablePools.from_pools(select_usable_pools(self.cluster.karpenter_node_pools, self.node_classes), self)
 
     @cached_property
     def counts(self) -> DomainTallies:

@@ -42,7 +42,7 @@ class ClaimTemplate:
         return self.pool.spec.template.spec.taints
 
 
-def order_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
+def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
     """Return the pools that are ready and not static, by descending weight, then by descending name."""
     on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
     ready = (pool for pool in on_demand if _is_ready(pool, classes))

@@ -256,16 +256,16 @@ class RunTopology:
 
     def _count_domains(self, group: TopologyGroup) -> None:
         """Add the existing nodes' domains and the pods in them to the group."""
-        nodes, pods = self.counts.count_nodes_and_pods(group.rule, self.removed_nodes, self.excluded.values())
-        group.register(nodes)
-        for domain, count in pods.items():
+        counts = self.counts.count_nodes_and_pods(group.rule, self.removed_nodes, self.excluded.values())
+        group.register(counts.nodes)
+        for domain, count in counts.pods.items():
             group.record((domain,), count)
 
 
-def _parse_selector(written: LabelSelector | None) -> Selector:
+def _parse_selector(label_selector: LabelSelector | None) -> Selector:
     """Parse a selector. An invalid selector matches nothing."""
     try:
-        return selector_from_api(written)
+        return selector_from_api(label_selector)
     except SelectorError:
         return NOTHING
 

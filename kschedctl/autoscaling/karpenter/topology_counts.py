@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from kschedctl.api.objects import Pod, PodAffinityTerm
 from kschedctl.autoscaling.karpenter.labels import HOSTNAME
@@ -19,12 +20,19 @@ Counts = Counter[str]
 """Domain -> number."""
 
 
+class DomainCounts(NamedTuple):
+    """The numbers of nodes and pods in each topology domain."""
+
+    nodes: Counts
+    pods: Counts
+
+
 class DomainTallies:
     """The numbers of nodes and pods in each topology domain, cached by rule."""
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
         self.nodes = [node for node in nodes if node.node is not None]
-        self._counts: dict[Hashable, tuple[Counts, Counts]] = {}
+        self._counts: dict[Hashable, DomainCounts] = {}
 
     @cached_property
     def _staying(self) -> list[StateNode]:
@@ -53,7 +61,7 @@ class DomainTallies:
 
     def count_nodes_and_pods(
         self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
-    ) -> tuple[Counts, Counts]:
+    ) -> DomainCounts:
         """Count the nodes and the pods in each domain, without removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._count_all(rule))
         for node in removed_nodes:
@@ -67,9 +75,9 @@ class DomainTallies:
                 and (domain := _find_domain(rule, node_of_pod)) is not None
             ):
                 pods[domain] -= 1
-        return +nodes, +pods
+        return DomainCounts(+nodes, +pods)
 
-    def _count_all(self, rule: TopologyRule) -> tuple[Counts, Counts]:
+    def _count_all(self, rule: TopologyRule) -> DomainCounts:
         """Count all nodes and pods in each domain, once for each rule."""
         key = rule.count_key
         if key not in self._counts:
@@ -78,7 +86,7 @@ class DomainTallies:
                 for node in self._staying
                 if rule.key in node.labels and _is_node_counted(rule, node)
             )
-            self._counts[key] = nodes, self._count_pods(rule)
+            self._counts[key] = DomainCounts(nodes, self._count_pods(rule))
         return self._counts[key]
 
     def _count_pods(self, rule: TopologyRule) -> Counts:

@@ -68,7 +68,8 @@ class TopologyNodeFilter:
     def identity(self) -> Hashable:
         """A hash key like upstream's, which ignores label values and in which equal entries cancel out in pairs."""
         labels = (
-            frozenset((key, requirement.min_values) for key, requirement in own.items()) for own in self.requirements
+            frozenset((key, requirement.min_values) for key, requirement in alternative.items())
+            for alternative in self.requirements
         )
         return _keep_odd_items(labels), _keep_odd_items(self.tolerations), self.affinity_policy, self.taints_policy
 
@@ -157,12 +158,12 @@ class TopologyGroup:
     def is_blocked_by_empty_value(
         self, pod: Pod, pod_domains: LabelRequirement, node_domains: LabelRequirement
     ) -> bool:
-        """Return whether a spread constraint allows only a domain whose label value is empty."""
+        """Return whether a spread constraint allows only the domain with an empty name, which is never chosen."""
         if self.rule.type is not TopologyType.SPREAD or "" not in self.domains or not node_domains.has(""):
             return False
-        return not self.find_allowed_domains(pod, pod_domains, node_domains).values and self.domains[
-            ""
-        ] <= self._compute_max_pods_in_domain(pod, pod_domains)
+        if self.find_allowed_domains(pod, pod_domains, node_domains).values:
+            return False
+        return self.domains[""] <= self._compute_max_pods_in_domain(pod, pod_domains)
 
     def allows_domain(self, pod: Pod, pod_domains: LabelRequirement, domain: str) -> bool:
         """Return whether a node in the domain may take the pod."""

@@ -26,13 +26,13 @@ class RequirementColumns:
     def __init__(self, rows: Sequence[Requirements]) -> None:
         self._count = len(rows)
         self._by_key: dict[str, dict[LabelRequirement, list[int]]] = {}
-        for at, row in enumerate(rows):
+        for index, row in enumerate(rows):
             for key, requirement in row.items():
-                self._by_key.setdefault(key, {}).setdefault(requirement, []).append(at)
+                self._by_key.setdefault(key, {}).setdefault(requirement, []).append(index)
         self._agreeing: dict[LabelRequirement, Bools] = {}
 
     def find_agreeing_rows(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the rows that can meet the requirements as well, (R,).
+        """Return an (R,) mask of the rows that can meet the requirements as well.
 
         Labels that only one side has are ignored.
         """
@@ -43,7 +43,7 @@ class RequirementColumns:
         return agreeing
 
     def _find_agreeing_with(self, requirement: LabelRequirement) -> Bools:
-        """Return a mask of the rows that agree with one requirement, (R,)."""
+        """Return an (R,) mask of the rows that agree with one requirement."""
         agreeing = self._agreeing.get(requirement)
         if agreeing is None:
             agreeing = np.ones(self._count, np.bool_)
@@ -62,9 +62,9 @@ class TypeColumns:
         self._requirements = RequirementColumns([t.requirements for t in self.types])
         self.allocatable = AmountColumns([to_thousandths(t.allocatable) for t in self.types])
         self.capacity = AmountColumns([to_thousandths(t.capacity) for t in self.types])
-        pairs = [(at, o) for at, t in enumerate(self.types) for o in t.offerings if o.available]
+        pairs = [(index, o) for index, t in enumerate(self.types) for o in t.offerings if o.available]
         self.offerings: tuple[Offering, ...] = tuple(offering for _, offering in pairs)
-        self.type_of: npt.NDArray[np.int64] = np.array([at for at, _ in pairs], np.int64)
+        self.type_of: npt.NDArray[np.int64] = np.array([index for index, _ in pairs], np.int64)
         self.prices: npt.NDArray[np.float64] = np.array([offering.price for offering in self.offerings], np.float64)
         self._terms = RequirementColumns([offering.requirements for offering in self.offerings])
         self._values: dict[str, Bools] = {}
@@ -75,7 +75,7 @@ class TypeColumns:
     @cached_property
     def numbers(self) -> dict[str, int]:
         """Type name -> row."""
-        return {t.name: at for at, t in enumerate(self.types)}
+        return {t.name: index for index, t in enumerate(self.types)}
 
     @cached_property
     def reserved(self) -> Bools:
@@ -83,21 +83,21 @@ class TypeColumns:
         return np.array([offering.capacity_type == RESERVED for offering in self.offerings], np.bool_)
 
     def find_compatible_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the types whose own requirements agree with these requirements, (T,)."""
+        """Return a (T,) mask of the types whose own requirements agree with these requirements."""
         return self._requirements.find_agreeing_rows(requirements)
 
     def find_offerings_meeting(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the offerings that meet the requirements, (O,)."""
+        """Return an (O,) mask of the offerings that meet the requirements."""
         return self._terms.find_agreeing_rows(requirements)
 
     def find_offered_types(self, requirements: Mapping[str, LabelRequirement]) -> Bools:
-        """Return a mask of the types with an offering that meets the requirements, (T,)."""
+        """Return a (T,) mask of the types with an offering that meets the requirements."""
         is_offered = np.zeros(len(self), np.bool_)
         is_offered[self.type_of[self.find_offerings_meeting(requirements)]] = True
         return is_offered
 
     def find_fitting_types(self, requests: Amounts) -> Bools:
-        """Return a mask of the types whose nodes have room for the requests, (T,)."""
+        """Return a (T,) mask of the types whose nodes have room for the requests."""
         return self.allocatable.find_fitting_rows(requests)
 
     def find_cheapest_prices(self, requirements: Mapping[str, LabelRequirement]) -> npt.NDArray[np.float64]:
@@ -113,42 +113,44 @@ class TypeColumns:
     def sort_by_price(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> list[int]:
         """Return the rows of the types in ``mask``, cheapest first, then by name."""
         prices = self.find_cheapest_prices(requirements)
-        return sorted(np.flatnonzero(mask).tolist(), key=lambda at: (prices[at], self.types[at].name))
+        return sorted(np.flatnonzero(mask).tolist(), key=lambda index: (prices[index], self.types[index].name))
 
     def count_values(self, mask: Bools, key: str) -> int:
         """Return how many distinct values of a label the types in ``mask`` have."""
         if key not in self._values:
             sets = [t.requirements.label(key).values for t in self.types]
-            values = {value: at for at, value in enumerate(sorted(frozenset().union(*sets)))}
+            values = {value: index for index, value in enumerate(sorted(frozenset().union(*sets)))}
             table = np.zeros((len(self), len(values)), np.bool_)
-            for at, own in enumerate(sets):
-                table[at, [values[value] for value in own]] = True
+            for index, type_values in enumerate(sets):
+                table[index, [values[value] for value in type_values]] = True
             self._values[key] = table
         return int(self._values[key][mask].any(axis=0).sum())
 
     def find_unmet_min_values(self, mask: Bools, requirements: Mapping[str, LabelRequirement]) -> dict[str, int]:
         """Return the labels whose minValues the types in ``mask`` do not meet, with their number of values."""
-        wanted = {
+        min_values = {
             key: requirement.min_values
             for key, requirement in requirements.items()
             if requirement.min_values is not None
         }
-        counts = {key: self.count_values(mask, key) for key in sorted(wanted)} if mask.any() else {}
-        return {key: count for key, count in counts.items() if count < wanted[key]}
+        counts = {key: self.count_values(mask, key) for key in sorted(min_values)} if mask.any() else {}
+        return {key: count for key, count in counts.items() if count < min_values[key]}
 
     def find_largest_capacity(self, mask: Bools) -> Quantities:
         """Return, for each resource, the largest capacity among the types in ``mask``."""
         largest: Quantities = {}
         rows = np.flatnonzero(mask)
         for name in self.capacity.names:
-            for at in rows[np.argsort(-self.capacity.get_column(name)[rows], kind="stable")].tolist()[:1]:
-                if name in self.types[at].capacity:
-                    largest[name] = self.types[at].capacity[name]
+            for index in rows[np.argsort(-self.capacity.get_column(name)[rows], kind="stable")].tolist()[:1]:
+                if name in self.types[index].capacity:
+                    largest[name] = self.types[index].capacity[name]
         return largest
 
 
 def find_capacity_types(columns: TypeColumns, mask: Bools, requirements: Requirements) -> frozenset[str]:
     """Return the capacity types in which the types in ``mask`` are offered under the requirements."""
     chosen = columns.find_offerings_meeting(requirements) & mask[columns.type_of]
-    values = {columns.offerings[at].requirements.label(CAPACITY_TYPE).any() for at in np.flatnonzero(chosen).tolist()}
+    values = {
+        columns.offerings[index].requirements.label(CAPACITY_TYPE).any() for index in np.flatnonzero(chosen).tolist()
+    }
     return frozenset(values)

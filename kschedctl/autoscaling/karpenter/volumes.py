@@ -145,11 +145,9 @@ class Volumes:
             return None
         if claim.spec.volume_name:
             persistent_volume = self.volumes.get(claim.spec.volume_name)
-            return (
-                None
-                if persistent_volume is None or persistent_volume.spec.claim_ref is None
-                else list(_iter_volume_requirements(persistent_volume))
-            )
+            if persistent_volume is None or persistent_volume.spec.claim_ref is None:
+                return None
+            return list(_iter_volume_requirements(persistent_volume))
         if not claim.spec.storage_class_name:
             return []
         storage_class = self.classes.get(claim.spec.storage_class_name)

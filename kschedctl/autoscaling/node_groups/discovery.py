@@ -296,7 +296,7 @@ def _iter_group_names(node: Node, label: str) -> Iterator[str]:
     yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet
     if scale_set := _SCALE_SET.search(node.spec.provider_id):
         yield scale_set[1]
-    yield from (labels[known.key] for known in POOL_LABELS if known.key in labels)
+    yield from (labels[pool_label.key] for pool_label in POOL_LABELS if pool_label.key in labels)
     base = name.rpartition("-")[0]
     yield f"{base}-grp"  # GKE: instances are named like their group, with a random suffix for grp
     yield base.rpartition("-")[0]  # Gardener: the MachineDeployment's name and two more words

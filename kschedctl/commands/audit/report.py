@@ -30,25 +30,25 @@ class Audit(Report, frozen=True, kw_only=True):
     """An audit of a scheduler and of how a cluster is scheduled."""
 
     headline: str
-    """The unsound sections, the gravest first."""
+    """The unsound sections, gravest first."""
     state: str
     """`findings` if any section has findings, else `unknown` if any is unknown, else `sound`."""
     sections: tuple[AnySection, ...]
     """The sections in the order of the audit."""
     at: str = ""
-    """The time of the cluster, empty if unknown. Without it, nothing is said about ages."""
+    """The time of the cluster, empty if unknown. Without it, the report has no ages."""
     nodes: int = 0
     pods: int = 0
     kube_version: str = ""
     undecided: bool = False
     """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
-    """What was left out, with the option that it needs."""
+    """The sections that were left out, with the option that each needs."""
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return a summary with the sections that have findings."""
         sections = tuple(section for section in self.sections if section.findings)
         return replace(
@@ -65,7 +65,7 @@ class Audit(Report, frozen=True, kw_only=True):
         """Return whether a section has a finding of this severity or a graver one."""
         return any(section.has_at_least(severity) for section in self.sections)
 
-    def answers_of_sections(self) -> dict[str, str]:
+    def get_section_answers(self) -> dict[str, str]:
         """Return the headline of each section."""
         return {section.title: section.headline for section in self.sections}
 
@@ -106,7 +106,7 @@ class WaitingPods(Document, frozen=True, kw_only=True):
     example: str = ""
     """One line about the first pod."""
     last_said: LastWords | None = None
-    """What the scheduler last said about the first pod."""
+    """The scheduler's last message about the first pod."""
     gates: tuple[GateHolder, ...] = ()
     """The gates of the first pod."""
     victims: tuple[TerminatingVictim, ...] = ()

@@ -38,8 +38,8 @@ from kschedctl.render.page import (
     section,
     with_tone,
 )
-from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_not_known_lines
-from kschedctl.render.tables import build_table, number_columns, return_row
+from kschedctl.render.sections import build_extender_line, build_left_out_lines, build_unread_lines
+from kschedctl.render.tables import build_table, keep_row, number_columns
 from kschedctl.render.terminal import render_text
 from kschedctl.reports.columns import Column
 from kschedctl.reports.remedy import TEAMS, Remedy
@@ -228,7 +228,7 @@ def _describe_fix_effect(remedy: Remedy) -> str:
 def _describe_search_limits(remedies: Remedies) -> list[str]:
     """Describe what limits the search for fixes, such as kinds of objects that were not read."""
     left_out = (*build_left_out_lines(remedies.not_replayed, remedies.ignored), *build_extender_line(remedies.extended))
-    lines = (line for line in (*left_out, *build_not_known_lines(remedies.unknown)) if isinstance(line, Paragraph))
+    lines = (line for line in (*left_out, *build_unread_lines(remedies.unknown)) if isinstance(line, Paragraph))
     doubts = [" ".join(with_tone(part).text for part in line.parts) for line in lines]
     if remedies.searched is not None and not remedies.searched.complete:
         doubts.append(f"not complete: the search ended after {counted(remedies.searched.replays, 'replay')}")
@@ -264,7 +264,7 @@ def build_changes_section(report: ChangedAnswer) -> Page:
         return section("What changes", paragraph(NO_CHANGE))
     cells = [(f"{b:,}", f"{a:,}", f"{plugin}: {why}" if plugin else why) for plugin, why, b, a in rows]
     return section(
-        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], return_row), *lines
+        "What changes", *build_table(cells, [*number_columns("before", "now"), Column("nodes")], keep_row), *lines
     )
 
 

@@ -43,8 +43,9 @@ class QuestionQueue:
         Thread(target=self._run, daemon=True, name="browse-desk").start()
 
     def ask(self, kind: Urgency, question: Question) -> None:
-        """Queue a question. It replaces a waiting question of the same kind; a new ANSWER also drops a waiting
-        REMEDIES.
+        """Queue a question. It replaces a waiting question of the same kind.
+
+        A new ANSWER also drops a waiting REMEDIES, which is about the previous answer.
         """
         with self._changed:
             self._waiting[kind] = question

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kschedctl.api.garbage import without_garbage_collection
 from kschedctl.cli.options import Scope, Source, with_options
-from kschedctl.cli.references import asking_for
+from kschedctl.cli.references import assume_scheduler_name
 from kschedctl.cli.source import get_cluster_time, load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.watching import follow_cluster
@@ -67,7 +67,7 @@ def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSess
     """Build the session for one state of the cluster."""
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
-    asked = asking_for(cluster, scope.scheduler_name)
+    asked = assume_scheduler_name(cluster, scope.scheduler_name)
     return BrowseSession(
         asked, source, with_context_namespace(scope, source, cluster), get_cluster_time(cluster, source)
     )

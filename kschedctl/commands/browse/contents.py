@@ -23,7 +23,7 @@ from kschedctl.commands.browse.report import (
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.replay.controllers.workload_pods import find_pods
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.node_order import zone_key
+from kschedctl.snapshot.node_order import get_region_and_zone
 
 FITS = ""
 """The answer for a pod that fits."""
@@ -46,7 +46,7 @@ def report_node_contents(
     return NodeContents(
         node=name,
         pool=find_pool(node),
-        zone=zone_key(node)[1],
+        zone=get_region_and_zone(node)[1],
         unschedulable=node.spec.unschedulable,
         taints=tuple(map(_format_taint, node.spec.taints)),
         labels=dict(sorted(node.metadata.labels.items())),
@@ -94,7 +94,7 @@ def _try_pending_pod(scheduler: Scheduler, row: int, pod: Pod) -> str:
     framework = scheduler.framework(stored.spec.scheduler_name)
     if framework is None:
         return f'no profile serves scheduler name "{stored.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.without_extenders(), stored)
+    cycle = scheduler.run_cycle(framework.without_extenders(), stored)
     if cycle.error is not None:
         return cycle.error
     if cycle.gated:
@@ -109,7 +109,7 @@ def report_workload_pods(scheduler: Scheduler, owner: Owner, causes: Mapping[str
 
     `causes` maps keys of pending pods to their causes.
     """
-    zones = {node.metadata.name: zone_key(node)[1] for node in scheduler.cluster.nodes}
+    zones = {node.metadata.name: get_region_and_zone(node)[1] for node in scheduler.cluster.nodes}
     workloads = [_build_pod_of_workload(pod, zones, causes) for pod in find_pods(scheduler.cluster, owner)]
     workloads.sort(key=lambda pod: (bool(pod.node), pod.pod))
     bound = [pod for pod in workloads if pod.node]

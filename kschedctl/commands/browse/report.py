@@ -23,8 +23,9 @@ class PodOfNode(Document, frozen=True):
 
 
 class NodeContents(Document, frozen=True):
-    """A node with its pods, and the pending pods that would fit. Each pending pod is tried alone in the current
-    cluster.
+    """A node with its pods, and the pending pods that would fit on it.
+
+    Each pending pod is tried alone in the current cluster.
     """
 
     node: str

@@ -68,7 +68,7 @@ class BrowseSession:
     @cached_property
     def pending_pods(self) -> Sequence[Pod]:
         """The pending pods in the scope."""
-        return found_pods.find_pending(self.cluster, self.scope)
+        return found_pods.find_pending_in_scope(self.cluster, self.scope)
 
     @cached_property
     def pods_by_cause(self) -> PendingPods:
@@ -118,7 +118,9 @@ class BrowseSession:
         return None if pod is None else find_owner(pod)
 
     def describe_fate(self, key: str) -> str:
-        """Describe what happened to a pod (``has a node now: w1``). Return an empty string if it is still pending."""
+        """Describe what happened to a pod, such as `has a node now: w1`. Return an empty string if it is still
+        pending.
+        """
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return "is gone"

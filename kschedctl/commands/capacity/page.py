@@ -20,7 +20,7 @@ from kschedctl.render.plots.plot import MAX_PLACES, Axis, Plot, PlotKind, Series
 from kschedctl.render.sections import (
     build_caveats,
     build_headroom_section,
-    build_interruption,
+    build_interruption_line,
     build_search_start_line,
     describe_message,
 )
@@ -43,7 +43,7 @@ def build_page(report: Capacity, style: Style) -> Page:
         )
     only = paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", "))
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *([only] if report.undecided else []),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *shapes,

@@ -107,7 +107,7 @@ class Capacity(Report, frozen=True):
         """Return how many pods of the first shape fit."""
         return self.shapes[0].first_line() if self.shapes else ()
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with how many pods of each shape fit, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})

@@ -6,7 +6,7 @@ import json
 
 from kschedctl.lint.scheduler_configuration.effective import EffectiveConfiguration, EffectiveProfile
 from kschedctl.render.page import Block, Marked, Page, Style, paragraph
-from kschedctl.render.tables import PLAIN, build_struct_table, build_table, number_columns, return_row
+from kschedctl.render.tables import PLAIN, build_struct_table, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 
 
@@ -43,7 +43,7 @@ def _build_plugin_table(profile: EffectiveProfile) -> Page:
         for point in profile.points
         for i, plugin in enumerate(point.plugins)
     ]
-    return build_table(rows, columns, return_row, limit=None, title=f"Profile {profile.scheduler_name}")
+    return build_table(rows, columns, keep_row, limit=None, title=f"Profile {profile.scheduler_name}")
 
 
 def _build_arguments_table(profile: EffectiveProfile) -> Page:

@@ -116,14 +116,14 @@ class Drain(Report, frozen=True):
         """The number of pods that the API server denies."""
         return sum(workload.missing or 0 for workload in self.not_created)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with pods that cannot be evicted or fit nowhere else."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         return replace(
             summary,
             subject=", ".join(self.nodes),
             verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
-            pods=(*blocked, *(pods.shortened for pods in self.unplaced)),
+            pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={
                 "moved": len(self.moved),

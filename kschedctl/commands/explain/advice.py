@@ -206,7 +206,7 @@ def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if there is none."""
-    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
+    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
     if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):
         return change
@@ -282,5 +282,5 @@ def _fits_with_tolerations(
     """Return whether the pod would fit on the node if it tolerated these taints."""
     tolerations = tuple(Toleration(taint.key, "Equal", taint.value, taint.effect) for taint in taints)
     tolerant = replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, *tolerations)))
-    cycle = scheduler.cycle(framework.without_extenders(), tolerant)
+    cycle = scheduler.run_cycle(framework.without_extenders(), tolerant)
     return cycle.error is None and node in {cycle.view.nodes.names[row] for row in cycle.feasible.tolist()}

@@ -17,10 +17,10 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.autoscaler_options import Autoscalers, KarpenterInput, NodeGroupInput
 from kschedctl.cli.extender_options import Extending, collect_pod_extras
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
-from kschedctl.cli.next_commands import build_command, workload_arguments
+from kschedctl.cli.next_commands import build_command, build_workload_arguments
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import DrawnView, Places, View
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import Sampled, choose_exit_code
 from kschedctl.cli.source import (
     CREATION_FAILURE_KINDS,
@@ -146,7 +146,7 @@ def explain(
             return watch_cluster(
                 source, scope, name, lambda cluster: build_answer(Inquiry(cluster)), question.live_kinds
             )
-        pods_alone = name_only_pods(question.pods)
+        pods_alone = are_all_pods(question.pods)
         return build_answer(read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=question.live_kinds))
 
 
@@ -174,7 +174,7 @@ class _Question(msgspec.Struct, frozen=True):
 
         For workloads and for all pending pods, these include what explains why pods were not created.
         """
-        only_pods = self.pods and name_only_pods(self.pods)
+        only_pods = self.pods and are_all_pods(self.pods)
         kinds = NOTHING_MORE if only_pods else CREATION_FAILURE_KINDS.union(HELD_BACK_KINDS)
         return kinds.union(self.autoscalers.live)
 
@@ -210,7 +210,7 @@ class _Question(msgspec.Struct, frozen=True):
         for target in targets:
             report = one_pod.explain_with_fixes(
                 self.supposed.apply_to(target),
-                self.autoscalers.find_new_node,
+                self.autoscalers.explain_new_node,
                 self.autoscalers.find_fixes,
                 remedies=self.remedies,
                 now=inquiry.now,
@@ -242,7 +242,7 @@ class _Question(msgspec.Struct, frozen=True):
         elif workloads:
             return self._explain_targets(subjects.build_targets(inquiry, workloads), inquiry)
         if self.remedies and self.scope.all_namespaces and not scope.selector:
-            return add_growth(report, lambda: self.autoscalers.find_growth(inquiry.cluster))
+            return add_growth(report, lambda: self.autoscalers.simulate_growth(inquiry.cluster))
         return report
 
     def find_next_commands(self, report: Explanation | Explanations | PendingPods, cluster: Cluster) -> Commands:
@@ -285,7 +285,7 @@ def find_commands_for_pending(source: Source, report: PendingPods, options: Iter
     options = list(options)
     workloads = {
         not_created.workload: build_command(
-            source, "explain", *workload_arguments(not_created.workload), options=options
+            source, "explain", *build_workload_arguments(not_created.workload), options=options
         )
         for not_created in report.not_created
     }
@@ -337,4 +337,4 @@ def is_fine(report: Explanation | Explanations | PendingPods) -> bool:
 def summarize_pending(scheduler: Scheduler, source: Source, scope: Scope, in_full: int = 0) -> PendingPods:
     """Report the pending pods of the scope by cause, and the workloads that fail to create pods."""
     now = get_cluster_time(scheduler.cluster, source)
-    return report_pending(scheduler, found_pods.namespace_of_scope(scope), scope.selector, now, in_full)
+    return report_pending(scheduler, found_pods.get_scope_namespace(scope), scope.selector, now, in_full)

@@ -65,7 +65,7 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.dependencies import Unknown
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 from kschedctl.text.counts import counted
 
 REJECTED_AT_PERMIT = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
@@ -78,7 +78,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
     With `nodes=False`, the explanation has no advice and no answers about single nodes, which take most of the time.
     """
     info = PodInfo(pod, scheduler.view.settings.requests)
-    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
 
     verdict = _find_settled_verdict(pod, framework)
     if verdict or framework is None:
@@ -94,7 +94,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
         if framework is None and verdict == "NotResponsible" and not info.terminating:
             report = replace(report, pod_group=report_gang(scheduler, None, pod))
     else:
-        cycle = run_cycle(framework, info, scheduler.view, scheduler.sampling())
+        cycle = run_cycle(framework, info, scheduler.view, scheduler.start_sampling())
         report = report_cycle(cycle, scheduler, framework, nodes=nodes)
         group = report_group(scheduler, framework, pod) or report_gang(scheduler, framework, pod)
         report = add_group_report(report, group)
@@ -111,7 +111,7 @@ def explain_pod(scheduler: Scheduler, pod: Pod, *, nodes: bool = True) -> Explan
 
 
 def _find_settled_verdict(pod: Pod, framework: Framework | None) -> str:
-    """Return the verdict on a pod that the scheduler does not handle (any more), or an empty string."""
+    """Return the verdict on a pod that the scheduler does not handle or no longer handles, or an empty string."""
     if pod.terminated:
         return "Finished"
     if pod.spec.node_name:
@@ -173,7 +173,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
         upstream_faults=find_upstream_faults(cycle, framework),
-        ignored=scheduler.ignored((cycle.info.spec,)),
+        ignored=scheduler.list_ignored_fields((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
         best=tuple(dict.fromkeys(cycle.passed.names[i] for i in cycle.scores.top.tolist())),
@@ -293,15 +293,16 @@ def _is_bound_with_group(cycle: Cycle) -> bool:
     """Return whether the pod is bound together with its PodGroup or gang."""
     plugin = find_gang_plugin(cycle.framework)
     gang = plugin.gang(cycle.info.pod) if plugin else None
-    return group_key(cycle.info.pod) is not None or (
+    return get_group_key(cycle.info.pod) is not None or (
         gang is not None and find_gang_object(cycle.view, gang) is not None
     )
 
 
 def _find_permit_verdict(cycle: Cycle, reports: Mapping[str, FirstFailReport]) -> tuple[str, str | None]:
-    """Return the verdict after Permit, with kube-scheduler's message if Permit rejects the pod on every best node.
+    """Return the verdict and the message after Permit.
 
-    Upstream: the scheduling cycle ends there with a FitError about the one node that was chosen.
+    Permit rejects the pod only if it does so on every best node. Upstream, the scheduling cycle ends there with a
+    FitError about the one node that was chosen.
     """
     best = [cycle.passed.names[i] for i in cycle.scores.top.tolist()]
     answers = [reports.get(name) for name in best]
@@ -426,7 +427,7 @@ def _run_without_fault(fault: UpstreamFault, cycle: Cycle, framework: Framework)
 
 
 def _describe_difference(cycle: Cycle, corrected: Cycle) -> str:
-    """Describe how the outcome differs without the bug, or return an empty string if it does not."""
+    """Describe how the outcome differs without the bug. Return an empty string if it does not."""
     if cycle.error != corrected.error:
         return f"otherwise the answer would be: {corrected.error or 'no error'}"
     if not np.array_equal(cycle.feasible, corrected.feasible):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from typing import NamedTuple
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from kschedctl.scheduler.framework.facts import LabelDemand, describe_fact
 from kschedctl.scheduler.plugins.node_unschedulable import NodeUnschedulable
 from kschedctl.scheduler.plugins.taint_toleration import TaintToleration
 from kschedctl.scheduler.registry.in_tree import AnyFact
-from kschedctl.snapshot.node_order import zone_key
+from kschedctl.snapshot.node_order import get_region_and_zone
 
 NODES_NAMED = 2
 """The number of nodes that are named for a group."""
@@ -25,16 +26,18 @@ NODES_NAMED = 2
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
     """Report the reasons for which kube-scheduler rejects nodes, those against eligible nodes first."""
-    stands = combine_obstacles(obstacles, len(cycle.view.nodes))
+    standing = combine_obstacles(obstacles, len(cycle.view.nodes))
     with_levels = [
-        _build_elimination(same, stands, cycle) for same in group_by_reason(o for o in obstacles if o.reported.any())
+        _build_elimination(same_reason, standing, cycle)
+        for same_reason in group_by_reason(o for o in obstacles if o.reported.any())
     ]
     return tuple(e for _, e in sorted(with_levels, key=lambda pair: (pair[0], -pair[1].nodes, pair[1].reason)))
 
 
 def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
-    """Group obstacles by plugin and reason. Several obstacles may share a reason, such as for full and for small
-    nodes.
+    """Group obstacles by plugin and reason.
+
+    Several obstacles may share a reason, such as one for full nodes and one for small nodes.
     """
     reasons: dict[tuple[str, str], list[Obstacle]] = {}
     for obstacle in obstacles:
@@ -75,9 +78,9 @@ def find_fact(same_reason: Iterable[Obstacle], row: int) -> AnyFact | None:
 def report_nodes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[NodeReport, ...]:
     """Report all nodes: feasible ones by score, then rejected ones, closest to fitting first."""
     totals = dict(zip(cycle.scores.rows.tolist(), cycle.scores.total.tolist(), strict=True))
-    stands = combine_obstacles(obstacles, len(cycle.view.nodes))
+    standing = combine_obstacles(obstacles, len(cycle.view.nodes))
     score = np.array([totals.get(row, -1) for row in range(len(cycle.view.nodes))])
-    order = np.lexsort((stands.distance, stands.obstacle_count, stands.level, -score, score < 0))
+    order = np.lexsort((standing.distance, standing.obstacle_count, standing.level, -score, score < 0))
     return tuple(_report_node(obstacles, cycle, row, totals) for row in order.tolist())
 
 
@@ -86,7 +89,7 @@ def _report_node(obstacles: Sequence[Obstacle], cycle: Cycle, row: int, totals: 
     node = cycle.view.nodes.objects[row]
     return NodeReport(
         name=node.metadata.name,
-        zone=zone_key(node)[1],
+        zone=get_region_and_zone(node)[1],
         pool=find_pool(node),
         feasible=row in totals,
         refusals=() if row in totals else _report_refusals(obstacles, row),
@@ -123,6 +126,20 @@ def group_nodes(nodes: Iterable[NodeReport]) -> tuple[NodeGroup, ...]:
     )
 
 
+class Reason(NamedTuple):
+    """A reason for rejecting nodes."""
+
+    obstacles: list[Obstacle]
+    """The obstacles with the same plugin and reason."""
+    mask: Bools
+    """The nodes (N,) for which the reason counts."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The plugin and its reason."""
+        return self.obstacles[0].plugin, self.obstacles[0].reason
+
+
 def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...]:
     """Find the fewest reasons that together account for all eligible nodes, most nodes first.
 
@@ -137,19 +154,25 @@ def find_causes(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Cause, ...
         return ()
     lowest_level = int(standing.level.min())
     eligible = standing.level == lowest_level
-    masks = [(same, _build_mask(same, obstacles, NEAR) & eligible) for same in group_by_reason(obstacles)]
-    chosen = _choose_covering_reasons(
-        [(same, _build_mask(same, obstacles, lowest_level) & mask) for same, mask in masks], eligible
-    )
-    chosen_reasons = {(same[0].plugin, same[0].reason) for same, _ in chosen}
-    everywhere = [pair for pair in masks if pair[1].sum() == eligible.sum()]
-    chosen += [pair for pair in everywhere if (pair[0][0].plugin, pair[0][0].reason) not in chosen_reasons]
+    reasons = [
+        Reason(same_reason, _build_mask(same_reason, obstacles, NEAR) & eligible)
+        for same_reason in group_by_reason(obstacles)
+    ]
+
+    # The fewest reasons that account for all eligible nodes, then those that apply to every one of them
+    candidates = [
+        Reason(reason.obstacles, _build_mask(reason.obstacles, obstacles, lowest_level) & reason.mask)
+        for reason in reasons
+    ]
+    chosen = _choose_covering_reasons(candidates, eligible)
+    chosen_keys = {reason.key for reason in chosen}
+    chosen += [reason for reason in reasons if reason.mask.sum() == eligible.sum() and reason.key not in chosen_keys]
+
     eligible_count = 0 if lowest_level == OUT_OF_REACH else int(eligible.sum())
-    found_causes = [_build_cause(same, mask, cycle, eligible_count, standing) for same, mask in chosen]
-    contradiction = find_conflict(chosen, cycle) if lowest_level == OUT_OF_REACH else ""
-    return (
-        (replace(found_causes[0], conflict=contradiction), *found_causes[1:]) if contradiction else tuple(found_causes)
-    )
+    causes = [_build_cause(reason.obstacles, reason.mask, cycle, eligible_count, standing) for reason in chosen]
+    if lowest_level == OUT_OF_REACH and (conflict := find_conflict(chosen, cycle)):
+        causes[0] = replace(causes[0], conflict=conflict)
+    return tuple(causes)
 
 
 def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], lowest_level: int) -> Bools:
@@ -165,17 +188,15 @@ def _build_mask(same_reason: Sequence[Obstacle], obstacles: Sequence[Obstacle], 
     return mask
 
 
-def _choose_covering_reasons(
-    masks: list[tuple[list[Obstacle], Bools]], eligible: Bools
-) -> list[tuple[list[Obstacle], Bools]]:
+def _choose_covering_reasons(reasons: Sequence[Reason], eligible: Bools) -> list[Reason]:
     """Choose reasons greedily, most uncovered nodes first, until every eligible node has one."""
     uncovered, chosen = eligible.copy(), []
-    while uncovered.any() and masks:
-        best = max(masks, key=lambda pair: int((pair[1] & uncovered).sum()))
-        if not (best[1] & uncovered).any():
+    while uncovered.any() and reasons:
+        best = max(reasons, key=lambda reason: int((reason.mask & uncovered).sum()))
+        if not (best.mask & uncovered).any():
             break
         chosen.append(best)
-        uncovered &= ~best[1]
+        uncovered &= ~best.mask
     return chosen
 
 
@@ -213,9 +234,11 @@ def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, 
     return int(equally_close[first[np.lexsort((first, -count, values < 0))[0]]])
 
 
-def find_conflict(reasons: Sequence[tuple[list[Obstacle], Bools]], cycle: Cycle) -> str:
+def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:
     """Describe two demands of the pod for different values of one label. Return an empty string if there are none."""
-    demands = dict.fromkeys(demand for same, mask in reasons for demand in _iter_demands(same, mask, cycle))
+    demands = dict.fromkeys(
+        demand for reason in reasons for demand in _iter_demands(reason.obstacles, reason.mask, cycle)
+    )
     ordered = sorted(demands, key=lambda demand: bool(demand.claim))
     for first, second in combinations(ordered, 2):
         if first.key == second.key and not {*first.values} & {*second.values}:

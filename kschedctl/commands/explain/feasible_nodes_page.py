@@ -18,7 +18,7 @@ from kschedctl.render.page import (
     section,
 )
 from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.plugin_answers import ExtenderCallReport
 
@@ -48,7 +48,7 @@ def build_scores_section(report: Explanation, style: Style) -> Page:
         (*_build_total_cells(report, node), *(scores[node] if has_plugin_columns else (scores_in_one_cell[node],)))
         for node in nodes
     ]
-    table = build_table(rows, columns, return_row, limit=None, note=note, full=False)
+    table = build_table(rows, columns, keep_row, limit=None, note=note, full=False)
     form = "raw → normalized × weight" if style.wide else "raw → weighted"
     title = f"Scores of {count(len(ranked), 'feasible node')}, {form}"
     return section(
@@ -114,7 +114,7 @@ def build_reservations_section(report: Explanation, style: Style) -> Page:
     ranked.sort(key=lambda node: -report.total.get(node, 0))
     nodes, note = limit_rows(ranked, None if style.lists_all_nodes else RESERVING_SHOWN)
     rows = [row for node in nodes for row in _build_reservation_rows(report, node)]
-    return build_table(rows, COLUMNS, return_row, limit=None, title="What would be bound", note=note)
+    return build_table(rows, COLUMNS, keep_row, limit=None, title="What would be bound", note=note)
 
 
 def _build_reservation_rows(report: Explanation, node: str) -> Iterator[Row]:
@@ -151,7 +151,7 @@ def build_extenders_section(report: Explanation, style: Style) -> Page:
     if style.narrow:
         columns = [Column("extender, asked"), Column("answer")]
     rows = [_build_call_row(call, report, errors.get((call.extender, call.verb), ""), style) for call in report.calls]
-    return (*build_table(rows, columns, return_row, limit=None, title="Extenders"), *binding)
+    return (*build_table(rows, columns, keep_row, limit=None, title="Extenders"), *binding)
 
 
 def _build_call_row(call: ExtenderCallReport, report: Explanation, error: str, style: Style) -> Row:

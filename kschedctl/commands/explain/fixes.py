@@ -18,7 +18,7 @@ from kschedctl.fixes.search import RemedySearch, RemedyWishes
 from kschedctl.fixes.trial.trials import Trials, build_stored_pod
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.unknown import REMEDIES, merge_unknown_kinds, summarize_unknowns
-from kschedctl.reports.remedy import complete_first
+from kschedctl.reports.remedy import sort_complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.dependencies import Effect
@@ -63,7 +63,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     search, ranking = run_search(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
     best = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
-    shown = complete_first(
+    shown = sort_complete_first(
         build_remedy(
             fix.ranked, search.trials.key, target.workload, rollout=rollouts.replay(fix.ranked.trial), result=fix.result
         )

@@ -48,7 +48,7 @@ def find_shared_cause(report: Explanation) -> str:
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
     cause = report.causes[0]
-    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.no_node_is_initialized:
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.is_no_node_initialized:
         return f"{cause.reason}: {NOT_INITIALIZED}"
     return cause.reason
 
@@ -73,7 +73,7 @@ def describe_cause(cause: Cause, nodes: int) -> str:
 
 
 def _describe_bypassed_scheduler(report: Explanation, pod: Pod) -> str:
-    """Describe how the pod's spec.nodeName bypasses the scheduler, so that its claims stay unbound."""
+    """Describe how spec.nodeName bypasses the scheduler, so that the pod's claims stay unbound."""
     first, *further_claims = report.claims_without_scheduler
     more = f" and {len(further_claims)} more" if further_claims else ""
     wait = "wait" if further_claims else "waits"
@@ -154,8 +154,10 @@ def describe_group_placement(report: Explanation) -> str:
     if report.pod not in placed or (len(placed) == 1 and not group.topology):
         return ""
     kind = "gang" if group.policy == "gang" else "pod group"
-    where = f" in one {group.topology}" if group.topology else ""
-    return f"would be scheduled with its {kind} {group.short_name}{where}: such as on node {placed[report.pod]}"
+    topology_clause = f" in one {group.topology}" if group.topology else ""
+    return (
+        f"would be scheduled with its {kind} {group.short_name}{topology_clause}: such as on node {placed[report.pod]}"
+    )
 
 
 def _describe_gang_failure(group: PodGroupReport, report: Explanation) -> str:

@@ -16,7 +16,7 @@ def build_new_node_section(new: NewNode | None, style: Style) -> Page:
         return ()
     if new.existing_node:
         answer = f"No: {new.autoscaler} sees room for it on {new.existing_node}"
-    elif new.comes or new.queue:
+    elif new.would_launch or new.queue:
         answer = _describe_queue_answer(new)
     else:
         answer = f"No, not from {new.autoscaler}" + (f"; {new.closest} comes closest" if new.closest else "")
@@ -87,7 +87,7 @@ def build_growth_page(growth: NodeGrowth, style: Style) -> Page:
 
 def build_growth_section(growth: NodeGrowth, style: Style) -> Page:
     """Build the short section about new nodes that follows the table of pending pods."""
-    without = f"; {counted(growth.without, 'pod')} never scheduled" if growth.without else ""
+    without = f"; {counted(growth.unplaced_count, 'pod')} never scheduled" if growth.unplaced_count else ""
     sentence = f"{growth.sentence[0].upper()}{growth.sentence[1:]}{without}"
     never = Bullets(
         tuple(_describe_never_scheduled(pods, style) for pods in growth.never if pods.autoscaler or pods.causes)

@@ -39,7 +39,7 @@ def validate_new_object(manifest: JsonObject | Pod, cluster: Cluster) -> None:
 def create_target(scheduler: Scheduler, pod: JsonObject | Pod) -> TargetPod:
     """Create the pod to explain from the manifest of a pod or workload.
 
-    Raises InputError if the manifest is of a kind that creates no pods.
+    Raises InputError if the manifest is of a kind that creates no pods, or if the pod would be denied.
     """
     if isinstance(pod, Pod) or (pod.get("kind") == "Pod" and object_at(pod, "metadata").get("uid")):
         return TargetPod(scheduler, admit_manifest(scheduler, pod), workload=_decode_pod(pod))
@@ -68,7 +68,7 @@ def _decode_pod(manifest: JsonObject | Pod) -> Pod:
 
 
 class CreationDoubts(NamedTuple):
-    """What may keep a pod from being created but was not replayed or not read."""
+    """Reasons why a pod might not be created that were not replayed or not read."""
 
     not_replayed: tuple[str, ...]
     unknown: tuple[UnknownKind, ...] = ()
@@ -77,8 +77,7 @@ class CreationDoubts(NamedTuple):
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
     """Find what may keep the target, which is not in the cluster, from being created.
 
-    Webhooks and policies leave the answer undecided only if the pod fits (`fits`). If it does not fit as it is written,
-    that is certain.
+    Webhooks and policies make the answer undecided only if the pod fits (`fits`). Otherwise they cannot make it worse.
     """
     namespaces = (target.pod.metadata.namespace,)
     admission: Mapping[str, bool] = {} if target.admitted is None else dict.fromkeys(namespaces, target.admitted)

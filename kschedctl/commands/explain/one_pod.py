@@ -18,7 +18,7 @@ from kschedctl.replay.unknown import (
 )
 from kschedctl.reports.new_node import NewNode
 from kschedctl.reports.not_created import NOT_CREATED, OnceCreated
-from kschedctl.reports.remedy import Remedy, complete_first
+from kschedctl.reports.remedy import Remedy, sort_complete_first
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import has_unadmitted
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -114,7 +114,7 @@ def explain_with_fixes(
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:
         return report
-    return replace(report, remedies=complete_first(insert_autoscaler_fixes(report.remedies, fixes)))
+    return replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, fixes)))
 
 
 def explain_target(target: TargetPod) -> Explanation:

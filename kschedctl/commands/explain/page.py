@@ -52,7 +52,7 @@ from kschedctl.render.sections import (
     build_upstream_fault_lines,
     mark_verdict,
 )
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import NOT_CREATED
@@ -140,7 +140,7 @@ def _build_permit_table(report: Explanation) -> Page:
         (node, answer.plugin, f"{answer.code}: {', '.join(answer.reasons)}") for node, answer in report.permit.items()
     ]
     columns = (Column("node", keep=True), Column("plugin"), Column("Permit"))
-    return build_table(rows, columns, return_row, limit=None, title="Not bound at once", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Not bound at once", full=False)
 
 
 def _build_pre_filter_table(report: Explanation) -> Page:
@@ -163,12 +163,12 @@ def _build_pre_filter_table(report: Explanation) -> Page:
     ]
     rows: list[Row] = [*refusals, *narrowing]
     return build_table(
-        rows, [*map(Column, ("point", "plugin", "answer"))], return_row, limit=None, title="Before any node"
+        rows, [*map(Column, ("point", "plugin", "answer"))], keep_row, limit=None, title="Before any node"
     )
 
 
 def _keep_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, PreFilterReport]:
-    """Keep the PreFilter plugins up to the first that rejects the pod for good. The framework calls no others."""
+    """Keep the PreFilter plugins that the framework calls. It stops at the first that rejects the pod for good."""
     codes = [answer.code for answer in answers.values()]
     end = codes.index(UNRESOLVABLE) + 1 if UNRESOLVABLE in codes else len(codes)
     return dict(islice(answers.items(), end))
@@ -181,7 +181,7 @@ def _list_names(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _repeats_gates(report: Explanation) -> bool:
+def _are_rejections_gates(report: Explanation) -> bool:
     """Return whether nodes are rejected only for reasons that already gate the pod."""
     held_back = {reason for status in report.queue.values() for reason in status.reasons}
     return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
@@ -189,7 +189,7 @@ def _repeats_gates(report: Explanation) -> bool:
 
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
     """Build the sections about rejected nodes: by reason, then by group or one by one."""
-    if _repeats_gates(report):
+    if _are_rejections_gates(report):
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
     return (
@@ -226,7 +226,7 @@ def build_eliminations_table(eliminations: tuple[Elimination, ...], style: Style
     ]
     columns += [Column("closest node")] if nearest and not stack else []
     rows = [_build_elimination_row(elimination, stack)[: len(columns)] for elimination in eliminations]
-    return build_table(rows, columns, return_row, limit=None, title="Why nodes are refused", full=False)
+    return build_table(rows, columns, keep_row, limit=None, title="Why nodes are refused", full=False)
 
 
 def _build_elimination_row(elimination: Elimination, stacked: bool) -> Row:

@@ -27,11 +27,11 @@ from kschedctl.render.sections import (
     build_caveats,
     build_extender_line,
     build_next_section,
-    build_not_known_lines,
+    build_unread_lines,
     build_upstream_fault_lines,
     mark_verdict,
 )
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.render.unseen_pods import build_held_back_lines, build_held_back_section, build_not_created_section
 from kschedctl.reports.columns import Column, Tone
 
@@ -52,7 +52,7 @@ def build_pending_page(report: PendingPods, style: Style) -> Page:
         return (
             *creation_failures,
             paragraph(Marked(nothing, tone), where),
-            *build_not_known_lines(report.unknown),
+            *build_unread_lines(report.unknown),
             *waiting_elsewhere,
             *elsewhere,
         )
@@ -104,7 +104,7 @@ def _build_cause_table(groups: tuple[PendingGroup, ...], style: Style) -> Page:
         columns = [*number_columns("pods"), Column("age"), Column("pod", keep=True), Column("workload")]
         columns += [Column("verdict", keep=True), Column("cause"), Column("next")]
         rows = [row for group in groups for row in _build_member_rows(group, style)]
-        return build_table(rows, columns, return_row, limit=None, full=False)
+        return build_table(rows, columns, keep_row, limit=None, full=False)
     columns = [*number_columns("pods"), Column("age"), Column("workload and cause")]
     row = partial(_build_group_row, style=style)
     return build_table(groups, columns, row, style, limit=GROUPS_SHOWN, full=False)

@@ -49,7 +49,7 @@ class PendingGroup(Document, frozen=True):
     """The pods with their own headlines."""
 
     @property
-    def shortened(self) -> ShortPods:
+    def short_form(self) -> ShortPods:
         """The group as it appears in a summary."""
         workload = self.workloads[0] if self.workloads else ""
         return ShortPods(len(self.pods), self.pods[0], workload, f"{self.verdict}: {self.cause}")
@@ -115,17 +115,17 @@ class PendingPods(Report, frozen=True):
         besides = f"; {waiting}" if waiting else ""
         return (f"{counted(pods, 'pod')} pending {self.scope}, {causes}{besides}{describe_doubt(self.unknown)}",)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add pending pods, creation failures and objects that wait elsewhere to the summary."""
         figures = {"pending": sum(len(group.pods) for group in self.groups), "causes": len(self.groups)}
         if self.waiting_elsewhere:
             figures["waitingElsewhere"] = len(self.waiting_elsewhere)
         if self.growth is not None:
-            figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.without}
+            figures |= {"newNodes": self.growth.nodes, "neverScheduled": self.growth.unplaced_count}
         pods = (
-            *(lacking.shortened for lacking in self.not_created),
-            *(group.shortened for group in self.groups),
-            *(entry.shortened for entry in self.waiting_elsewhere),
+            *(lacking.short_form for lacking in self.not_created),
+            *(group.short_form for group in self.groups),
+            *(entry.short_form for entry in self.waiting_elsewhere),
         )
         return replace(summary, subject=self.scope, pods=pods, figures=figures)
 

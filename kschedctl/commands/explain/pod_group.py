@@ -47,7 +47,7 @@ from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import AnyGroupKey, GroupKey, group_key
+from kschedctl.snapshot.pods import AnyGroupKey, GroupKey, get_group_key
 
 PLACED, PREEMPTING, UNSCHEDULABLE, GATED = "Placed", "Preempting", "Unschedulable", "Gated"
 ERROR, NOT_TRIED, WAITS, INCOMPLETE = "Error", "NotTried", "WaitsForPreemption", "Incomplete"
@@ -64,7 +64,7 @@ class GroupMembers(NamedTuple):
 
 def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup without its tree, or return None if the pod belongs to no group."""
-    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
+    key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
     scheduler = add_pod_to_cluster(scheduler, pod)
@@ -134,7 +134,7 @@ def order_members(
 ) -> GroupMembers:
     """Order the members by priority and age, and separate the gated ones. Terminating pods are left out.
 
-    The pod `last`, whose creation completed the gang, comes first among pods of its priority.
+    `completing_pod`, whose creation completed the gang, comes first among pods of its priority.
     """
     gated = {
         position: status for position, info in infos.items() if (status := find_rejecting_gate(framework, info, view))
@@ -412,7 +412,7 @@ def _report_tree_group(node: GroupTree, result: GroupResult | None) -> GroupOfTr
 
 def report_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> PodGroupReport | None:
     """Report on the pod's PodGroup, with its tree if it has one. Return None if the pod belongs to no group."""
-    key = group_key(pod) if schedules_groups_together(scheduler.gates) else None
+    key = get_group_key(pod) if schedules_groups_together(scheduler.gates) else None
     if key is None:
         return None
     scheduler = add_pod_to_cluster(scheduler, pod)

@@ -27,8 +27,8 @@ from kschedctl.snapshot.fork import Fork
 def report_preemption(outcome: PostFilterOutcome, cycle: Cycle) -> PreemptionReport | None:
     """Report what preemption would do for the pod, or return None if it could not run.
 
-    If the profile has no preemption plugin, or the framework stopped before PostFilter, the report says what
-    DefaultPreemption would have found. If several plugins ran, the last one counts, because it settled the matter.
+    If several plugins ran, the report describes the last one, because it settled the matter. If no plugin ran, because
+    the profile has none or the framework stopped before PostFilter, it says what DefaultPreemption would have found.
     """
     view = cycle.view
     called_plugins = [plugin for plugin in find_preemption_plugins(cycle.framework) if plugin.name in outcome.results]

@@ -18,7 +18,7 @@ from kschedctl.render.page import (
     section,
     with_tone,
 )
-from kschedctl.render.tables import build_table, return_row
+from kschedctl.render.tables import build_table, keep_row
 from kschedctl.reports.columns import Column, Tone
 
 DEFAULT = "DefaultPreemption"
@@ -80,7 +80,7 @@ def _build_victims_table(report: PreemptionReport, style: Style) -> Page:
     rows = [row for node in names for row in _build_victim_rows(node, report.candidates[node], node == report.chosen)]
     if style.narrow:
         return build_table(rows, NARROW_COLUMNS, _build_narrow_row, style, limit=VICTIMS_SHOWN, each_node=True)
-    return build_table(rows, COLUMNS, return_row, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
+    return build_table(rows, COLUMNS, keep_row, style, limit=VICTIMS_SHOWN, full=False, each_node=True)
 
 
 def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:

@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
@@ -26,8 +26,11 @@ from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.scheduler.registry.in_tree import AnyFact, to_fact
 
 NEAR, KEPT_AWAY, OUT_OF_REACH = 0, 1, 2
-"""A node that would do if there were room; one that a taint or a cordon keeps the pod from; one that the pod's own
-constraints, its volumes or its devices leave out, or that offers none of a resource that it needs."""
+"""How far a node that rejects the pod is out of reach.
+
+NEAR: it would fit if there were room. KEPT_AWAY: a taint or a cordon keeps the pod away. OUT_OF_REACH: the pod's own
+constraints, volumes or devices exclude the node, or the node offers none of a resource that the pod needs.
+"""
 NO_REASON, LEFT_OUT = "no reason given", "left out by an extender without a reason"
 
 Levels = npt.NDArray[np.int8]
@@ -55,33 +58,36 @@ class Obstacle(NamedTuple):
 
 
 ENOUGH_FOUND = "enough nodes that fit were found before"
-"""Why the search did not reach a node. kube-scheduler does not report such nodes."""
+"""The reason why the search did not reach a node. kube-scheduler does not report such nodes."""
 
 
 def find_obstacles(cycle: Cycle) -> list[Obstacle]:
     """Find all reasons that keep the pod from nodes: before Filter, by Filter plugins, and by extenders."""
-    return [*_iter_unexamined(cycle), *_iter_filter_obstacles(cycle), *_iter_extender_obstacles(cycle)]
+    return [*_iter_unexamined_obstacles(cycle), *_iter_filter_obstacles(cycle), *_iter_extender_obstacles(cycle)]
 
 
-def _iter_unexamined(cycle: Cycle) -> Iterator[Obstacle]:
-    """Yield obstacles for nodes that were not examined: left out by PreFilter, or not needed any more."""
-    absent = ~cycle.considered
-    if not absent.any():
+def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
+    """Yield obstacles for nodes that Filter did not examine.
+
+    PreFilter left these nodes out or rejected the pod, or the search found enough other nodes before.
+    """
+    unexamined = ~cycle.considered
+    if not unexamined.any():
         return
     outcome = cycle.pre_filter
-    refused = outcome.status.rejected
-    level = np.full(len(absent), NEAR if refused and outcome.plugin else OUT_OF_REACH, np.int8)
+    is_rejected = outcome.status.rejected
+    level = np.full(len(unexamined), NEAR if is_rejected and outcome.plugin else OUT_OF_REACH, np.int8)
     result = outcome.results.get(outcome.plugin)
 
     def find_row_fact(row: int) -> AnyFact | None:
         if result is not None:
             return to_fact(result.fact)
         facts = (_find_filter_fact(cycle, plugin, row) for plugin in outcome.narrowed_by)
-        return next((find_row_fact for find_row_fact in facts if find_row_fact), None)
+        return next((fact for fact in facts if fact), None)
 
     enough = cycle.search is not None and not outcome.narrowed_by
     for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
-        yield Obstacle(outcome.plugin, reason, absent, level, absent, find_row_fact, looked_at=False)
+        yield Obstacle(outcome.plugin, reason, unexamined, level, unexamined, find_row_fact, looked_at=False)
 
 
 def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
@@ -107,7 +113,7 @@ def _iter_filter_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
             )
         for rejection in outcome.with_nominated[plugin].rejections if crowded.any() else ():
             obstacle = _build_obstacle(cycle, plugin, rejection, rejection.mask & crowded, first_rejected)
-            yield obstacle._replace(fact=_mark_nominated(obstacle.fact))
+            yield obstacle._replace(fact=_mark_facts_as_nominated(obstacle.fact))
 
 
 def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
@@ -124,20 +130,22 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         unresolvable = [row for row in rows if cycle.extender_statuses[Row(row)].code is Code.UNRESOLVABLE]
         level = np.full(len(rejected), NEAR, np.int8)
         level[unresolvable] = OUT_OF_REACH
-        yield Obstacle(EXTENDERS, message or NO_REASON, rejected, level, rejected, _always_say(f"refused by {url}"))
+        yield Obstacle(
+            EXTENDERS, message or NO_REASON, rejected, level, rejected, _make_constant_fact(f"refused by {url}")
+        )
     dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
         unreported = np.zeros_like(dropped)
         yield Obstacle(EXTENDERS, LEFT_OUT, dropped, np.full(len(dropped), NEAR, np.int8), unreported)
 
 
-def _always_say(text: str) -> FindFact:
-    """Return a function that returns the same text as the fact for every node."""
+def _make_constant_fact(text: str) -> FindFact:
+    """Return a function that finds the same fact for every node."""
     return lambda row: Said(text)
 
 
-def _mark_nominated(fact: FindFact | None) -> FindFact:
-    """Return a function that marks the facts as caused by nominated pods."""
+def _mark_facts_as_nominated(fact: FindFact | None) -> FindFact:
+    """Wrap a function so that it marks the facts as caused by nominated pods."""
     return lambda row: replace((fact(row) if fact else None) or Said(""), nominated=True)
 
 
@@ -185,7 +193,7 @@ def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
     A driver that publishes no capacity does not say where its volumes can be used.
     """
     served = np.zeros(len(cycle.view.nodes), np.bool_)
-    for pool in listers(cycle.view).pools_of_class.get(storage_class, ()):
+    for pool in get_listers(cycle.view).pools_of_class.get(storage_class, ()):
         if pool.limit is not None:
             served[pool.rows] = True
     return served if served.any() else ~served
@@ -196,7 +204,7 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     without_devices = np.zeros(len(mask), np.bool_)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
-        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
+        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.get_pools(row)))
     return without_devices
 
 

@@ -78,7 +78,7 @@ class Elimination(Document, frozen=True):
     nearest: NearestMiss | None = None
 
     @property
-    def shortened(self) -> ShortCause:
+    def short_form(self) -> ShortCause:
         """The elimination as it appears in a summary."""
         closest = self.nearest or NearestMiss("", "")
         return ShortCause(self.reason, self.nodes, self.plugin, closest=closest.node, fact=closest.fact)
@@ -121,7 +121,7 @@ class NodeGroup(Document, frozen=True):
     """What rejects the first of these."""
 
     @property
-    def shortened(self) -> ShortNodes:
+    def short_form(self) -> ShortNodes:
         """The group as it appears in a summary."""
         facts = (f"{refusal.plugin}: {refusal.fact or refusal.reason}" for refusal in self.refusals[:4])
         return ShortNodes(self.nodes, self.pools[:3], self.such_as[0], tuple(facts))
@@ -150,7 +150,7 @@ class Cause(Document, frozen=True):
     """The demand of the pod that excludes another of its demands."""
 
     @property
-    def shortened(self) -> ShortCause:
+    def short_form(self) -> ShortCause:
         """The cause as it appears in a summary."""
         return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
 
@@ -486,24 +486,24 @@ class Explanation(_ExtenderPart, frozen=True):
         verdict = f"{self.verdict}{preempting}{doubts}"
         return (self.pod, f"{verdict}:", self.headline) if self.headline else (self.pod, verdict)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add the causes, the closest nodes, the victims of preemption, and fixes."""
         preemption = self.preemption
         chosen = preemption.chosen if preemption is not None and preemption.asked else None
         by_score = sorted(self.total, key=lambda node: (node not in self.best, -self.total[node], node))
-        causes = tuple(cause.shortened for cause in self.causes)
+        causes = tuple(cause.short_form for cause in self.causes)
         return replace(
             summary,
             subject=self.pod,
             verdict=self.verdict,
             message=self.message or "",
-            causes=causes or tuple(elimination.shortened for elimination in self.eliminations),
-            closest=tuple(group.shortened for group in self.groups),
+            causes=causes or tuple(elimination.short_form for elimination in self.eliminations),
+            closest=tuple(group.short_form for group in self.groups),
             best={node: self.total[node] for node in by_score[:3]},
             nominated=chosen or "",
             preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
             victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
-            fixes=tuple(remedy.shortened() for remedy in self.remedies),
+            fixes=tuple(remedy.to_short_fix() for remedy in self.remedies),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
@@ -567,7 +567,7 @@ class Explanations(Report, frozen=True):
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (f"{fine:,} of {counted(number, 'pod')}", sentence + besides + describe_doubt(self.unknown))
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add the answer for each pod."""
         pods = tuple(
             ShortPods(1, explained.pod, explained.stands_for, explained.headline) for explained in self.explanations

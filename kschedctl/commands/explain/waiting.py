@@ -58,16 +58,20 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WaitingThresholds:
-    """For how long pods may wait or terminate before something is wrong."""
+    """How long pods may wait or terminate before something is wrong."""
 
     stuck_seconds: int = 60
-    """A pod that fits is tried after a back-off of at most ten seconds and the cycles before its own."""
+    """The time after which a pod that fits was tried. It waits for a back-off of at most ten seconds, and for the
+    cycles before its own.
+    """
     flushed_seconds: int = 340
-    """By then every rejected pod was tried again. The flush takes pods that were unschedulable for five minutes,
-    runs twice a minute, and is followed by a back-off of at most ten seconds.
+    """The time after which every rejected pod was tried again. The flush takes pods that were unschedulable for five
+    minutes, runs twice a minute, and is followed by a back-off of at most ten seconds.
     """
     overdue_seconds: int = 60
-    """How long a pod may outlive its grace period. Longer means a finalizer or an unresponsive kubelet."""
+    """The time that a pod may outlive its grace period. If it takes longer, a finalizer or an unresponsive kubelet
+    is to blame.
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +230,7 @@ def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
     """Return all pending pods with the reasons why they wait. Equal pods follow each other."""
     nodes = _place_fitting_pods(audited)
     return tuple(
-        _explain_wait(pod, alike.explanation, audited, nodes) for alike in audited.replay for pod in alike.pods
+        _explain_wait(pod, replayed.explanation, audited, nodes) for replayed in audited.replay for pod in replayed.pods
     )
 
 
@@ -301,13 +305,13 @@ def _find_fitting_cause(
 
 
 def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:
-    """Return the doubt that other pods may wait because not all pods were read."""
+    """Return the doubt that other pods may be pending because not all pods were read."""
     gap = audited.cluster.gap("Pod")
     return (UnknownKind("Pod", gap.why, VERDICT),) if gap else ()
 
 
 def is_overlooked(waiting: WaitingPod, audited: ReplayedCluster) -> bool:
-    """Return whether the pod has not been tried for longer than the scheduler ever leaves a rejected pod."""
+    """Return whether the pod has waited for a retry longer than the scheduler leaves any rejected pod."""
     seconds = measure_untried_seconds(waiting.pod, audited)
     return seconds is not None and seconds > audited.thresholds.flushed_seconds
 

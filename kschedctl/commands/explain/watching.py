@@ -13,7 +13,7 @@ from kschedctl.cli.output_options import PICTURES, TEMPLATES
 from kschedctl.cli.source import (
     NOTHING_MORE,
     LiveKinds,
-    build_wishes,
+    build_live_request,
     connect_to_cluster,
     log_cluster,
     with_admission_plugins,
@@ -50,7 +50,7 @@ def watch_cluster(
             latest = answer(cluster)
             verdict = _extract_essentials(latest)
             if verdict != printed_verdict:
-                _print_answer(latest, again=printed_verdict is not None)
+                _print_answer(latest, is_update=printed_verdict is not None)
                 printed_verdict, code = verdict, latest.exit_code
             if isinstance(latest.document, Explanation) and latest.document.verdict == "Bound":
                 break
@@ -61,7 +61,7 @@ def watch_cluster(
 def follow_cluster(
     source: Source, namespace: str | None, live: LiveKinds = NOTHING_MORE, max_seconds: float = math.inf
 ) -> Iterator[Cluster]:
-    """Yield the live cluster now, after each burst of changes, and after `every` seconds without a change.
+    """Yield the live cluster now, after each burst of changes, and after `max_seconds` without a change.
 
     Raises KschedctlError.
     """
@@ -70,7 +70,7 @@ def follow_cluster(
 
     connected = connect_to_cluster(source)
     follower = Follower(
-        connected.server, read_live(connected, build_wishes(source, namespace, live=live)), every=max_seconds
+        connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
     log_cluster(follower.reading.cluster())
     yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())
@@ -96,14 +96,19 @@ def _extract_essentials(answer: Answer) -> object:
     return answer.render()
 
 
-def _get_creation_figures(lacking: NotCreated | None) -> object:
+def _get_creation_figures(creation_failure: NotCreated | None) -> object:
     """Return the workload and its numbers of pods that could not be created, or None."""
-    return lacking and (lacking.workload, lacking.wanted, lacking.there, lacking.past)
+    return creation_failure and (
+        creation_failure.workload,
+        creation_failure.wanted,
+        creation_failure.there,
+        creation_failure.past,
+    )
 
 
-def _print_answer(answer: Answer, again: bool) -> None:
-    """Print the answer. A repeated answer is preceded by the time."""
-    if again and answer.format not in DATA:
+def _print_answer(answer: Answer, is_update: bool) -> None:
+    """Print the answer, preceded by the time if it updates an earlier answer."""
+    if is_update and answer.format not in DATA:
         sys.stdout.write(f"\n--- {datetime.now():%H:%M:%S}\n")
     sys.stdout.write(str(answer.render()))
     sys.stdout.flush()

@@ -23,8 +23,8 @@ def latency(
     """Return how long kube-scheduler takes, and what holds it up.
 
     `metrics` is the text of its /metrics endpoint, for the time since it started, or two such texts, the older first,
-    for the time between them, which is `seconds` long. It may also be metrics that were read already. `limits` decide
-    from which value a figure is a finding. Raises UsageError, and InputError for texts that are not kube-scheduler's
+    for the time between them, which is `seconds` long. It may also be metrics that were read already. `limits` are the
+    values above which a figure is a finding. Raises UsageError, and InputError for texts that are not kube-scheduler's
     metrics.
 
     >>> latency(['scheduler_pending_pods{queue="active"} 0']).findings

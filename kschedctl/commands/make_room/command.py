@@ -14,7 +14,7 @@ from kschedctl.cli.manifests import read_manifests
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import DrawnUntabled
 from kschedctl.cli.progress import show_progress
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import WorkOptions, choose_exit_code
 from kschedctl.cli.source import EVICTION_KINDS
 from kschedctl.commands import make_room as library
@@ -88,7 +88,7 @@ def make_room(
 
 def _read_targets(source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod]:
     """Read the pods named on the command line. Raises KschedctlError."""
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words), live=EVICTION_KINDS)
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words), live=EVICTION_KINDS)
     inquiry = inquiry.with_scheduler_name(scope.scheduler_name)
     return subjects.find_named_targets(inquiry, words, scope, source)
 

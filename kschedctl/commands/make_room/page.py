@@ -5,7 +5,7 @@ from __future__ import annotations
 from kschedctl.api.resource_names import format_in_one_unit
 from kschedctl.commands.make_room.report import FragmentedResource, MakeRoom, PodMove
 from kschedctl.render.page import Bullets, Command, Marked, Page, Style, paragraph, section
-from kschedctl.render.sections import build_caveats, build_interruption, build_pools_before_and_after
+from kschedctl.render.sections import build_caveats, build_interruption_line, build_pools_before_and_after
 from kschedctl.render.tables import build_struct_table
 from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted, first_few
@@ -17,7 +17,7 @@ def build_page(report: MakeRoom, style: Style) -> Page:
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
-        *build_interruption(report.interrupted, "the plan so far"),
+        *build_interruption_line(report.interrupted, "the plan so far"),
         paragraph(Marked(verdict, tone), Marked(pods, Tone.STRONG), sentence),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *_build_preemption_warning(report),

@@ -135,9 +135,15 @@ class Rehearsal:
         return {position: Row(int(self.view.node[position])) for position in self.waiting}
 
 
-def replay_plan(
-    stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]
-) -> tuple[Rehearsal, list[PlayedMove]] | None:
+class PlayedPlan(NamedTuple):
+    """The result of replaying a plan."""
+
+    stage: Rehearsal
+    """The cluster after the plan."""
+    moves: list[PlayedMove]
+
+
+def replay_plan(stage: Rehearsal, plan: Sequence[Position], emptied: frozenset[Row]) -> PlayedPlan | None:
     """Replay a plan while the `emptied` nodes are cordoned. Return None if a step is not safe."""
     after, moved = stage.with_cordoned(emptied), list[PlayedMove]()
     for source, positions in groupby(plan, lambda position: Row(int(stage.view.node[position]))):
@@ -146,7 +152,7 @@ def replay_plan(
         if moves is None:
             return None
         moved += moves
-    return after.with_cordoned(emptied), moved
+    return PlayedPlan(after.with_cordoned(emptied), moved)
 
 
 class PlanCourse(NamedTuple):

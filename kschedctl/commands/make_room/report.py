@@ -139,7 +139,7 @@ class MakeRoom(Report, frozen=True):
         """The pronoun for the pods that do not fit."""
         return "it" if len(self.pods) == 1 else f"{len(self.missing):,} of them"
 
-    def shortened(self) -> ShortFix:
+    def to_short_fix(self) -> ShortFix:
         """Return all moves as a single fix without commands, because running only some of many would do harm."""
         nodes = tuple(dict.fromkeys(placed.node for placed in self.placed))
         moves = f"move {', '.join(f'{move.pod} from {move.source}' for move in self.moves)}"
@@ -148,14 +148,14 @@ class MakeRoom(Report, frozen=True):
         but = evicted if self.moves else ""
         return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the moves as one fix, or with the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,
             subject=", ".join(self.pods),
             verdict="Fits" if self.fits else "NoPlan",
-            fixes=(self.shortened(),) if self.moves else (),
+            fixes=(self.to_short_fix(),) if self.moves else (),
             pods=left,
             figures={"moves": len(self.moves), "missing": len(self.missing)},
         )

@@ -80,6 +80,15 @@ class AdoptedPlan(NamedTuple):
     """The nodes that are cordoned meanwhile."""
 
 
+class PlacedMembers(NamedTuple):
+    """Some members of a unit that were placed after a plan."""
+
+    stage: Rehearsal
+    """The cluster with the members."""
+    last_row: Row | None
+    """The node of the last member, None if there are no members."""
+
+
 class Draft(NamedTuple):
     """A plan that may let the members of a unit fit."""
 
@@ -179,22 +188,25 @@ class RoomMaking:
             return True
         if any(find_gate(self.stage.build_simulation(), position) for position in unit):
             return False
+
+        # Extend the plan member by member until the whole unit fits
         plan, emptied = Plan(), NO_NODES
         for member_count in range(1, len(unit) + 1):
             members = unit[:member_count]
-            stage, row = self._place_members(members[:-1], plan, emptied)
-            if stage is None:
+            is_last = member_count == len(unit)
+            placed = self._place_members(members[:-1], plan, emptied)
+            if placed is None:
                 return False
-            if row is not None:
-                emptied |= {row}
-            if member_count < len(unit) and self._place_members(members, plan, emptied)[0] is not None:
+            stage = placed.stage
+            if placed.last_row is not None:
+                emptied |= {placed.last_row}
+            if self.accepts(Draft(members, plan, emptied, whole=is_last)):
                 continue
-            if member_count == len(unit) and self._works(unit, plan, emptied):
-                break
+
             search = self._build_search(stage, members, plan, emptied, deadline)
             further_moves = search.run(self.wishes.most)
             self.interrupted |= search.interrupted
-            if further_moves is None or (self.interrupted and member_count < len(unit)):
+            if further_moves is None or (self.interrupted and not is_last):
                 return False
             plan, emptied = plan + further_moves, emptied | {Row(int(stage.view.node[further_moves[-1]]))}
         return self._adopt_if_it_works(unit, plan, emptied)
@@ -228,7 +240,7 @@ class RoomMaking:
         """Return whether the members fit after the draft's moves."""
         if draft.whole:
             return self._works(draft.members, draft.moves, draft.emptied)
-        return self._place_members(draft.members, draft.moves, draft.emptied)[0] is not None
+        return self._place_members(draft.members, draft.moves, draft.emptied) is not None
 
     def adopt_all(self, plans: Sequence[AdoptedPlan]) -> None:
         """Adopt plans that another process has found."""
@@ -246,23 +258,21 @@ class RoomMaking:
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")
         return [Position(position) for position in np.flatnonzero(has_same_owner[view.pods.info]).tolist()]
 
-    def _place_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> tuple[Rehearsal | None, Row | None]:
-        """Place some members of a gang one by one after a plan. Return the cluster and the node of the last member.
-
-        The cluster is None if one of the members fits nowhere.
-        """
-        played = replay_plan(self.stage, plan, emptied)
-        if played is None:
-            return None, None
-        stage, row = played[0].with_cordoned(NO_NODES), None
+    def _place_members(self, members: Unit, plan: Plan, emptied: frozenset[Row]) -> PlacedMembers | None:
+        """Place some members of a unit one by one after a plan. Return None if one of them fits nowhere."""
+        replayed = replay_plan(self.stage, plan, emptied)
+        if replayed is None:
+            return None
+        stage = replayed.stage.with_cordoned(NO_NODES)
+        row: Row | None = None
         simulation = stage.build_simulation()
         for position in members:
             cycle = simulation.run_cycle(position)
             if not cycle.schedulable:
-                return None, None
+                return None
             row = Row(int(cycle.scores.best[0]))
             simulation.bind(position, row, cycle.pre_filter.results)
-        return replace(stage, nodes=stage.view.nodes.objects), row
+        return PlacedMembers(replace(stage, nodes=stage.view.nodes.objects), row)
 
     def _works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
         """Return whether the whole unit fits with a plan, whatever chance and the queue decide."""
@@ -326,11 +336,11 @@ def _replay_once(course: PlanCourse, emptied: frozenset[Row], seed: int, *, wait
     )
     if replayed is None:
         return None
-    after = replayed[0].with_cordoned(NO_NODES)
+    after = replayed.stage.with_cordoned(NO_NODES)
     rows = after.place_waiting()
     if rows is None or any(rows[position] < 0 for position in unit):
         return None
-    return ReplayedPlan(replace(after, seed=stage.seed, waiting=()), replayed[1], rows)
+    return ReplayedPlan(replace(after, seed=stage.seed, waiting=()), replayed.moves, rows)
 
 
 def find_gate(simulation: Simulation, position: Position) -> str:

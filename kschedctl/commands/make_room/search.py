@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, replay_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
@@ -87,13 +87,14 @@ class PlanSearch:
     _homes_by_info: dict[int, Bools | None] = field(default_factory=dict)
 
     def run(self, max_moves: int) -> Plan | None:
-        """Search for the shortest plan of at most `most` moves. Return the cheapest of that length, or None."""
+        """Search for the shortest plan of at most `max_moves` moves. Return the cheapest of that length, or None."""
         try:
             for moves in range(1, max_moves + 1):
-                likely_plans = self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset())
-                for plan, accepted in chain(
-                    self._judge_plans(likely_plans), self._judge_plans(self._iter_all_sequences(moves))
-                ):
+                likely_plans = self._judge_plans(
+                    self._iter_likely_plans(self.stage, self.wanted, moves, (), frozenset())
+                )
+                all_plans = self._judge_plans(self._iter_all_sequences(moves))
+                for plan, accepted in chain(likely_plans, all_plans):
                     if self._is_no_better(plan):
                         continue
                     self.tried += 1
@@ -171,12 +172,8 @@ class PlanSearch:
         pods = self.movable.pods[~np.isin(self.movable.pods, (*moved_before, wanted))]
         sets = SetsOnNodes(cycle, self.movable, pods, allowed_nodes)
         if self.helped is None:
-            self.helped, self.eligible_except_devices = (
-                sets.promising,
-                _find_eligible(cycle, ignored_plugin=DynamicResources.name),
-            )
-            self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
-            self.depends_on_other_nodes, self.lacks_held_resources = depends_on_other_nodes(cycle), bool(sets.giving)
+            self._record_first_cycle(cycle, sets)
+
         for set_size in range(moves, 0, -1):
             for pod_set in sets.iter_sufficient(set_size):
                 self._check_time()
@@ -185,16 +182,23 @@ class PlanSearch:
                     break
                 yield from self._iter_plans_emptying(stage, pod_set, moves - set_size, moved_before, spared)
         self.may_have_sets |= sets.truncated
+
         for position in self._find_counted_pods(stage.view, cycle, moved_before, sets.held_elsewhere):
             if not self._is_no_better((position,)):
                 yield from self._iter_plans_after_move(stage, wanted, moves, (*moved_before, position), spared)
 
+    def _record_first_cycle(self, cycle: Cycle, sets: SetsOnNodes) -> None:
+        """Record what the pod's first cycle shows about the nodes, and about what the pod lacks."""
+        self.helped = sets.promising
+        self.eligible_except_devices = _find_eligible(cycle, ignored_plugin=DynamicResources.name)
+        self.eligible = _find_eligible(cycle) | (self.eligible_except_devices & self.helped)
+        self.depends_on_other_nodes = depends_on_other_nodes(cycle)
+        self.lacks_held_resources = bool(sets.giving)
+
     def _iter_plans_emptying(
         self, stage: Rehearsal, pod_set: Plan, further_moves: int, moved_before: Plan, spared: frozenset[Row]
     ) -> Iterator[Plan]:
-        """Yield plans that empty a node of a set of pods, and use `more` further moves to make room for them
-        elsewhere.
-        """
+        """Yield plans that empty a node of a set of pods, with further moves that make room for these pods."""
         row = Row(int(stage.view.node[pod_set[0]]))
         if not further_moves and not all(self._has_home(stage, position, row) for position in pod_set):
             return
@@ -217,7 +221,7 @@ class PlanSearch:
             if replay_plan(stage, order[: index + 1], emptied) is not None:
                 continue
             moved_first = (*moved_before, *order[:index])
-            stage_without_pod = replayed[0].without_placement(order[index])
+            stage_without_pod = replayed.stage.without_placement(order[index])
             for plan in self._iter_likely_plans(
                 stage_without_pod, order[index], further_moves, (*moved_first, *order[index:]), emptied
             ):
@@ -234,8 +238,8 @@ class PlanSearch:
         if replayed is None:
             return
         if moves > 1:
-            yield from self._iter_likely_plans(replayed[0], wanted, moves - 1, moved_before, spared)
-        elif (cycle := self._run_cycle(replayed[0], wanted)) is not None and cycle.schedulable:
+            yield from self._iter_likely_plans(replayed.stage, wanted, moves - 1, moved_before, spared)
+        elif (cycle := self._run_cycle(replayed.stage, wanted)) is not None and cycle.schedulable:
             yield moved_before
 
     def _find_counted_pods(self, view: Fork, cycle: Cycle, moved_before: Plan, held_elsewhere: Bools) -> list[Position]:
@@ -295,7 +299,7 @@ def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == ignored_plugin:
             continue
-        if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
+        if get_reads(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.rejected
     return eligible
 
@@ -306,7 +310,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     return {
         plugin.name
         for plugin in cycle.framework.plugins_at("filter")
-        if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
+        if get_reads(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
         and verdicts[plugin.name].rejected.any()
     }

@@ -10,12 +10,12 @@ import jsonschema
 
 import kschedctl
 from kschedctl.api.json_values import Json, JsonObject
-from kschedctl.cli.autoscaler_options import check_pools
+from kschedctl.cli.autoscaler_options import require_node_pools
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit import SECTIONS
 from kschedctl.errors import UsageError
 from kschedctl.replay.parallel import Progress
-from kschedctl.reports.command import all_commands
+from kschedctl.reports.command import load_command_table
 from kschedctl.reports.report import Report
 
 SEARCH_SECONDS = 60.0
@@ -156,13 +156,13 @@ def scale_down(call: ToolCall, arguments: Arguments) -> Report:
 
 def provision_nodes(call: ToolCall, arguments: Arguments) -> Report:
     """Replay Karpenter's next provisioning round. Raises UsageError if the cluster has no NodePools."""
-    check_pools(call.cluster)
+    require_node_pools(call.cluster)
     return kschedctl.provision(call.cluster, arguments.get("instance_types"), arguments.get("settings"), now=call.now)
 
 
 def disrupt_nodes(call: ToolCall, arguments: Arguments) -> Report:
     """Replay Karpenter's next disruption round. Raises UsageError if the cluster has no NodePools."""
-    check_pools(call.cluster)
+    require_node_pools(call.cluster)
     return kschedctl.disrupt(call.cluster, arguments["instance_types"], arguments.get("settings"), now=call.now)
 
 
@@ -420,6 +420,6 @@ _DECLARED_TOOLS = (
         command="provision",
     ),
 )
-_COMMANDS = {"", *(command.name for command in all_commands())}
+_COMMANDS = {"", *(command.name for command in load_command_table())}
 TOOLS = tuple(tool for tool in _DECLARED_TOOLS if tool.command in _COMMANDS)
 """The tools in the order in which they are listed."""

@@ -48,42 +48,50 @@ def pools(
     where: str = "",
     now: str = "",
 ) -> NodePools:
-    """The node pools by name, what their nodes are like, what is free on them, and how many pods wait for more.
+    """Report the node pools by name: their nodes, the free resources, and the pending pods.
 
-    ``groups``, ``pool_label``, ``where``: as for ``scale_up``. ``now``: the RFC 3339 time for the budgets of
-    Karpenter's NodePools; when the cluster was read. Raises InputError.
+    `groups`, `pool_label` and `where` are as for `scale_up`. `now` is the RFC 3339 time for the disruption budgets of
+    Karpenter's NodePools. The default is the time when the cluster was read. Raises InputError.
 
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(pools(cluster, now="2026-01-01T00:00:00Z"))
     '1 pool, 1 node 0 pending pods'
     """
-    given, now = UserGroups(groups, {}, pool_label, where), now or get_read_time(cluster)
-    found = PoolGroups(cluster, get_node_groups(cluster, given), now) if has_any_node_groups(cluster, given) else None
-    return report_pools(Scheduler(cluster), now, found)
+    user_groups = UserGroups(groups, {}, pool_label, where)
+    now = now or get_read_time(cluster)
+    pool_groups = None
+    if has_any_node_groups(cluster, user_groups):
+        pool_groups = PoolGroups(cluster, get_node_groups(cluster, user_groups), now)
+    return report_pools(Scheduler(cluster), now, pool_groups)
 
 
 def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = None) -> NodePools:
-    """Report all pools by name; nodes without a pool come last. Raises InputError."""
+    """Report all pools, sorted by name. Nodes without a pool come last. Raises InputError."""
     cluster, view = scheduler.cluster, scheduler.view
     division = groups.assign_pools(Pools.of(view), view) if groups else Pools.of(view)
-    rows = (np.flatnonzero(division.code == at) for at in range(len(division.names)))
-    reports = {name: _report_pool(name, own, view) for name, own in zip(division.names, rows, strict=True)}
+    reports = {
+        name: _report_pool(name, np.flatnonzero(division.code == code), view)
+        for code, name in enumerate(division.names)
+    }
     reports = groups.add_groups(reports) if groups else reports
+
+    # Karpenter's NodePools, with or without nodes
     states = build_state_nodes(cluster) if cluster.karpenter_node_pools else []
     classes = NodeClasses(cluster)
     for pool in cluster.karpenter_node_pools:
         name = pool.metadata.name
-        known = reports.get(name, PoolReport(name))
-        own = [state for state in states if state.pool == name]
-        reports[name] = _add_node_pool(known, pool, own, classes, now)
-    ordered = sorted(reports.values(), key=lambda report: (report.pool == NO_POOL, report.pool))
-    doubts = (*groups.told.doubts, *groups.faults) if groups else ()
-    sources = groups.told.sources if groups else ()
+        report = reports.get(name, PoolReport(name))
+        states_of_pool = [state for state in states if state.pool == name]
+        reports[name] = _add_node_pool(report, pool, states_of_pool, classes, now)
+
+    ordered = sorted(reports.values(), key=lambda pool: (pool.pool == NO_POOL, pool.pool))
+    doubts = (*groups.node_groups.doubts, *groups.faults) if groups else ()
+    sources = groups.node_groups.sources if groups else ()
     return NodePools(tuple(ordered), _count_pending(cluster), sources, doubts, undecided=bool(doubts))
 
 
 def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
-    """Report the nodes of one pool."""
+    """Report on the nodes of one pool."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
     free, allocatable = free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
@@ -109,20 +117,20 @@ def _is_ready(node: Node) -> bool:
 
 
 def _add_node_pool(
-    known: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
+    report: PoolReport, pool: NodePool, states: Sequence[StateNode], classes: NodeClasses, now: str
 ) -> PoolReport:
-    """Add limits, node class and disruption of a Karpenter NodePool to its report."""
+    """Add the limits, the node class and the disruption policy of a Karpenter NodePool to its report."""
     limits = parse_quantities(pool.spec.limits or {})
     used = sum_quantities(*(state.capacity for state in states if not state.deleting))
-    own = pool.spec.disruption
-    most = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
-    allowed = "any number" if most == UNLIMITED else f"{most:,}"
+    disruption = pool.spec.disruption
+    allowed_count = get_allowed_disruptions(pool, len(states), UNDERUTILIZED, parse_microseconds(now))
+    allowed = "any number" if allowed_count == UNLIMITED else f"{allowed_count:,}"
     return replace(
-        known,
+        report,
         limits={name: f"{used.get(name, Quantity(0))} of {limit}" for name, limit in limits.items()},
         weight=pool.spec.weight,
         node_class=classes.describe_class(pool),
-        disruption=f"{own.consolidation_policy} after {own.consolidate_after}, {allowed} may go now",
+        disruption=f"{disruption.consolidation_policy} after {disruption.consolidate_after}, {allowed} may go now",
     )
 
 
@@ -133,28 +141,30 @@ def _count_pending(cluster: Cluster) -> int:
 
 
 class PoolGroups:
-    """Node groups of a cluster. Raises InputError."""
+    """The node groups of a cluster that Cluster Autoscaler scales, as pools. Raises InputError."""
 
-    def __init__(self, cluster: Cluster, told: NodeGroups, now: str) -> None:
-        self.told = told
-        self._read = read_groups(told.groups)
-        flags, faults = read_options(told.options)
-        self.faults = (*told.faults, *self._read.errors, *faults)
-        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, told.active_scale_ups)
+    def __init__(self, cluster: Cluster, node_groups: NodeGroups, now: str) -> None:
+        self.node_groups = node_groups
+        self._read = read_groups(node_groups.groups)
+        flags, faults = read_options(node_groups.options)
+        self.faults = (*node_groups.faults, *self._read.errors, *faults)
+        self._loop = AutoscalerLoop.begin(cluster, self._read, flags, now, node_groups.active_scale_ups)
 
     def assign_pools(self, by_label: Pools, view: Fork) -> Pools:
-        """Return the pools with nodes of groups reassigned to pools named after the group."""
-        names = {name: at for at, name in enumerate(by_label.names)}
+        """Return the pools with the nodes of each group moved to a pool that is named after the group."""
+        names = {name: index for index, name in enumerate(by_label.names)}
         code = by_label.code.copy()
         for node, group in self._read.of_node.items():
             if (row := view.nodes.index.get(node)) is not None:
                 code[row] = names.setdefault(group.id, len(names))
-        kept, inner = np.unique(code, return_inverse=True)
-        listed = list(names)
-        return Pools(tuple(listed[at] for at in kept.tolist()), inner.astype(np.int32), by_label.workers)
+        used_codes, new_codes = np.unique(code, return_inverse=True)
+        all_names = list(names)
+        return Pools(
+            tuple(all_names[index] for index in used_codes.tolist()), new_codes.astype(np.int32), by_label.workers
+        )
 
     def add_groups(self, pools: Mapping[str, PoolReport]) -> dict[str, PoolReport]:
-        """Add limits and pending pods to pools that are groups, and add groups without nodes."""
+        """Add size limits and pending pods to the reports on groups, and reports on groups without nodes."""
         loop = self._loop
         waiting = {} if loop.ends_immediately else ScaleUpRun(loop).count_acceptable_pods(loop.place_waiting_pods())
         grouped = {
@@ -166,7 +176,7 @@ class PoolGroups:
         return {**pools, **grouped}
 
     def _add_limits(self, pool: PoolReport, group: AutoscaledGroup) -> PoolReport:
-        """Return the pool with the group's size limits, if they are known."""
-        if not self.told.limits_known:
+        """Add the group's size limits to the report on the pool, if they are known."""
+        if not self.node_groups.limits_known:
             return pool
         return replace(pool, min=group.min, target=group.target, max=group.max)

@@ -1,9 +1,9 @@
-"""``kschedctl provision``: which nodes would Karpenter launch for the pods that wait?"""
+"""The command line of `kschedctl provision`."""
 
 from __future__ import annotations
 
 from kschedctl.cli.answer import Answer
-from kschedctl.cli.autoscaler_options import KARPENTER_KINDS, KarpenterInput, check_pools
+from kschedctl.cli.autoscaler_options import KARPENTER_KINDS, KarpenterInput, require_node_pools
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.output_options import Untabled
 from kschedctl.cli.run_options import choose_exit_code
@@ -17,7 +17,7 @@ EXAMPLES = (
 
 
 @with_options
-def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answer:
+def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> Answer:
     """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
 
     Karpenter's own scheduler (v1.14) is replayed, which is not kube-scheduler: it takes preferences for requirements
@@ -25,9 +25,7 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     prices: then that no type fits is not certain. Exits with 1 if a pod gets no node.
     """
     cluster = load_cluster(source, live=KARPENTER_KINDS)
-    check_pools(cluster)
+    require_node_pools(cluster)
     now = get_cluster_time(cluster, source)
-    report = library.provision(cluster, asked.read_types(), asked.parse_settings(), now=now)
-    return view.answer(
-        report, choose_exit_code(report.everyone_gets_a_node, interrupted=False, undecided=report.undecided)
-    )
+    report = library.provision(cluster, karpenter.read_types(), karpenter.parse_settings(), now=now)
+    return view.answer(report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided))

@@ -59,11 +59,11 @@ class Remedies(Report, frozen=True):
         besides = f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add the verdict and the shortened fixes to the summary."""
-        fixes = tuple(remedy.shortened() for remedy in self.remedies)
+        fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
-            fixes = (*fixes, self.make_room.shortened())
+            fixes = (*fixes, self.make_room.to_short_fix())
         return replace(summary, subject=self.pod, verdict=self.verdict, fixes=fixes, advice=self.impossible)
 
 
@@ -120,7 +120,7 @@ class RemediesOfMany(Report, frozen=True):
     kind: str = "RemediesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods get a node with how many changes."""
+        """Return how many of the pods get a node with the chosen changes."""
         if not self.waiting:
             where = self.scope + describe_doubt(self.unknown) + self._describe_waiting_elsewhere
             if not self.elsewhere:
@@ -139,12 +139,14 @@ class RemediesOfMany(Report, frozen=True):
         """The number of objects that wait elsewhere, as the end of a line."""
         return f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Add the chosen changes, and the pods that still wait, to the summary."""
-        fixes = tuple(chosen.remedy.shortened(len(chosen.clears)) for chosen in self.chosen)
-        left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
+        fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
+        helpless = tuple(
+            ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left
+        )
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         if self.elsewhere:
             figures["elsewhere"] = self.elsewhere
-        not_created = tuple(workload.shortened for workload in self.not_created)
-        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *left), figures=figures)
+        not_created = tuple(workload.short_form for workload in self.not_created)
+        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *helpless), figures=figures)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from kschedctl.commands.snapshot.report import FieldChange, ObjectChange, SnapshotDiff, SnapshotReport
 from kschedctl.render.page import Bullets, Marked, Page, Style, limit_rows_by_style, paragraph, section
-from kschedctl.render.tables import Row, build_table, number_columns, return_row
+from kschedctl.render.tables import Row, build_table, keep_row, number_columns
 from kschedctl.reports.columns import Column, Tone
 
 CHANGES_SHOWN, LONGEST_VALUE, AROUND = 30, 60, 12
@@ -23,7 +23,7 @@ def build_snapshot_page(report: SnapshotReport, style: Style) -> Page:
     return (
         paragraph(Marked(report.file, Tone.STRONG), f"{report.size:,} bytes, {report.written_at}, {report.written_by}"),
         *section("Of", Bullets(tuple(_describe_origin(report)))),
-        *build_table(kinds, (Column("kind"), *number_columns("objects")), return_row, limit=None, title="Objects"),
+        *build_table(kinds, (Column("kind"), *number_columns("objects")), keep_row, limit=None, title="Objects"),
         *(section("Not pseudonymized", Bullets(report.stays)) if report.stays else ()),
         *(section("Could not be read", Bullets(unread)) if unread else ()),
     )
@@ -76,7 +76,7 @@ def _build_count_table(changes: tuple[ObjectChange, ...]) -> Page:
         (kind, Marked(what, TONES.get(what, Tone.PLAIN)), f"{number:,}") for (kind, what), number in counted.items()
     ]
     return build_table(
-        rows, (Column("kind"), Column("what"), *number_columns("objects")), return_row, limit=None, title="By kind"
+        rows, (Column("kind"), Column("what"), *number_columns("objects")), keep_row, limit=None, title="By kind"
     )
 
 
@@ -85,7 +85,7 @@ def _build_change_table(changes: tuple[ObjectChange, ...], field: tuple[Column, 
     shown, note = limit_rows_by_style(changes, style, CHANGES_SHOWN)
     rows = [row for change in shown for row in _iter_change_rows(change)]
     columns = (Column("kind"), Column("name", keep=True), Column("what"), *field)
-    return build_table(rows, columns, return_row, limit=None, title="Changes", note=note)
+    return build_table(rows, columns, keep_row, limit=None, title="Changes", note=note)
 
 
 def _iter_change_rows(change: ObjectChange) -> Iterator[Row]:

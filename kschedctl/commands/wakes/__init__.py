@@ -20,7 +20,7 @@ from kschedctl.commands.wakes.many import (
     combine_reports,
     find_wake_ups_of_pods,
     replay_changes_for_pods,
-    replay_changes_for_targets,
+    replay_changes_for_stored_pods,
 )
 from kschedctl.commands.wakes.report import WakesBetween, WakesOfMany, WakeUps, WakeUpsOfMany
 from kschedctl.errors import UsageError
@@ -32,7 +32,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
     """Find the events that would make the scheduler retry a rejected pod, by the plugins that rejected it.
 
-    The pod is given as for ``explain``. Raises UsageError if it is not pending, and the errors of ``explain``.
+    The pod is given as for `explain`. Raises UsageError if the pod is not pending, and the errors of `explain`.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "3"}}}]}
@@ -44,7 +44,7 @@ def wake_ups(cluster: Cluster, pod: PodReference) -> WakeUps:
 
 
 def find_wake_ups_of_targets(targets: Sequence[TargetPod]) -> WakeUps | WakeUpsOfMany:
-    """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `find_wake_ups`."""
+    """Find the wake-ups of one pod, or of several pods in one report. Raises the errors of `wake_ups`."""
     reports = [_find_wake_ups_of_target(target) for target in targets]
     return reports[0] if len(reports) == 1 else combine_reports(reports)
 
@@ -82,12 +82,9 @@ def wakes_by(
 ) -> WakesOfMany:
     """Find which rejected pods the scheduler would retry after each of these changes.
 
-    ``changes`` are objects (dicts) as applied, events ``{"action", "old", "new"}``, or watch events (``type``,
-    ``object``). ``where`` names their source in errors. ``pods`` are given as for ``explain``; without any, all waiting
-    pods of one ``namespace`` or of all count, limited by label with ``selector``.
-
-    Raises UsageError for a pod that is not pending, and InputError for a change that cannot be read or that the
-    scheduler does not watch.
+    `changes` are objects (dicts) as applied, events `{"action", "old", "new"}`, or watch events (`type`, `object`).
+    `where` names their source in errors. `pods` are given as for `explain`. Without them, all pending pods of a
+    `namespace` or with the labels of `selector` are replayed. Raises UsageError, InputError and ConfigurationError.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -98,14 +95,14 @@ def wakes_by(
     [('default/p', True)]
     """
     if pods:
-        return replay_changes_for_given_pods([find_target(cluster, pod) for pod in pods], changes, where=where)
+        return replay_changes_for_targets([find_target(cluster, pod) for pod in pods], changes, where=where)
     scheduler = Scheduler(cluster)
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     waiting_pods = find_pending_pods(cluster, namespace or None, selector)
     return replay_changes_for_pods(scheduler, waiting_pods, parsed_changes, describe_scope(namespace or None, selector))
 
 
-def replay_changes_for_given_pods(
+def replay_changes_for_targets(
     targets: Sequence[TargetPod], changes: Sequence[JsonObject], *, where: str = ""
 ) -> WakesOfMany:
     """Find which changes wake these pods. There must be at least one pod, and all share a scheduler.
@@ -115,8 +112,8 @@ def replay_changes_for_given_pods(
     scheduler = targets[0].scheduler
     parsed_changes = parse_changes(changes, scheduler.view, where=where)
     created = [target.pod for target in targets if target.never_created is None]
-    creation_failures = tuple(refused for target in targets if (refused := target.never_created))
-    return replace(replay_changes_for_targets(scheduler, created, parsed_changes), not_created=creation_failures)
+    creation_failures = tuple(failure for target in targets if (failure := target.never_created))
+    return replace(replay_changes_for_stored_pods(scheduler, created, parsed_changes), not_created=creation_failures)
 
 
 def wakes_between(
@@ -130,11 +127,9 @@ def wakes_between(
 ) -> WakesBetween:
     """Find which changes between two states of a cluster woke pods that are pending in both.
 
-    ``pods`` (``namespace/name``) limits the answer and includes pods that no longer wait at the second moment. Without
-    it, all waiting pods of one ``namespace`` or with the labels of ``selector`` count. ``names`` are the moments' names
-    in the report.
-
-    Raises UsageError for a pod that is not pending in the first moment, and for moments in the wrong order.
+    `pods` (`namespace/name`) limits the answer, and includes pods that no longer wait at the second moment. Without
+    `pods`, the answer covers all pending pods of a `namespace` or with the labels of `selector`. `names` are the names
+    of the moments in the report. Raises UsageError and InputError.
 
     >>> import kschedctl
     >>> moment = kschedctl.Cluster.from_objects([])
@@ -149,7 +144,7 @@ def wakes_between(
         if pod is None or not is_pending(pod):
             raise UsageError(f'pod "{key}" is not pending in {names[0]}', hint="only pods that wait can be woken")
     keys = frozenset(pods or (pod.key for pod in find_pending_pods(before, namespace or None, selector)))
-    return between.find_wakes_between(Scheduler(before), Scheduler(after), keys, names, ended=bool(pods))
+    return between.find_wakes_between(Scheduler(before), Scheduler(after), keys, names, include_ended=bool(pods))
 
 
 def _get_read_time(cluster: Cluster) -> str:

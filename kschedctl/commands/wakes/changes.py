@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import ChangedObject
 from kschedctl.snapshot.demands import compute_offer
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 
 SIDES_BY_ACTION: Mapping[str, tuple[str, ...]] = {"Add": ("new",), "Update": ("old", "new"), "Delete": ("old",)}
 """Action -> the states of the object that it has: before, after or both."""
@@ -152,7 +152,7 @@ def default_object(kind: str, obj: Any, view: Fork) -> Any:
 
 def apply_to_view(view: Fork, change: ChangedObject) -> Fork:
     """Apply the change to the view, unless it changes a node or a pod without a group."""
-    if change.kind == "Pod" and group_key(change.object) is not None:
+    if change.kind == "Pod" and get_group_key(change.object) is not None:
         changed = change_pods(view.cluster, {object_key(change.object): change.new})
         return Fork.from_cluster(changed, view.settings)
     if change.new is None or change.kind in ("Node", "Pod"):

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import (
@@ -44,26 +44,26 @@ def find_wake_ups(scheduler: Scheduler, pod: Pod) -> WakeUps:
     return build_wake_ups_report(scheduler, try_pod(scheduler, pod))
 
 
-def build_wake_ups_report(scheduler: Scheduler, refused: RejectedPod) -> WakeUps:
+def build_wake_ups_report(scheduler: Scheduler, rejected: RejectedPod) -> WakeUps:
     """Build the report on what would wake a pod that was tried."""
-    pod = refused.info.pod
-    waits = refused.queue == UNSCHEDULABLE
+    pod = rejected.info.pod
+    waits = rejected.queue == UNSCHEDULABLE
     rejectors = (
-        tuple(_build_rejector_report(scheduler, refused, plugin) for plugin in _sort_rejectors(refused))
+        tuple(_build_rejector_report(scheduler, rejected, plugin) for plugin in _sort_rejectors(rejected))
         if waits
         else ()
     )
     return WakeUps(
         pod=pod.key,
-        headline=_build_headline(refused, sum(len(rejector.wake_ups) for rejector in rejectors)),
-        queue=refused.queue,
-        message=refused.message,
-        gating_plugin=refused.attempt.gating_plugin,
+        headline=_build_headline(rejected, sum(len(rejector.wake_ups) for rejector in rejectors)),
+        queue=rejected.queue,
+        message=rejected.message,
+        gating_plugin=rejected.attempt.gating_plugin,
         rejectors=rejectors,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored((pod.spec,)),
-        pod_group=refused.gang.report if refused.gang else refused.pod_group,
-        **build_basis(scheduler, refused),
+        ignored=scheduler.list_ignored_fields((pod.spec,)),
+        pod_group=rejected.gang.report if rejected.gang else rejected.pod_group,
+        **build_basis(scheduler, rejected),
     )
 
 
@@ -78,52 +78,52 @@ def build_not_created_report(scheduler: Scheduler, pod: Pod, failure: NotCreated
     )
 
 
-def _sort_rejectors(refused: RejectedPod) -> list[str]:
+def _sort_rejectors(rejected: RejectedPod) -> list[str]:
     """Return the plugins that rejected the pod, in the order of the profile."""
-    order = [*refused.framework.plugins, *refused.registrations.by_plugin]
-    return sorted(refused.attempt.rejectors.all, key=order.index)
+    order = [*rejected.framework.plugins, *rejected.registrations.by_plugin]
+    return sorted(rejected.attempt.rejectors.all, key=order.index)
 
 
-def _build_headline(refused: RejectedPod, kind_count: int) -> str:
+def _build_headline(rejected: RejectedPod, kind_count: int) -> str:
     """Describe what the pod waits for, or that it waits for nothing."""
-    if refused.gang and (group_failure := describe_bound_gang_failure(refused.gang.report)):
+    if rejected.gang and (group_failure := describe_bound_gang_failure(rejected.gang.report)):
         return group_failure
-    if refused.pod_group and not refused.fits:
+    if rejected.pod_group and not rejected.fits:
         group_failure = (
-            describe_bound_gang_failure(refused.pod_group)
-            or f"its pod group {refused.pod_group.short_name} is not placed"
+            describe_bound_gang_failure(rejected.pod_group)
+            or f"its pod group {rejected.pod_group.short_name} is not placed"
         )
         return f"{group_failure}; its pods are tried again after their back-off, whatever happens"
-    if refused.attempt.rejectors.all:
-        plugins = join_words(_sort_rejectors(refused))
-        rejected = "held back by" if refused.attempt.gating_plugin else "refused by"
+    if rejected.attempt.rejectors.all:
+        plugins = join_words(_sort_rejectors(rejected))
+        verb = "held back by" if rejected.attempt.gating_plugin else "refused by"
         kinds = f"{kind_count} kinds of change wake it" if kind_count != 1 else "one kind of change wakes it"
-        return f"{rejected} {plugins}; {kinds}"
-    if refused.queue == BACKOFF:
-        return f"waits for nothing: it is tried again after its back-off ({refused.message})"
-    if group := refused.gang.report if refused.gang else refused.pod_group:
+        return f"{verb} {plugins}; {kinds}"
+    if rejected.queue == BACKOFF:
+        return f"waits for nothing: it is tried again after its back-off ({rejected.message})"
+    if group := rejected.gang.report if rejected.gang else rejected.pod_group:
         return f"fits now with its {'gang' if group.policy == 'gang' else 'group'} {group.short_name}: {NOTHING}"
     return f"fits now: {NOTHING}"
 
 
-def _build_rejector_report(scheduler: Scheduler, refused: RejectedPod, plugin: str) -> RejectorReport:
+def _build_rejector_report(scheduler: Scheduler, rejected: RejectedPod, plugin: str) -> RejectorReport:
     """Build the report on a plugin that rejected the pod, with the changes that would wake the pod."""
-    instance, gated = refused.framework.plugins.get(plugin), plugin == refused.attempt.gating_plugin
-    query = WakeQuery(refused.info, instance, scheduler.view, scheduler.gates, gated)
-    registered = refused.registrations.by_plugin.get(plugin, ())
-    triggers = iter_wake_triggers(query, registered, refused.registrations.hinted)
+    instance, gated = rejected.framework.plugins.get(plugin), plugin == rejected.attempt.gating_plugin
+    query = WakeQuery(rejected.info, instance, scheduler.view, scheduler.gates, gated)
+    registered = rejected.registrations.by_plugin.get(plugin, ())
+    triggers = iter_wake_triggers(query, registered, rejected.registrations.hinted)
     return RejectorReport(
         plugin,
-        "; ".join(_iter_reasons(refused, plugin)),
+        "; ".join(_iter_reasons(rejected, plugin)),
         tuple(WakeUp(trigger.kind, list_action_labels(trigger.action), trigger.words) for trigger in triggers),
     )
 
 
-def _iter_reasons(refused: RejectedPod, plugin: str) -> Iterator[str]:
+def _iter_reasons(rejected: RejectedPod, plugin: str) -> Iterator[str]:
     """Yield the plugin's reasons, each with the closest node."""
-    cycle = refused.attempt.cycle
+    cycle = rejected.attempt.cycle
     if cycle is None:
-        yield from refused.attempt.gate.reasons
+        yield from rejected.attempt.gate.reasons
         return
     nodes = len(cycle.view.nodes)
     for elimination in report_eliminations(find_obstacles(cycle), cycle):
@@ -166,7 +166,7 @@ def iter_wake_triggers(
     if gated and offers(plugin, AdmittingPlugin):
         yield from plugin.admitting_changes(info, view, gates)
         return
-    checked = pre_checked_resources(gates)
+    checked = list_pre_checked_resources(gates)
     unhinted = [event for event in registrations if not hinted or (NODE in checked and event.hint is None)]
     yield from (change for event in unhinted for change in _iter_unhinted_triggers(event, checked))
     if hinted:
@@ -195,11 +195,11 @@ def _iter_hinted_triggers(
         if change.action & registered_actions.get(change.kind, ActionType(0)) or change.action == BY_THE_PLUGIN:
             reaching = "" if _reaches_all_pods(change, checked) else REACHING_CLAUSES[change.kind]
             yield change._replace(words=f"{change.words}{reaching}")
-    if any(registration.hint is None and registration.event == _IMPLIED for registration in registrations):
+    if any(registration.hint is None and registration.event == IMPLIED_EVENT for registration in registrations):
         yield WakeTrigger(NODE, ActionType.UPDATE_NODE_TAINT, ANY_TAINTS)
 
 
-_IMPLIED = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
+IMPLIED_EVENT = ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT).event
 
 
 def _reaches_all_pods(change: WakeTrigger, checked: Collection[str]) -> bool:
@@ -227,13 +227,11 @@ def _iter_unhinted_triggers(registration: ClusterEventWithHint, checked: Collect
     if freeing:
         yield WakeTrigger(registration.kind, freeing, _describe_any_change(registration.kind, freeing))
     if not_freeing:
-        resizes = (
-            registration.kind == POD and not not_freeing & ActionType.ADD
-        )  # who asks for updates alone asks for these
-        reaching = OF_RESIZES if resizes else REACHING[registration.kind]
-        yield WakeTrigger(
-            registration.kind, not_freeing, f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
-        )
+        # A plugin that registered for updates of pods, but not for new pods, is interested in resizes
+        only_resizes = registration.kind == POD and not not_freeing & ActionType.ADD
+        reaching = OF_RESIZES if only_resizes else REACHING[registration.kind]
+        description = f"{_describe_any_change(registration.kind, not_freeing)}{reaching}"
+        yield WakeTrigger(registration.kind, not_freeing, description)
 
 
 def _describe_any_change(kind: str, action: ActionType) -> str:

@@ -14,7 +14,7 @@ from kschedctl.cli.answer import Answer
 from kschedctl.cli.inquiry import Inquiry, read_inquiry
 from kschedctl.cli.options import Scope, Source, with_options
 from kschedctl.cli.output_options import Untabled
-from kschedctl.cli.references import name_only_pods
+from kschedctl.cli.references import are_all_pods
 from kschedctl.cli.run_options import choose_exit_code
 from kschedctl.cli.source import load_cluster, with_context_namespace
 from kschedctl.cluster import Cluster
@@ -67,12 +67,12 @@ def wakes(
         if event or source.filename or source.demo or source.snapshot:
             raise UsageError("--between names both clusters", hint="leave --event, -f, --demo and --snapshot out")
         return _answer_between_snapshots(between, source, scope, words, view)
-    inquiry = read_inquiry(source, scope.namespace, pods_alone=name_only_pods(words)).with_scheduler_name(
+    inquiry = read_inquiry(source, scope.namespace, pods_alone=are_all_pods(words)).with_scheduler_name(
         scope.scheduler_name
     )
-    asked = _find_targets(inquiry, source, scope, words)
+    targets = _find_targets(inquiry, source, scope, words)
     scope = with_context_namespace(scope, source, inquiry.cluster)
-    report = _report_changes(inquiry, asked, scope, event) if event else _report_wake_ups(inquiry, asked, scope)
+    report = _report_changes(inquiry, targets, scope, event) if event else _report_wake_ups(inquiry, targets, scope)
     return view.answer(report, choose_exit_code(_is_good(report), interrupted=False, undecided=report.undecided))
 
 
@@ -100,19 +100,19 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[s
 def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
     """Report what would wake the target pods, or all pending pods if `targets` is None."""
     if targets is None:
-        namespace = found_pods.namespace_of_scope(scope) or ""
+        namespace = found_pods.get_scope_namespace(scope) or ""
         return library.pending_wake_ups(inquiry.cluster, namespace, selector=scope.selector or "")
     return library.find_wake_ups_of_targets(targets)
 
 
 def _report_changes(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope, file: str) -> WakesOfMany:
     """Report whether the changes in the file wake the target pods, or all pending pods if `targets` is None."""
-    documents, where = read_documents(file), display_path(file)
+    documents, path = read_documents(file), display_path(file)
     if targets is not None:
-        return library.replay_changes_for_given_pods(targets, documents, where=where)
-    namespace = found_pods.namespace_of_scope(scope) or ""
+        return library.replay_changes_for_targets(targets, documents, where=path)
+    namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
-    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=where)
+    return library.wakes_by(inquiry.cluster, documents, namespace=namespace, selector=selector, where=path)
 
 
 def _answer_between_snapshots(
@@ -121,7 +121,7 @@ def _answer_between_snapshots(
     """Compare two snapshots, and answer which pods their changes woke or missed."""
     before, after = (load_cluster(replace(source, snapshot=[file])) for file in files)
     keys = _find_pod_keys(before, scope, words, replace(source, snapshot=[files[0]]))
-    namespace = found_pods.namespace_of_scope(scope) or ""
+    namespace = found_pods.get_scope_namespace(scope) or ""
     selector = scope.selector or ""
     report = library.wakes_between(before, after, keys, namespace=namespace, selector=selector, names=files)
     missed = any(pod.missed for pod in report.pods)

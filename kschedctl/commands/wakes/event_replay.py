@@ -40,12 +40,12 @@ from kschedctl.scheduler.queueing.requeueing import QueueingStrategy, choose_str
 from kschedctl.scheduler.scheduler import Framework, Scheduler
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 POP_FROM_BACKOFF_GATE = "SchedulerPopFromBackoffQ"
 """The feature gate without which PreEnqueue plugins run only when the pod leaves the backoff queue."""
 UNSCHEDULABLE, BACKOFF, ACTIVE, NONE = "unschedulable", "backoff", "active", ""
-"""The queues of the scheduler; a pod that fits is in none for long."""
+"""The queues of the scheduler. A pod that fits soon leaves them, so that it counts as being in none."""
 EFFECTS_WHEN_FITTING = {effect: affects for effect, affects in WHEN_SCHEDULABLE.items() if affects == VERDICT}
 """How unread kinds affect the answer about a pod that fits. Which node is best does not matter."""
 
@@ -96,10 +96,11 @@ class RejectedPod(NamedTuple):
 
 
 def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
-    """Replay an event for a rejected pod of the cluster (`namespace/name`) or of a manifest.
+    """Replay an event for a rejected pod, and report whether the event makes the scheduler retry the pod.
 
-    ``event`` is ``{"action": "Add" | "Update" | "Delete", "old": object or None, "new": object or None}``. Raises
-    UsageError for a pod that is not pending, InputError and ConfigurationError for what cannot be read.
+    The pod is given by `namespace/name` or as a manifest. The event is `{"action": "Add" | "Update" | "Delete", "old":
+    object or None, "new": object or None}`. Raises UsageError for a pod that is not pending, and InputError and
+    ConfigurationError for invalid input.
 
     >>> pod = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"nodeSelector": {"disk": "ssd"}}}
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
@@ -110,8 +111,8 @@ def wakes(cluster: Cluster, pod: PodReference, event: JsonObject) -> Wakes:
     (True, 'NodeUpdateNodeLabel', ['Queue'])
     """
     scheduler = Scheduler(cluster)
-    refused = try_pod(scheduler, find_pod(scheduler, pod))
-    return replay_change(scheduler, refused, parse_change(event, scheduler.view))
+    rejected = try_pod(scheduler, find_pod(scheduler, pod))
+    return replay_change(scheduler, rejected, parse_change(event, scheduler.view))
 
 
 def try_pod(
@@ -127,7 +128,7 @@ def try_pod(
     if not is_pending(pod):
         raise UsageError(f'pod "{pod.key}" is being deleted', hint="the scheduler no longer tries it")
     info = PodInfo(pod, scheduler.view.settings.requests) if info is None else info
-    framework, unknown = scheduler.framework_for(info, scheduler.view)
+    framework, unknown = scheduler.find_framework_for(info, scheduler.view)
     if framework is None:
         raise UsageError(f'no profile serves pod "{pod.key}"', hint=f'it asks for "{pod.spec.scheduler_name}"')
     registrations = scheduler.registrations(pod.spec.scheduler_name)
@@ -145,34 +146,34 @@ def try_pod(
 
 
 def replay_change(
-    scheduler: Scheduler, refused: RejectedPod, change: ChangedObject | None, view: Fork | None = None
+    scheduler: Scheduler, rejected: RejectedPod, change: ChangedObject | None, view: Fork | None = None
 ) -> Wakes:
     """Replay a change for a rejected pod. A change that the scheduler does not watch is None.
 
     `view` is the view after the change, if it has already been computed. Nodes and pods in it may be unchanged.
     """
     occurrences = drop_updates_of_other_pods(
-        scheduler.event_handlers.list_occurrences(change) if change else (), refused.info
+        scheduler.event_handlers.list_occurrences(change) if change else (), rejected.info
     )
     if view is None:
         view = apply_to_view(scheduler.view, change) if change else scheduler.view
-    events, after = replay_hints(refused, occurrences, view)
-    if change is not None and _removes_pod(change, refused.info.pod):
+    events, after = replay_hints(rejected, occurrences, view)
+    if change is not None and _removes_pod(change, rejected.info.pod):
         after = NONE
-    rejectors = refused.attempt.rejectors
+    rejectors = rejected.attempt.rejectors
     return Wakes(
-        pod=refused.info.pod.key,
-        before=refused.queue,
+        pod=rejected.info.pod.key,
+        before=rejected.queue,
         after=after,
-        moved=after != refused.queue,
+        moved=after != rejected.queue,
         change=describe_change(change) if change else "",
-        message=refused.message,
+        message=rejected.message,
         unschedulable_plugins=tuple(sorted(rejectors.unschedulable)),
         pending_plugins=tuple(sorted(rejectors.pending)),
-        gating_plugin=refused.attempt.gating_plugin,
+        gating_plugin=rejected.attempt.gating_plugin,
         events=events,
         kube_version=scheduler.cluster.kube_version,
-        **build_basis(scheduler, refused),
+        **build_basis(scheduler, rejected),
     )
 
 
@@ -183,11 +184,11 @@ def _removes_pod(change: ChangedObject, pod: Pod) -> bool:
     return change.new is None or bool(change.new.spec.node_name or change.new.terminated)
 
 
-def build_basis(scheduler: Scheduler, refused: RejectedPod) -> Basis:
+def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
     """Build the report fields about what limits the answer for a rejected pod."""
-    affected = EFFECTS_WHEN_FITTING if refused.queue == NONE else WHEN_WOKEN
-    unknown = summarize_unknowns(refused.unknown, affected)
-    return {"not_replayed": find_unreplayed_parts(refused.framework), **unknown_fields(unknown)}
+    affected = EFFECTS_WHEN_FITTING if rejected.queue == NONE else WHEN_WOKEN
+    unknown = summarize_unknowns(rejected.unknown, affected)
+    return {"not_replayed": find_unreplayed_parts(rejected.framework), **unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:
@@ -208,25 +209,25 @@ def drop_updates_of_other_pods(occurrences: Iterable[Occurrence], info: PodInfo)
     ]
 
 
-def is_registered(refused: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
+def is_registered(rejected: RejectedPod, occurrences: Iterable[Occurrence]) -> bool:
     """Return whether a rejector registered for one of the events.
 
     If queueing hints are disabled, an update of the pod itself counts as well.
     """
-    registrations, rejectors = refused.registrations, refused.attempt.rejectors.all
-    if any(registrations.hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
+    registrations, rejectors = rejected.registrations, rejected.attempt.rejectors.all
+    if any(registrations.find_hints(plugin, occurrence.event) for occurrence in occurrences for plugin in rejectors):
         return True
     return not registrations.hinted and any(occurrence.itself for occurrence in occurrences)
 
 
 def replay_hints(
-    refused: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
+    rejected: RejectedPod, occurrences: Iterable[Occurrence], view: Fork
 ) -> tuple[tuple[EventReport, ...], str]:
     """Replay the rejectors' queueing hints for the events. Return their answers and the pod's queue afterwards."""
     occurrences = tuple(occurrences)
-    info = _apply_pod_update(refused.info, occurrences)
-    registrations, rejectors = refused.registrations, refused.attempt.rejectors
-    gate, after = refused.attempt.gating_plugin, refused.queue
+    info = _apply_pod_update(rejected.info, occurrences)
+    registrations, rejectors = rejected.registrations, rejected.attempt.rejectors
+    gate, after = rejected.attempt.gating_plugin, rejected.queue
     events = []
     for occurrence in occurrences:
         answers = collect_hints(registrations, rejectors, info, occurrence, view)
@@ -235,7 +236,7 @@ def replay_hints(
         )
         if after == UNSCHEDULABLE and concerns_pod(registrations, rejectors, info, occurrence, gate):
             hinted = choose_strategy(registrations, rejectors, info, occurrence, view, known_hints=answers)
-            after = _choose_queue(refused, info, hinted, view)
+            after = _choose_queue(rejected, info, hinted, view)
     return tuple(events), after
 
 
@@ -244,17 +245,18 @@ def _apply_pod_update(info: PodInfo, occurrences: Iterable[Occurrence]) -> PodIn
     return next((PodInfo(occurrence.change.new, info.options) for occurrence in occurrences if occurrence.itself), info)
 
 
-def _choose_queue(refused: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
-    """Choose the queue to which the pod moves. PreEnqueue plugins may hold it back, and a gated pod needs no
-    back-off.
+def _choose_queue(rejected: RejectedPod, info: PodInfo, hinted: QueueingStrategy, view: Fork) -> str:
+    """Choose the queue to which the pod moves.
+
+    PreEnqueue plugins may keep the pod unschedulable. A pod that was gated, and so not tried, needs no back-off.
     """
     if hinted is QueueingStrategy.SKIP:
         return UNSCHEDULABLE
-    tried = refused.attempt.cycle is not None
+    tried = rejected.attempt.cycle is not None
     queue = BACKOFF if tried and hinted is QueueingStrategy.AFTER_BACKOFF else ACTIVE
-    if queue == BACKOFF and not refused.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
+    if queue == BACKOFF and not rejected.registrations.gates.enabled(POP_FROM_BACKOFF_GATE):
         return queue
-    plugin, _ = find_gating_plugin(refused.framework, info, view, refused.attempt.gating_plugin)
+    plugin, _ = find_gating_plugin(rejected.framework, info, view, rejected.attempt.gating_plugin)
     return UNSCHEDULABLE if plugin else queue
 
 
@@ -271,7 +273,7 @@ class GangResult(NamedTuple):
 
     report: PodGroupReport
     failure: MemberFailure | None = None
-    """Why the pod was not placed; None if it was."""
+    """The reason why the pod was not placed; None if it was."""
 
 
 def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> GangResult | None:
@@ -290,7 +292,7 @@ def try_gang(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedG
 
 def try_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod, cache: TriedGroups) -> PodGroupReport | None:
     """Try the pod's group, unless `cache` has its result. Return None for a pod without a group."""
-    key = group_key(pod)
+    key = get_group_key(pod)
     is_stored = scheduler.view.pods.find_position(pod.key) is not None
     if key is not None and is_stored and key in cache.groups:
         return cache.groups[key]
@@ -306,6 +308,6 @@ def find_member(group: PodGroupReport, pod: Pod) -> MemberReport | None:
 
 
 def is_placed(group: PodGroupReport, pod: Pod) -> bool:
-    """Return whether the group is placed and the pod with it."""
+    """Return whether the group is placed, and the pod with it."""
     member = find_member(group, pod)
     return group.verdict == PLACED and member is not None and member.verdict == PLACED

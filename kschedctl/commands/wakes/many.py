@@ -24,7 +24,7 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.framework.events import POD, ChangedObject
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import is_same_pod
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 
 
 def replay_changes_for_pods(
@@ -36,7 +36,7 @@ def replay_changes_for_pods(
     return _build_report(scheduler, groups, changes, scope=scope, unserved=unserved)
 
 
-def replay_changes_for_targets(
+def replay_changes_for_stored_pods(
     scheduler: Scheduler, pods: Sequence[Pod], changes: Sequence[ChangedObject]
 ) -> WakesOfMany:
     """Replay each change for pods as the API server stores them. Raises UsageError if a pod is not pending."""
@@ -47,8 +47,8 @@ def find_wake_ups_of_pods(scheduler: Scheduler, pods: Sequence[Pod], scope: str)
     """Find what would wake each of the cluster's pods. `scope` describes the pods."""
     served = [pod for pod in pods if _is_served(scheduler, pod)]
     reports = []
-    for refused, equal_pods in iter_rejected_groups(scheduler, served):
-        report = build_wake_ups_report(scheduler, refused)
+    for rejected, equal_pods in iter_rejected_groups(scheduler, served):
+        report = build_wake_ups_report(scheduler, rejected)
         reports += [replace(report, pod=pod.key) for pod in equal_pods]
     unserved = tuple(pod.key for pod in pods if not _is_served(scheduler, pod))
     return combine_reports(reports, scope=scope, unserved=unserved)
@@ -80,14 +80,14 @@ def _build_report(
         scope=scope,
         changes=tuple(map(describe_change, changes)),
         answers=answers,
-        fitting=tuple(pod.key for refused, alike in groups if refused.queue == NONE for pod in alike),
+        fitting=tuple(pod.key for rejected, equal_pods in groups if rejected.queue == NONE for pod in equal_pods),
         unheard=tuple(
             describe_change(change) for change in changes if not scheduler.event_handlers.list_occurrences(change)
         ),
         unserved=unserved,
         kube_version=scheduler.cluster.kube_version,
-        ignored=scheduler.ignored([refused.info.spec for refused, _ in groups]),
-        **merge_bases([build_basis(scheduler, refused) for refused, _ in groups]),
+        ignored=scheduler.list_ignored_fields([rejected.info.spec for rejected, _ in groups]),
+        **merge_bases([build_basis(scheduler, rejected) for rejected, _ in groups]),
     )
 
 
@@ -97,10 +97,10 @@ def _iter_answers(
     """Yield what each change does to each rejected pod."""
     for change in changes:
         view = apply_to_view(scheduler.view, change)
-        for refused, equal_pods in groups:
-            if refused.queue != NONE:
-                answer = replay_change(scheduler, refused, change, view)
-                yield from (_adapt_answer(scheduler, refused, pod, change, answer) for pod in equal_pods)
+        for rejected, equal_pods in groups:
+            if rejected.queue != NONE:
+                answer = replay_change(scheduler, rejected, change, view)
+                yield from (_adapt_answer(scheduler, rejected, pod, change, answer) for pod in equal_pods)
 
 
 def _is_served(scheduler: Scheduler, pod: Pod) -> bool:
@@ -115,19 +115,18 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
     columns = scheduler.view.pods
     groups: dict[tuple[int, str, str], list[Pod]] = {}
     for pod in pods:
-        member = (
-            pod.key if find_gangs(pod) or group_key(pod) else ""
-        )  # who of a gang is tried last may be alone in fitting nowhere
-        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member
+        # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
+        member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
+        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member_key
         groups.setdefault(key, []).append(pod)
     tried = TriedGroups()
-    for (number, nominated, member), equal_pods in groups.items():
-        info = None if nominated or member else columns.infos[number]
+    for (number, nominated, member_key), equal_pods in groups.items():
+        info = None if nominated or member_key else columns.infos[number]
         yield try_pod(scheduler, scheduler.view.stored(equal_pods[0]), info, tried), equal_pods
 
 
-def _adapt_answer(scheduler: Scheduler, refused: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
+def _adapt_answer(scheduler: Scheduler, rejected: RejectedPod, pod: Pod, change: ChangedObject, answer: Wakes) -> Wakes:
     """Adapt a group's answer to one of its pods. If the change is about that pod itself, replay it for the pod."""
-    if change.kind == POD and is_same_pod(change.object, pod) and pod is not refused.info.pod:
+    if change.kind == POD and is_same_pod(change.object, pod) and pod is not rejected.info.pod:
         return replay_change(scheduler, try_pod(scheduler, scheduler.view.stored(pod)), change)
     return replace(answer, pod=pod.key)

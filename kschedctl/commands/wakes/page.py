@@ -28,7 +28,7 @@ from kschedctl.render.page import (
     paragraph,
     section,
 )
-from kschedctl.render.sections import build_caveats, build_left_out_lines, build_not_known_lines
+from kschedctl.render.sections import build_caveats, build_left_out_lines, build_unread_lines
 from kschedctl.render.tables import Row, build_struct_table, build_table
 from kschedctl.render.unseen_pods import build_not_created_section, iter_not_created_lines
 from kschedctl.reports.columns import Column, Tone
@@ -73,9 +73,9 @@ def _build_rejector_section(rejector: RejectorReport) -> Page:
 
 def build_many_wake_ups_page(report: WakeUpsOfMany, style: Style) -> Page:
     """Build the page on several pods, with a row for each."""
-    title, *where = report.first_line()
+    title, *scope = report.first_line()
     if not report.pods:
-        return (paragraph(Marked(title, Tone.GOOD), *where), *_build_unserved_line(report))
+        return (paragraph(Marked(title, Tone.GOOD), *scope), *_build_unserved_line(report))
     return (
         *build_struct_table(report.pods, style, title=title),
         *build_caveats(report.not_replayed, report.ignored, unknown=report.unknown),
@@ -123,8 +123,8 @@ def _build_answer_row(answer: Wakes) -> Row:
     outcome, tone = (f"to {answer.after}", Tone.GOOD) if answer.woken else (f"stays {answer.after}", Tone.STRONG)
     if answer.moved and not answer.woken:
         outcome = "leaves the queue for good"
-    said = (Marked(f"{event.event}: {_format_hints(event.hints)}", Tone.FAINT) for event in answer.events)
-    return (answer.pod, Stack((Marked(outcome, tone), *said)))
+    hint_lines = (Marked(f"{event.event}: {_format_hints(event.hints)}", Tone.FAINT) for event in answer.events)
+    return (answer.pod, Stack((Marked(outcome, tone), *hint_lines)))
 
 
 def _format_hints(hints: Mapping[str, str]) -> str:
@@ -162,7 +162,7 @@ def build_between_page(report: WakesBetween, style: Style) -> Page:
         paragraph(Marked(summary, Tone.BAD if missed else Tone.GOOD)),
         paragraph(Marked(f"{report.before} → {report.after}: {heard}", Tone.FAINT)),
         *build_left_out_lines(report.not_replayed, ()),
-        *build_not_known_lines(report.unknown),
+        *build_unread_lines(report.unknown),
         *build_struct_table(
             report.pods, style, {"headline": lambda pod: Stack(tuple(_build_pod_lines(pod, style)))}, title="Pods"
         ),

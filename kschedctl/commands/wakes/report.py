@@ -1,4 +1,6 @@
-"""The reports of ``wakes``: apiVersion kschedctl.dev/v1, kinds WakeUps, Wakes, WakesOfMany, WakesBetween."""
+"""The reports of `wakes`: apiVersion kschedctl.dev/v1, kinds WakeUps, WakeUpsOfMany, Wakes, WakesOfMany,
+WakesBetween.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ class WakeUp(Document, frozen=True):
     actions: tuple[str, ...]
     """Upstream's names of the actions."""
     words: str
-    """What the plugin looks for."""
+    """A description of the change."""
 
 
 class RejectorReport(Document, frozen=True):
@@ -37,18 +39,18 @@ class RejectorReport(Document, frozen=True):
 
 
 class WakeUps(Report, frozen=True):
-    """What would wake a pod."""
+    """The changes that would make the scheduler retry a pod."""
 
     pod: Annotated[str, Column(keep=True, tone=Tone.STRONG)]
     headline: Annotated[str, Column("what wakes it")]
     queue: str
     """"unschedulable", "backoff" if the pod waits for nothing, or "" if it fits."""
     message: str | None = None
-    """Why the pod was rejected; None if a plugin keeps it from being tried at all."""
+    """The reason for the rejection; None if a plugin keeps the pod from being tried at all."""
     gating_plugin: str = ""
     rejectors: tuple[RejectorReport, ...] = ()
     stands_for: str = ""
-    """The workload whose pod this is, if one was asked about."""
+    """The workload whose pod this is, if the question was about a workload."""
     pod_group: PodGroupReport | None = None
     """The group without which the pod is not tried or not bound."""
     kube_version: str = ""
@@ -57,7 +59,7 @@ class WakeUps(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     not_created: NotCreated | None = None
-    """Why no scheduler sees the pod."""
+    """The reason why the pod cannot be created, so that no scheduler sees it."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakeUps"
 
@@ -67,11 +69,11 @@ class WakeUps(Report, frozen=True):
 
 
 class WakeUpsOfMany(Report, frozen=True):
-    """What wakes several pods."""
+    """The changes that would make the scheduler retry each of several pods."""
 
     pods: tuple[WakeUps, ...]
     scope: str = ""
-    """Which pods these are."""
+    """A description of the pods, such as their namespace."""
     unserved: tuple[str, ...] = ()
     """Pods that no profile serves."""
     not_replayed: tuple[str, ...] = ()
@@ -93,29 +95,29 @@ class WakeUpsOfMany(Report, frozen=True):
 
 
 class EventReport(Document, frozen=True):
-    """An event that the scheduler makes of a change."""
+    """A scheduling event that a change causes."""
 
     event: str
     """Upstream's label of the event."""
     resource: str
     hints: dict[str, str] = msgspec.field(default_factory=dict)
-    """The answer of each rejector."""
+    """Rejecting plugin -> its queueing hint."""
 
 
 class Wakes(Report, frozen=True):
-    """What a change does to a rejected pod."""
+    """The effect of a change on a rejected pod."""
 
     pod: str
     before: str
-    """The queue of the pod: unschedulable, backoff or active; "" if it is in none."""
+    """The pod's queue: unschedulable, backoff or active; empty if it is in none."""
     after: str
-    """The queue after the change; "" also if the change deletes the pod."""
+    """The pod's queue after the change; also empty if the change deletes the pod."""
     moved: bool
-    """Whether the pod left the unschedulable pods."""
+    """Whether the pod left its queue."""
     change: str = ""
-    """The change in words."""
+    """A description of the change."""
     message: str | None = None
-    """Why the pod was rejected."""
+    """The reason for the rejection."""
     unschedulable_plugins: tuple[str, ...] = ()
     pending_plugins: tuple[str, ...] = ()
     gating_plugin: str = ""
@@ -130,7 +132,7 @@ class Wakes(Report, frozen=True):
 
     @property
     def woken(self) -> bool:
-        """Whether the pod is tried again."""
+        """Whether the scheduler retries the pod."""
         return self.moved and bool(self.after)
 
     def first_line(self) -> tuple[str, ...]:
@@ -140,10 +142,10 @@ class Wakes(Report, frozen=True):
 
 
 class WakesOfMany(Report, frozen=True):
-    """What changes, each by itself, do to pods."""
+    """The effects of changes on several rejected pods. Each change is judged by itself."""
 
     scope: str
-    """Which pods these are."""
+    """A description of the pods, such as their namespace."""
     changes: tuple[str, ...]
     answers: tuple[Wakes, ...] = ()
     fitting: tuple[str, ...] = ()
@@ -158,7 +160,7 @@ class WakesOfMany(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     not_created: tuple[NotCreated, ...] = ()
-    """Workloads whose pods no scheduler sees."""
+    """Workloads whose pods cannot be created, so that no scheduler sees them."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "WakesOfMany"
 
@@ -166,20 +168,21 @@ class WakesOfMany(Report, frozen=True):
         """Return the number of woken pods, and the changes."""
         if self.not_created and not self.answers:
             return (f"Not created: {describe_not_created(self.not_created)}",)
-        woken, asked = {answer.pod for answer in self.answers if answer.woken}, {answer.pod for answer in self.answers}
-        pods = f"{len(woken):,} of {counted(len(asked), 'refused pod')} {self.scope}".rstrip()
-        by = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
-        return (
-            f"{pods} {'is' if 1 in (len(woken), len(asked)) else 'are'} woken by {by}{describe_doubt(self.unknown)}",
-        )
+        woken = {answer.pod for answer in self.answers if answer.woken}
+        answered = {answer.pod for answer in self.answers}
+        pods = f"{len(woken):,} of {counted(len(answered), 'refused pod')} {self.scope}".rstrip()
+        cause = self.changes[0] if len(self.changes) == 1 else f"{len(self.changes):,} changes, each by itself"
+        verb = "is" if 1 in (len(woken), len(answered)) else "are"
+        return (f"{pods} {verb} woken by {cause}{describe_doubt(self.unknown)}",)
 
 
 class WakingChange(Document, frozen=True):
-    """A change between two moments that woke a pod, with its events and the plugins that answered Queue."""
+    """A change between two moments that woke a pod."""
 
     change: str
     events: tuple[str, ...]
     by: tuple[str, ...]
+    """The plugins that answered Queue."""
 
 
 class PodBetween(Document, frozen=True):
@@ -189,16 +192,17 @@ class PodBetween(Document, frozen=True):
     headline: Annotated[str, Column("what woke it")]
     refused_by: tuple[str, ...]
     woken_by: tuple[WakingChange, ...] = ()
-    """The first hundred changes that would have woken it by themselves."""
+    """The changes that would have woken the pod by themselves, up to a hundred."""
     not_woken_by: int = 0
+    """The number of changes that would not have woken the pod."""
     fits: tuple[str, ...] = ()
-    """The nodes that it fits on at the second moment."""
+    """The nodes on which the pod fits at the second moment."""
     missed: bool = False
-    """Whether it fits but nothing woke it, so that it waits for the flush of unschedulable pods."""
+    """Whether the pod fits but no change woke it, so that it waits for the flush of unschedulable pods."""
     ended: str = ""
-    """What became of it if it no longer waits at the second moment."""
+    """The reason why the pod no longer waits at the second moment."""
     waking_changes: int = 0
-    """The number of all changes that would have woken it."""
+    """The number of all changes that would have woken the pod."""
 
 
 class WakesBetween(Report, frozen=True):
@@ -209,6 +213,7 @@ class WakesBetween(Report, frozen=True):
     changes: int
     """The number of changes that the scheduler watches."""
     unheard: int = 0
+    """The number of changes that the scheduler does not watch."""
     pods: tuple[PodBetween, ...] = ()
     kube_version: str = ""
     not_replayed: tuple[str, ...] = ()
@@ -218,7 +223,7 @@ class WakesBetween(Report, frozen=True):
     kind: str = "WakesBetween"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the number of pods that were missed."""
+        """Return the number of pods that fit although no change woke them."""
         if not self.pods:
             return ("No pod was pending in both",)
         missed, waited = sum(pod.missed for pod in self.pods), sum(not pod.ended for pod in self.pods)

@@ -35,7 +35,7 @@ class FamilyCollector(Collector):
 
 
 def to_openmetrics(document: Document) -> str:
-    """Render the metrics as OpenMetrics text. Raises UsageError for other documents."""
+    """Render the metrics as OpenMetrics text. Raises UsageError for other kinds of reports."""
     if not isinstance(document, ClusterMetrics):
         raise UsageError("-o openmetrics shows metrics", hint="-o json has everything")
     registry = CollectorRegistry(auto_describe=False)
@@ -56,7 +56,7 @@ def iter_families(report: ClusterMetrics) -> Iterator[Metric]:
 
 
 class MetricsServer(Collector):
-    """A server of the latest metrics on ``HOST:PORT`` or ``:PORT``, in a background thread.
+    """A server of the latest metrics on `HOST:PORT` or `:PORT`, in a background thread.
 
     Before the first report, it serves only metrics about itself.
     """
@@ -112,7 +112,7 @@ class MetricsServer(Collector):
 
 
 def _parse_address(text: str) -> tuple[str, int]:
-    """Parse ``HOST:PORT`` or ``:PORT``. Raises UsageError."""
+    """Parse `HOST:PORT` or `:PORT`. Raises UsageError."""
     host, colon, port = text.rpartition(":")
     if not (colon and port.isdecimal() and int(port) < 1 << 16):
         raise UsageError(f"--metrics {text}: not HOST:PORT or :PORT", hint=":9090")

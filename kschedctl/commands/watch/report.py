@@ -1,4 +1,4 @@
-"""The report of ``watch``: apiVersion kschedctl.dev/v1, kind ClusterMetrics.
+"""The report of `watch`: apiVersion kschedctl.dev/v1, kind ClusterMetrics.
 
 Names and units follow https://prometheus.io/docs/practices/naming/.
 """
@@ -43,7 +43,7 @@ class MetricValue(Document, frozen=True):
 
 
 class ClusterMetrics(Report, frozen=True):
-    """All values, those of a metric together, in the order of FAMILIES."""
+    """All values, grouped by metric in the order of FAMILIES."""
 
     metrics: tuple[MetricValue, ...] = ()
     not_replayed: tuple[str, ...] = ()

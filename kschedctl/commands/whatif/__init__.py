@@ -19,7 +19,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.pending_pods import explain_some_in_full
-from kschedctl.commands.simulate import deploy, find_not_created, prepare
+from kschedctl.commands.simulate import carry_out_changes, find_not_created, prepare_simulation
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.commands.whatif.causes import CauseSearch, FateByPod, Names, TwoVersions, find_causes_of_pods
 from kschedctl.commands.whatif.comparison import (
@@ -202,12 +202,17 @@ class ScenarioRun:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in placed]
         with locate_errors({name: place for place, manifest in placed for name in names_in_errors(manifest)}):
-            shared = prepare(
-                self.settled.cluster, manifests, rollout=step.rollout, pending=True, sampling=self.sampling, counting={}
+            shared = prepare_simulation(
+                self.settled.cluster,
+                manifests,
+                rollout=step.rollout,
+                pending=True,
+                sampling=self.sampling,
+                documents={},
             )
-        self.counted.update(shared.counted)
+        self.counted.update(shared.admitted_namespaces)
         shared.call_extender = self.call_extender
-        simulation, rollouts, outcomes = deploy(shared, self.seed)
+        simulation, rollouts, outcomes = carry_out_changes(shared, self.seed)
         self.not_created += find_not_created(shared, rollouts, self.seed)
 
         self.settled = explain_settled(simulation, explain_with_victims(simulation, outcomes))
@@ -217,7 +222,7 @@ class ScenarioRun:
 
         notes = (f"{rollout.change.workload}: {rollout.status}" for rollout in rollouts if rollout.status)
         displaced = sum(len(rollout.change.removed) - len(rollout.old) for rollout in rollouts)
-        return StepEffect(displaced, [*shared.assumed, *notes])
+        return StepEffect(displaced, [*shared.assumptions, *notes])
 
     def _drain_nodes(self, step: parts.SomeNodes) -> StepEffect:
         """Drain nodes, and settle the cluster."""

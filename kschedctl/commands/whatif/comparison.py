@@ -35,7 +35,9 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:
     """Find pods that wait both before and after, with different messages. Return the old and the new message by pod."""
-    message_pairs = ((pod, (then, after.waiting.get(pod, then))) for pod, then in sorted(before.waiting.items()))
+    message_pairs = (
+        (pod, (old_message, after.waiting.get(pod, old_message))) for pod, old_message in sorted(before.waiting.items())
+    )
     return {pod: pair for pod, pair in message_pairs if pair[0] != pair[1]}
 
 

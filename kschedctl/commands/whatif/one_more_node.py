@@ -102,7 +102,7 @@ def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedP
     row = scheduler.view.nodes.index[f"{NEW}-0"]
     for pod in map(scheduler.view.stored, pods):
         framework = scheduler.framework(pod.spec.scheduler_name)
-        cycle = scheduler.cycle(framework, pod) if framework else None
+        cycle = scheduler.run_cycle(framework, pod) if framework else None
         if cycle is None or cycle.error is not None or not (cycle.considered[row] and cycle.filter.passing[row]):
             return False
     return True

@@ -20,7 +20,7 @@ from kschedctl.render.plots.plot import MAX_PLACES, Plot, build_bar_plot
 from kschedctl.render.sections import (
     PODS,
     build_caveats,
-    build_interruption,
+    build_interruption_line,
     build_runs_section,
     build_unplaced_section,
     build_zone_plot,
@@ -41,7 +41,7 @@ TONES = {"NewlyPending": Tone.BAD, "Gone": Tone.WARNING, "NewlyScheduled": Tone.
 def build_page(report: WhatIf, style: Style) -> Page:
     """Build the page of a what-if. Sections without content are left out."""
     return (
-        *build_interruption(report.interrupted),
+        *build_interruption_line(report.interrupted),
         *_iter_summary_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
         *build_struct_table(report.steps, style, limit=None, numbered="step", title="Steps", full=False),

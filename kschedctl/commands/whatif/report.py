@@ -157,7 +157,7 @@ class WhatIf(Report, frozen=True):
             return (f"No pod ends up elsewhere{describe_doubt(self.unknown)}",)
         return ("Pods are affected:", counts + describe_doubt(self.unknown))
 
-    def summarized(self, summary: Summary) -> Summary:
+    def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the newly pending pods."""
         newly = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending

@@ -287,7 +287,7 @@ class _SchedulerProbe:
     def _find_framework(self, position: Position, unknown: set[Unknown]) -> Framework | None:
         """Find the framework that serves the pod, and add to `unknown` what this depends on."""
         info = self.placements.get_incoming_info(int(self.view.pods.info[position]))
-        framework, unknowns = self.scheduler.framework_for(info, self.view)
+        framework, unknowns = self.scheduler.find_framework_for(info, self.view)
         unknown.update(unknowns)
         return framework
 

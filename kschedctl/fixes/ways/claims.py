@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kschedctl.api.labels import EVERYTHING, SelectorError, selector_from_api
 from kschedctl.api.objects import EphemeralVolumeSource, PersistentVolume, PersistentVolumeClaim, PhaseStatus, Pod
 from kschedctl.api.ownership import find_controller, find_owner
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
@@ -27,19 +27,20 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
-    billionths,
-    claim_class,
-    claim_key,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
     iter_claim_volumes,
-    listers,
-    requested_storage,
-    volume_class,
-    volume_storage,
+    parse_requested_storage,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
-OF_BINDING = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
+BINDING_ANNOTATIONS = (BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE)
+"""The annotations that the binding of a claim leaves on it."""
 ClaimChange = Callable[[PersistentVolumeClaim], PersistentVolumeClaim]
 
 
@@ -57,7 +58,7 @@ class PodClaim(NamedTuple):
 
 def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """Yield the pod's volumes that refer to claims, in their order in the pod."""
-    pod, claims = tried.trial.pod, listers(tried.cycle.view).claims
+    pod, claims = tried.trial.pod, get_listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
@@ -65,18 +66,18 @@ def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
 def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
     """Return the claim with the key ``namespace/name``, or None."""
     namespace, _, name = key.partition("/")
-    return listers(tried.cycle.view).claims.get((namespace, name))
+    return get_listers(tried.cycle.view).claims.get((namespace, name))
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as if it were new: unbound, and without the UID for which a volume may be reserved."""
-    annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in OF_BINDING}
+    """Return the claim as if it were new: unbound and without a UID, so that no reserved volume recognizes it."""
+    annotations = {key: value for key, value in claim.metadata.annotations.items() if key not in BINDING_ANNOTATIONS}
     meta = replace(claim.metadata, uid="", annotations=annotations, deletion_timestamp=None)
     return replace(claim, metadata=meta, spec=replace(claim.spec, volume_name=""), status=PhaseStatus("Pending"))
 
 
 def has_delayed_binding(class_name: str, storage: Listers) -> bool:
-    """Return whether the class waits for a claim's first pod before it binds the claim."""
+    """Return whether the class binds a claim only after a pod that uses the claim was scheduled."""
     storage_class = storage.classes.get(class_name)
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
@@ -97,13 +98,13 @@ def with_size(claim: PersistentVolumeClaim, size: str) -> PersistentVolumeClaim:
 def adapt_to_volume(
     claim: PersistentVolumeClaim, volume: PersistentVolume
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
-    """Return the claim changed so that it matches the volume, and a description of each difference."""
+    """Return the claim changed so that the volume satisfies it, and a description of each change."""
     adapted, differences = claim, []
-    class_name, size = volume_class(volume), claim.spec.resources.requests.get("storage")
-    if claim_class(claim) != class_name:
+    class_name, size = get_volume_class(volume), claim.spec.resources.requests.get("storage")
+    if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
-    if billionths(volume_storage(volume)) < billionths(requested_storage(claim)):
+    if to_billionths(parse_volume_storage(volume)) < to_billionths(parse_requested_storage(claim)):
         smaller = str(volume.spec.capacity.get("storage", "0"))
         adapted = with_size(adapted, smaller)
         differences.append(f"{smaller} instead of {size}")
@@ -115,7 +116,7 @@ def adapt_to_volume(
     if (spec.volume_mode or "Filesystem") != (volume.spec.volume_mode or "Filesystem"):
         spec = replace(spec, volume_mode=volume.spec.volume_mode)
         differences.append(f"volumeMode {volume.spec.volume_mode or 'Filesystem'}")
-    if not _selects(claim, volume):
+    if not _matches_selector(claim, volume):
         spec = replace(spec, selector=None)
         differences.append("no selector")
     if (spec.volume_attributes_class_name or "") != (volume.spec.volume_attributes_class_name or ""):
@@ -124,8 +125,8 @@ def adapt_to_volume(
     return replace(adapted, spec=spec), tuple(differences)
 
 
-def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
-    """Return whether the claim's selector matches the volume. A claim without a selector matches all volumes."""
+def _matches_selector(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
+    """Return whether the volume matches the claim's selector, which is always so without a selector."""
     try:
         selector = EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError:
@@ -136,19 +137,22 @@ def _selects(claim: PersistentVolumeClaim, volume: PersistentVolume) -> bool:
 def build_binding(
     claim: PersistentVolumeClaim, volume: PersistentVolume, storage: Listers
 ) -> tuple[ClaimChange | None, ObjectEdit]:
-    """Return the change of the claim, or None, and the edit of the volume that bind them to each other.
+    """Return the claim change and the volume edit that bind the two to each other.
 
-    If the class delays binding, the claim stays as it is and the volume only becomes available.
+    If the class delays binding, the claim change is None and the volume merely becomes available.
     """
 
-    def free(known: PersistentVolume | None) -> PersistentVolume:
-        own = known or volume
-        return replace(own, spec=replace(own.spec, claim_ref=None), status=PhaseStatus("Available"))
+    def make_available(known: PersistentVolume | None) -> PersistentVolume:
+        """Return the volume without its reservation."""
+        base_volume = known or volume
+        return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if has_delayed_binding(claim_class(claim), storage):
-        return None, ObjectEdit(key, free)
-    return lambda known: bind_claim(known, name), ObjectEdit(key, lambda known: bind_volume(free(known), claim))
+    if has_delayed_binding(get_claim_class(claim), storage):
+        return None, ObjectEdit(key, make_available)
+    return lambda known: bind_claim(known, name), ObjectEdit(
+        key, lambda known: bind_volume(make_available(known), claim)
+    )
 
 
 def recreate_claim(
@@ -160,13 +164,13 @@ def recreate_claim(
     text: str,
     cost: int,
     target: Hashable = "",
-    more_edits: Sequence[ObjectEdit] = (),
+    extra_edits: Sequence[ObjectEdit] = (),
     where: str = "",
 ) -> Iterator[Fix]:
-    """Yield the fix that deletes a claim and creates it in another form, unless a running pod uses it.
+    """Yield the fix that deletes a claim and creates it again with the change, unless a running pod uses the claim.
 
-    A claim that a StatefulSet creates cannot get another spec, since the StatefulSet would create the old form again.
-    For an ephemeral volume the pod's template is changed as well.
+    `text` continues the sentence "recreate claim …". A StatefulSet would create the old form of its claim again, so
+    such a claim keeps its spec. For an ephemeral volume, the pod's template is changed as well.
     """
     key, new, pod = ObjectKey.of(claim), change(claim), tried.trial.pod
     deletion, ephemeral = plan_deletion(tried, claim), find_controller(claim.metadata) is not None
@@ -179,13 +183,13 @@ def recreate_claim(
         if is_recreated
         else (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
     )
-    edits = (*deletion.edits, ObjectEdit(key, change), *more_edits)
+    edits = (*deletion.edits, ObjectEdit(key, change), *extra_edits)
     if ephemeral and not keeps_spec:
         commands, edits = (
             deletion.preparation,
-            (*edits, *on_pod(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
+            (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
         )
-    text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
+    text, name = f"recreate claim {format_claim_key(claim)}{text}", format_claim_key(claim)
     variant = name if where else None
     yield Fix(
         kind,
@@ -202,26 +206,26 @@ def recreate_claim(
     )
 
 
-def render_recreation(claim: PersistentVolumeClaim, new: PersistentVolumeClaim) -> str:
+def render_recreation(claim: PersistentVolumeClaim, new_claim: PersistentVolumeClaim) -> str:
     """Return the command that deletes the claim and creates it in its new form.
 
-    The command reads the claim in the cluster, so fields that kschedctl does not know, such as the data source, are
-    kept. A claim that is being deleted may be gone by then, so its command contains the whole claim.
+    The command reads the claim from the cluster, which keeps fields that kschedctl does not know, such as the data
+    source. A claim that is being deleted may be gone by then, so its command contains the whole claim.
     """
     key = ObjectKey.of(claim)
     if claim.metadata.deletion_timestamp is not None:
-        return kubectl.render_forced_replace(key, new)
-    return kubectl.render_recreate(key, claim, new)
+        return kubectl.render_forced_replace(key, new_claim)
+    return kubectl.render_recreate(key, claim, new_claim)
 
 
 def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost: int) -> Iterator[Fix]:
-    """Yield the fix that recreates a claim that is being deleted and keeps its volume.
+    """Yield the fix that recreates a claim that is being deleted, bound to the same volume.
 
     The volume is retained, and then its reference to the old claim's UID is cleared. Reference: Persistent Volumes,
     "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, deletion = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
+    volume, deletion = get_listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
     if (
         volume is None
         or deletion is None
@@ -230,26 +234,28 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     ):
         return
 
-    def again(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+    def build_new_claim(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Return the claim reset and bound to its volume."""
         return bind_claim(reset_claim(known), name)
 
     key, volume_key = ObjectKey.of(claim), ObjectKey.of(volume)
     edits = (
         *deletion.edits,
-        ObjectEdit(key, again),
-        ObjectEdit(volume_key, lambda known: bind_volume(known, again(claim))),
+        ObjectEdit(key, build_new_claim),
+        ObjectEdit(volume_key, lambda known: bind_volume(known, build_new_claim(claim))),
     )
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
-    text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
 def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that replaces the claim spec in the ephemeral volume behind a claim."""
+    """Return a pod change that gives the ephemeral volume behind a claim the spec of another claim."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the changed volume."""
         volumes = tuple(
             replace(volume, ephemeral=_with_claim_spec(volume.ephemeral, claim))
             if volume.ephemeral and f"{pod.metadata.name}-{volume.name}" == claim_name
@@ -262,13 +268,13 @@ def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Ca
 
 
 def _with_claim_spec(source: EphemeralVolumeSource, claim: PersistentVolumeClaim) -> EphemeralVolumeSource:
-    """Return the ephemeral volume source with the spec of another claim in its template."""
+    """Return the ephemeral volume source with the claim's spec in its template."""
     template = source.volume_claim_template
     return replace(source, volume_claim_template=template and replace(template, spec=claim.spec))
 
 
 def build_claim_to_apply(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim in the form in which it is created: reset, but with the volume name of its spec."""
+    """Return the claim as it is to be created: reset, but still naming its volume."""
     return replace(reset_claim(claim), spec=claim.spec)
 
 
@@ -279,13 +285,13 @@ class Deletion(NamedTuple):
     """The steps that delete a claim but keep its data."""
 
     commands: tuple[str, ...]
-    """The commands in order; the last one deletes the claim."""
+    """The commands in order, the last of which deletes the claim."""
     edits: tuple[ObjectEdit, ...] = ()
     """The edits of other objects."""
     weakens: str = ""
-    """Which data the new claim loses and where they stay; empty if there are none."""
+    """The data that the new claim lacks and where they stay, as a clause; empty if there are none."""
     price: Price | None = None
-    """The price of that loss, None if there is none."""
+    """The price of that loss; None if nothing is lost."""
 
     @property
     def preparation(self) -> tuple[str, ...]:
@@ -294,19 +300,19 @@ class Deletion(NamedTuple):
 
 
 def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | None:
-    """Return how to delete the claim without losing its data, or None if a pod uses the claim."""
+    """Return the steps that delete the claim but keep its data, or None if a pod uses the claim."""
     if is_in_use(tried, claim):
         return None
     delete_command = kubectl.render_delete(ObjectKey.of(claim))
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete_command,))
-    volume = listers(tried.cycle.view).volumes.get(name)
+    volume = get_listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        loss = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
+        loss = f"nothing records any longer that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = retain_volume(volume)
-    loss = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
+    loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     policy_text = f"reclaim policy {RETAIN}"
     if policy != RETAIN:
@@ -315,7 +321,7 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
 
 
 def retain_volume(volume: PersistentVolume) -> tuple[tuple[str, ...], tuple[ObjectEdit, ...]]:
-    """Return the commands and edits that keep a volume and its data after its claim is deleted."""
+    """Return the commands and edits that let a volume and its data outlive its claim."""
     if volume.spec.persistent_volume_reclaim_policy == RETAIN:
         return (), ()
     key = ObjectKey.of(volume)
@@ -329,18 +335,20 @@ def _with_retain_policy(volume: PersistentVolume) -> PersistentVolume:
 
 
 def is_in_use(tried: TriedNode, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a pod on a node uses the claim, which protects it from deletion."""
+    """Return whether a pod on a node uses the claim, which protects the claim from deletion."""
     pods, name, namespace = tried.trial.scheduler.cluster.pods, claim.metadata.name, claim.metadata.namespace
-    gone = {key for key, edit in tried.trial.edits.items() if edit.after is None}
+    deleted_keys = {key for key, edit in tried.trial.edits.items() if edit.after is None}
 
-    def may(template: Pod) -> bool:
+    def may_use(template: Pod) -> bool:
+        """Return whether pods of the template may use the claim."""
         return template.metadata.namespace == namespace and any(iter_claim_volumes(template))
 
-    def holds(pod: Pod) -> bool:
-        there = bool(pod.spec.node_name) and ObjectKey.of(pod) not in gone
-        return there and any(used == name for _, used, _ in iter_claim_volumes(pod))
+    def uses_claim(pod: Pod) -> bool:
+        """Return whether the pod is on a node and uses the claim."""
+        is_on_node = bool(pod.spec.node_name) and ObjectKey.of(pod) not in deleted_keys
+        return is_on_node and any(used == name for _, used, _ in iter_claim_volumes(pod))
 
-    return any(holds(pods[row]) for row in pods.find_rows(may).tolist())
+    return any(uses_claim(pods[row]) for row in pods.find_rows(may_use).tolist())
 
 
 def is_of_stateful_set(pod: Pod, claim: PersistentVolumeClaim) -> bool:

@@ -23,26 +23,29 @@ from kschedctl.api.objects import (
     Struct,
 )
 from kschedctl.api.ownership import find_controller
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.missing_objects import NEAR, build_owner_reference
+from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF, build_owner_reference
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 
 CORRECT, GENERATE, CREATE, REMAKE = 10, 15, 20, 30
-MOST = 4
+MOST_CLASSES = 4
+"""The most DeviceClasses that are proposed for a new claim."""
 CREATION_KINDS = {
     "ResourceClaim": FixKind.CREATE_RESOURCE_CLAIM,
     "ResourceClaimTemplate": FixKind.CREATE_RESOURCE_CLAIM_TEMPLATE,
 }
+"""Kind of the created object -> the kind of the fix."""
 REQUEST = "devices"
 """The name of the only request of a claim that is created."""
 SpecChange = Callable[[DeviceClaim], DeviceClaim]
+"""A change of the devices part of a claim's spec."""
 
 
-def claims(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first of the pod's claims that is missing, being deleted, or owned by another pod."""
+def fix_device_claims(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the pod's first claim that is missing, being deleted, or owned by another pod."""
     for reference in tried.trial.pod.spec.resource_claims:
         fixes = list(_fix_reference(tried, reference))
         if fixes:
@@ -51,10 +54,12 @@ def claims(tried: TriedNode) -> Iterator[Fix]:
 
 
 def _fix_reference(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fix]:
-    """Yield fixes for the claim that the reference in the pod stands for."""
+    """Yield fixes for the claim behind one of the pod's claim references."""
     name = find_claim_name(tried.trial.pod, reference)
     if name is None:
-        if reference.resource_claim_template_name is not None and not _is_decided(tried.trial.pod, reference):
+        if reference.resource_claim_template_name is not None and not _is_recorded_in_status(
+            tried.trial.pod, reference
+        ):
             yield from _fix_missing_generation(tried, reference, reference.resource_claim_template_name)
         return
     claim = find_claim(tried, name)
@@ -63,37 +68,37 @@ def _fix_reference(tried: TriedNode, reference: PodResourceClaim) -> Iterator[Fi
     elif claim is None:
         yield from _fix_missing_claim(tried, reference, name)
     elif claim.metadata.deletion_timestamp is not None:
-        text = f"recreate ResourceClaim {_key(claim)}, which is being deleted"
+        text = f"recreate ResourceClaim {_format_key(claim)}, which is being deleted"
         yield from _recreate_claim(tried, claim, text, _reset_claim)
     elif reference.resource_claim_name is None and not _is_owned_by(tried.trial.pod, claim):
         pod = tried.trial.pod
-        text = (
-            f"delete ResourceClaim {_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-        )
+        name_text = f"ResourceClaim {_format_key(claim)}"
+        text = f"delete {name_text}, which is not the pod's, so that one of its own is made in its place"
         yield from _recreate_claim(tried, claim, text, lambda known: _reset_claim(known, pod), Price.LOSS)
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the claim behind a reference, or None if no claim was generated."""
+    """Return the name of the claim behind a reference, or None if no claim was generated for it."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
-    made = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
-    return next((status.resource_claim_name for status in made), None)
+    matching_statuses = (status for status in pod.status.resource_claim_statuses if status.name == reference.name)
+    return next((status.resource_claim_name for status in matching_statuses), None)
 
 
-def _is_decided(pod: Pod, reference: PodResourceClaim) -> bool:
-    """Return whether the pod's status already says which claim, if any, the reference has."""
+def _is_recorded_in_status(pod: Pod, reference: PodResourceClaim) -> bool:
+    """Return whether the pod's status has an entry for the reference, even one without a claim."""
     return any(status.name == reference.name for status in pod.status.resource_claim_statuses)
 
 
 def find_claim(tried: TriedNode, name: str) -> ResourceClaim | None:
-    """Return the claim of that name in the pod's namespace, or None."""
+    """Return the claim of this name in the pod's namespace, or None."""
     namespace = tried.trial.pod.metadata.namespace
     known = tried.cycle.view.cluster.in_namespace("resource_claims", namespace)
     return next((claim for claim in known if claim.metadata.name == name), None)
 
 
-def _key(claim: ResourceClaim) -> str:
+def _format_key(claim: ResourceClaim) -> str:
+    """Return the claim's key, ``namespace/name``."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
@@ -107,28 +112,33 @@ def _is_owned_by(pod: Pod, claim: ResourceClaim) -> bool:
 
 
 def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str) -> Iterator[Fix]:
-    """Yield fixes that use a claim with a similar name, or create the claim for one device of a class."""
+    """Yield fixes that use a claim with a similar name, or create the claim with a request for one device."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
-    for right in get_close_matches(name, names, n=2, cutoff=NEAR):
-        text = f"use ResourceClaim {right} instead of {name}, which does not exist"
-        edits = on_pod(pod, _with_claim(reference.name, right))
-        yield Fix(FixKind.CORRECT_CLAIM, (name, right), text, "author", edits, CORRECT)
-    for place, class_ in enumerate(cluster.device_classes[:MOST]):
-        new = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
-        key = ObjectKey.of(new)
-        yield _create_object(key, new, class_.metadata.name, (ObjectEdit(key, _creating(new)),), CREATE + place)
+    for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
+        text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
+        edits = build_pod_edits(pod, _refer_to_claim(reference.name, similar_name))
+        yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, "author", edits, CORRECT)
+    for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
+        new_claim = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
+        key = ObjectKey.of(new_claim)
+        yield _build_creation_fix(
+            key, new_claim, class_.metadata.name, (ObjectEdit(key, _create(new_claim)),), CREATE + rank
+        )
 
 
-def _creating(new: Struct) -> Callable[[object], Struct]:
-    return lambda _: new
+def _create(new_object: Struct) -> Callable[[object], Struct]:
+    """Return a change that replaces whatever there is by a new object."""
+    return lambda _: new_object
 
 
-def _create_object(key: ObjectKey, new: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int) -> Fix:
-    """Build the fix that creates a claim or template for one device of the class."""
+def _build_creation_fix(
+    key: ObjectKey, new_object: Struct, device_class: str, edits: tuple[ObjectEdit, ...], cost: int
+) -> Fix:
+    """Build the fix that creates a claim or claim template for one device of the class."""
     text = f"create {key} for one device of class {device_class}"
-    commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
+    commands = (kubectl.render_apply(kubectl.build_manifest(key, new_object)),)
     kind, where = CREATION_KINDS[key.kind], f"class {device_class}"
     return Fix(kind, (key, device_class), text, "author", edits, cost, "", commands, key, where)
 
@@ -139,12 +149,12 @@ def _request_one_device(device_class: str) -> ResourceClaimSpec:
     return ResourceClaimSpec(DeviceClaim((DeviceRequest(REQUEST, exactly),)))
 
 
-def _with_claim(reference: str, right: str) -> Callable[[Pod], Pod]:
-    """Return a change that makes the pod's reference use another claim."""
+def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
+    """Return a pod change that makes a reference use another claim."""
 
     def change(pod: Pod) -> Pod:
         claims = tuple(
-            replace(claim, resource_claim_name=right) if claim.name == reference else claim
+            replace(claim, resource_claim_name=claim_name) if claim.name == reference else claim
             for claim in pod.spec.resource_claims
         )
         return replace(pod, spec=replace(pod.spec, resource_claims=claims))
@@ -153,41 +163,45 @@ def _with_claim(reference: str, right: str) -> Callable[[Pod], Pod]:
 
 
 def _fix_missing_generation(tried: TriedNode, reference: PodResourceClaim, template: str) -> Iterator[Fix]:
-    """Yield the fix that generates the claim from its template, or fixes for a template that does not exist."""
+    """Yield the fix that generates the claim from its template, or fixes for a missing template."""
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     namespace = pod.metadata.namespace
-    known = {
+    templates = {
         template.metadata.name: template for template in cluster.in_namespace("resource_claim_templates", namespace)
     }
-    if template in known:
+    if template in templates:
         text = f"let the resourceclaim controller of kube-controller-manager make the claim of template {template}"
-        edits = _generate_claim(pod, reference, known[template].spec.spec)
+        edits = _generate_claim(pod, reference, templates[template].spec.spec)
         yield Fix(FixKind.GENERATE_RESOURCE_CLAIM, (template, reference.name), text, "operator", edits, GENERATE)
         return
-    for right in get_close_matches(template, known, n=2, cutoff=NEAR):
-        text = f"use ResourceClaimTemplate {right} instead of {template}, which does not exist"
-        edits = _generate_claim(pod, reference, known[right].spec.spec, right)
-        yield Fix(FixKind.CORRECT_CLAIM, (template, right), text, "author", edits, CORRECT)
-    for place, class_ in enumerate(cluster.device_classes[:MOST]):
+    for similar_name in get_close_matches(template, templates, n=2, cutoff=NAME_CUTOFF):
+        text = f"use ResourceClaimTemplate {similar_name} instead of {template}, which does not exist"
+        edits = _generate_claim(pod, reference, templates[similar_name].spec.spec, similar_name)
+        yield Fix(FixKind.CORRECT_CLAIM, (template, similar_name), text, "author", edits, CORRECT)
+    for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         spec = _request_one_device(class_.metadata.name)
         new = ResourceClaimTemplate(ObjectMeta(template, namespace), ResourceClaimTemplateSpec(spec=spec))
         key = ObjectKey.of(new)
-        edits = (ObjectEdit(key, _creating(new)), *_generate_claim(pod, reference, spec))
-        yield _create_object(key, new, class_.metadata.name, edits, CREATE + place)
+        edits = (ObjectEdit(key, _create(new)), *_generate_claim(pod, reference, spec))
+        yield _build_creation_fix(key, new, class_.metadata.name, edits, CREATE + rank)
 
 
 def _generate_claim(
     pod: Pod, reference: PodResourceClaim, spec: ResourceClaimSpec, template: str | None = None
 ) -> tuple[ObjectEdit, ...]:
-    """Return the edits that create the pod's claim and record its name in the pod's status."""
+    """Return the edits that create the pod's claim from a spec and record its name in the pod's status.
+
+    If `template` is given, the pod's reference names that template from then on.
+    """
     name = f"{pod.metadata.name}-{reference.name}"
     claim = ResourceClaim(
         ObjectMeta(name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)), spec
     )
 
     def change(known: Pod) -> Pod:
-        others = (status for status in known.status.resource_claim_statuses if status.name != reference.name)
-        statuses = (*others, PodResourceClaimStatus(reference.name, name))
+        """Return the pod with the claim's name in its status."""
+        other_statuses = (status for status in known.status.resource_claim_statuses if status.name != reference.name)
+        statuses = (*other_statuses, PodResourceClaimStatus(reference.name, name))
         claims = tuple(
             replace(resource_claim, resource_claim_template_name=template)
             if template and resource_claim.name == reference.name
@@ -197,21 +211,21 @@ def _generate_claim(
         status = replace(known.status, resource_claim_statuses=statuses)
         return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
 
-    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *on_pod(pod, change)
+    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change)
 
 
 # -- claims made anew ------------------------------------------------------------------------------------------------
 
 
 def _reset_claim(claim: ResourceClaim, owner: Pod | None = None) -> ResourceClaim:
-    """Return the claim as if just created, without an allocation; with `owner` as its controller, if given."""
+    """Return the claim as if just created and not allocated. `owner`, if given, becomes its controller."""
     owners = (build_owner_reference(owner),) if owner else claim.metadata.owner_references
     meta = replace(claim.metadata, uid="", deletion_timestamp=None, owner_references=owners)
     return replace(claim, metadata=meta, status=ResourceClaimStatus())
 
 
 def is_used_by_others(tried: TriedNode, claim: ResourceClaim) -> bool:
-    """Return whether other pods have reserved the claim, so that it stays until they are gone."""
+    """Return whether other pods have reserved the claim, which keeps it from being deleted."""
     return any(user.uid != tried.trial.pod.metadata.uid for user in claim.status.reserved_for)
 
 
@@ -222,57 +236,72 @@ def _recreate_claim(
     change: Callable[[ResourceClaim], ResourceClaim],
     price: Price | None = None,
 ) -> Iterator[Fix]:
-    """Yield the fix that recreates the claim, unless other pods use it."""
+    """Yield the fix that recreates the claim with the change, unless other pods use the claim."""
     if is_used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
-    edits, made = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
-    again = () if made else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
-    commands = (kubectl.render_delete(key), *again)
-    weakens = f"ResourceClaim {_key(claim)} gives its devices back" if claim.status.allocation else ""
+    edits, is_generated = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
+    creation_commands = () if is_generated else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
+    commands = (kubectl.render_delete(key), *creation_commands)
+    weakens = f"ResourceClaim {_format_key(claim)} gives its devices back" if claim.status.allocation else ""
     yield Fix(FixKind.REMAKE_RESOURCE_CLAIM, key, text, "operator", edits, REMAKE, weakens, commands, price=price)
 
 
-def change_claim_spec(
+def build_spec_change_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     change: SpecChange,
     *,
     kind: FixKind,
     target: Hashable,
-    what: str,
+    text_end: str,
     cost: int,
     weakens: str = "",
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates the claim, and its template if it has one, with another spec."""
+    """Build the fix that recreates a claim with another spec, and its template likewise if there is one.
+
+    `what` ends the sentence "recreate ResourceClaim …".
+    """
     key = ObjectKey.of(claim)
 
-    def anew(known: ResourceClaim) -> ResourceClaim:
+    def recreate_with_change(known: ResourceClaim) -> ResourceClaim:
+        """Return the claim reset and with the changed spec."""
         new = _reset_claim(known)
         return replace(new, spec=replace(new.spec, devices=change(new.spec.devices)))
 
-    def in_template(known: ResourceClaimTemplate) -> ResourceClaimTemplate:
+    def change_template(known: ResourceClaimTemplate) -> ResourceClaimTemplate:
+        """Return the template with the changed claim spec."""
         inner = replace(known.spec.spec, devices=change(known.spec.spec.devices))
         return replace(known, spec=replace(known.spec, spec=inner))
 
     name = _find_template_name(tried.trial.pod, claim)
-    edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, anew),)
-    lines: tuple[str, ...] = (kubectl.render_recreate(key, claim, anew(claim)),)
-    text = f"recreate ResourceClaim {_key(claim)}{what}"
+    edits: tuple[ObjectEdit, ...] = (ObjectEdit(key, recreate_with_change),)
+    commands: tuple[str, ...] = (kubectl.render_recreate(key, claim, recreate_with_change(claim)),)
+    text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
     if name is not None:
-        own, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _find_template(tried, name)
-        new = ResourceClaimTemplate(ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=anew(claim).spec))
-        made = kubectl.render_recreate(own, template, in_template(template)) if template else None
-        edits = (ObjectEdit(own, in_template if template else _creating(new)), *edits)
-        lines = (made or kubectl.render_apply(kubectl.build_manifest(own, new)), kubectl.render_delete(key))
-        text = f"{f'recreate {own} and' if template else f'create {own} and recreate'} the pod's claim{what}"
-    return Fix(kind, (key, target), text, "author", edits, cost, weakens, lines, key if where else None, where, price)
+        template_key, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _find_template(tried, name)
+        new_template = ResourceClaimTemplate(
+            ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=recreate_with_change(claim).spec)
+        )
+        template_command = (
+            kubectl.render_recreate(template_key, template, change_template(template)) if template else None
+        )
+        edits = (ObjectEdit(template_key, change_template if template else _create(new_template)), *edits)
+        commands = (
+            template_command or kubectl.render_apply(kubectl.build_manifest(template_key, new_template)),
+            kubectl.render_delete(key),
+        )
+        verbs = f"recreate {template_key} and" if template else f"create {template_key} and recreate"
+        text = f"{verbs} the pod's claim{text_end}"
+    return Fix(
+        kind, (key, target), text, "author", edits, cost, weakens, commands, key if where else None, where, price
+    )
 
 
-def render_recreation(claim: ResourceClaim) -> str:
-    """Return the command that recreates the claim; deletion suffices if a controller recreates it."""
+def render_claim_recreation(claim: ResourceClaim) -> str:
+    """Return the command that recreates the claim. If a controller recreates it, deleting it is enough."""
     key = ObjectKey.of(claim)
     return (
         kubectl.render_delete(key) if find_controller(claim.metadata) else kubectl.render_recreate_with_patch(key, {})
@@ -280,7 +309,7 @@ def render_recreation(claim: ResourceClaim) -> str:
 
 
 def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
-    """Return the name of the template from which a claim of the pod was generated, or None."""
+    """Return the name of the template from which the pod's claim was generated, or None."""
     names = (
         reference.resource_claim_template_name
         for reference in pod.spec.resource_claims
@@ -290,6 +319,6 @@ def _find_template_name(pod: Pod, claim: ResourceClaim) -> str | None:
 
 
 def _find_template(tried: TriedNode, name: str) -> ResourceClaimTemplate | None:
-    """Return the ResourceClaimTemplate of that name in the pod's namespace, or None."""
-    known = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
-    return next((template for template in known if template.metadata.name == name), None)
+    """Return the ResourceClaimTemplate of this name in the pod's namespace, or None."""
+    templates = tried.cycle.view.cluster.in_namespace("resource_claim_templates", tried.trial.pod.metadata.namespace)
+    return next((template for template in templates if template.metadata.name == name), None)

@@ -25,28 +25,30 @@ from kschedctl.api.objects import (
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
-from kschedctl.fixes.ways.device_claims import SpecChange, change_claim_spec, find_claim, find_claim_name
-from kschedctl.fixes.ways.missing_objects import NEAR
+from kschedctl.fixes.ways.device_claims import SpecChange, build_spec_change_fix, find_claim, find_claim_name
+from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, DevicesUnfit, RequestedDevices
 
 CORRECT, CREATE_CLASS, FEWER, OTHER_CLASS, TOLERATE, DROP, DROP_REQUEST = 10, 25, 30, 35, 40, 45, 55
-MOST = 4
+MOST_CLASSES = 4
+"""The most DeviceClasses or drivers that are proposed for one request."""
 OF_CLAIM = "claim "
 """How the source of a selector begins that the claim itself has."""
-Asked = ExactDeviceRequest | DeviceSubRequest
-AskedT = TypeVar("AskedT", ExactDeviceRequest, DeviceSubRequest)
+AnyDeviceRequest = ExactDeviceRequest | DeviceSubRequest
+"""A request itself, or one of its alternatives."""
+DeviceRequestT = TypeVar("DeviceRequestT", ExactDeviceRequest, DeviceSubRequest)
 
 
-class AskedChange(Protocol):
-    """What is asked for in another form, of the same kind."""
+class DeviceRequestChange(Protocol):
+    """A change of a device request that keeps its type."""
 
-    def __call__(self, asked: AskedT) -> AskedT: ...
+    def __call__(self, asked: DeviceRequestT) -> DeviceRequestT: ...
 
 
 def change_requests(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """Yield changes of the requests that the node's devices cannot fill."""
+    """Yield fixes that change the requests that the node's devices cannot satisfy."""
     for request in fact.requests:
         claim = _find_own_claim(tried, request)
         if claim is None or any(device_request.device_class_name for device_request in claim.spec.devices.requests):
@@ -61,7 +63,7 @@ def change_requests(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
 
 
 def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClaim | None:
-    """Return the claim of a request if the pod refers to it, or None."""
+    """Return the claim that contains a request, or None if the pod does not refer to it."""
     name = request.claim.rpartition("/")[2]
     names = {find_claim_name(tried.trial.pod, reference) for reference in tried.trial.pod.spec.resource_claims}
     return find_claim(tried, name) if name in names else None
@@ -70,20 +72,22 @@ def _find_own_claim(tried: TriedNode, request: RequestedDevices) -> ResourceClai
 # -- how many --------------------------------------------------------------------------------------------------------
 
 
-def _request_fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, together: bool) -> Iterator[Fix]:
-    """Yield the fix that requests only as many devices as are free, or one fewer if the requests conflict."""
+def _request_fewer(
+    tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, conflicting: bool
+) -> Iterator[Fix]:
+    """Yield the fix that requests only the free devices, or one device fewer if requests exclude each other."""
     wanted = request.wanted
-    count = request.free if wanted is None or not together else wanted - 1
+    count = request.free if wanted is None or not conflicting else wanted - 1
     if count <= 0 or count == wanted:
         return
-    before = "all" if wanted is None else str(wanted)
-    yield change_claim_spec(
+    old_count = "all" if wanted is None else str(wanted)
+    yield build_spec_change_fix(
         tried,
         claim,
         _change_request(request.request, lambda asked: replace(asked, allocation_mode="ExactCount", count=count)),
         kind=FixKind.FEWER_DEVICES,
         target=(request.request, count),
-        what=f", asking for {count} device{'s' * (count > 1)} instead of {before} (request {request.request})",
+        text_end=f", asking for {count} device{'s' * (count > 1)} instead of {old_count} (request {request.request})",
         cost=FEWER,
     )
 
@@ -92,7 +96,7 @@ def _request_fewer(tried: TriedNode, claim: ResourceClaim, request: RequestedDev
 
 
 def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices, fault: DeviceFault) -> Iterator[Fix]:
-    """Yield changes that make the request accept the devices with this fault."""
+    """Yield fixes after which the request accepts devices that have this fault."""
     name = request.request
     match fault.reason:
         case "NotSelected" | "SelectorFails" if fault.source.startswith(OF_CLAIM):
@@ -102,129 +106,147 @@ def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices
         case "WithoutCapacity":
             what = f", without its capacity (request {name})"
             change = _change_request(name, lambda asked: replace(asked, capacity=None))
-            yield change_claim_spec(
-                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, what=what, cost=DROP
+            yield build_spec_change_fix(
+                tried, claim, change, kind=FixKind.DROP_DEVICE_CAPACITY, target=name, text_end=what, cost=DROP
             )
         case "WithoutAttribute":
             yield from _drop_constraints(tried, claim, fault.what)
 
 
-def _drop_selector(tried: TriedNode, claim: ResourceClaim, name: str, expression: str) -> Fix:
+def _drop_selector(tried: TriedNode, claim: ResourceClaim, request_name: str, expression: str) -> Fix:
     """Build the fix that drops a CEL selector from the request."""
 
-    def change(asked: AskedT) -> AskedT:
-        left = tuple(
+    def change(asked: DeviceRequestT) -> DeviceRequestT:
+        """Return the request without the selector."""
+        remaining_selectors = tuple(
             selector for selector in asked.selectors if selector.cel is None or selector.cel.expression != expression
         )
-        return replace(asked, selectors=left)
+        return replace(asked, selectors=remaining_selectors)
 
-    what = f", without the condition {expression} (request {name})"
-    target = name, expression
-    return change_claim_spec(
+    text_end = f", without the condition {expression} (request {request_name})"
+    target = request_name, expression
+    return build_spec_change_fix(
         tried,
         claim,
-        _change_request(name, change),
+        _change_request(request_name, change),
         kind=FixKind.DROP_DEVICE_SELECTOR,
         target=target,
-        what=what,
+        text_end=text_end,
         cost=DROP,
     )
 
 
-def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, name: str, taint: str) -> Fix:
+def _tolerate_taint(tried: TriedNode, claim: ResourceClaim, request_name: str, taint: str) -> Fix:
     """Build the fix that makes the request tolerate a device taint."""
     key = taint.partition(":")[0].partition("=")[0]
 
-    def change(asked: AskedT) -> AskedT:
+    def change(asked: DeviceRequestT) -> DeviceRequestT:
+        """Return the request with the toleration."""
         return replace(asked, tolerations=(*asked.tolerations, DeviceToleration(key, "Exists")))
 
-    return change_claim_spec(
+    return build_spec_change_fix(
         tried,
         claim,
-        _change_request(name, change),
+        _change_request(request_name, change),
         kind=FixKind.TOLERATE_DEVICE_TAINT,
-        target=(name, key),
-        what=f", tolerating the taint {taint} of devices (request {name})",
+        target=(request_name, key),
+        text_end=f", tolerating the taint {taint} of devices (request {request_name})",
         cost=TOLERATE,
         weakens="the pod may get devices that are tainted",
     )
 
 
-def _drop_request(tried: TriedNode, claim: ResourceClaim, name: str) -> Iterator[Fix]:
-    """Yield the fix that drops the request, unless it is the only one or a constraint names it."""
-    outer = name.partition("/")[0]
+def _drop_request(tried: TriedNode, claim: ResourceClaim, request_name: str) -> Iterator[Fix]:
+    """Yield the fix that drops the request, unless it is the claim's only one or a constraint names it."""
+    top_request = request_name.partition("/")[0]
     devices = claim.spec.devices
-    named = {request.partition("/")[0] for constraint in devices.constraints for request in constraint.requests}
-    if len(devices.requests) < 2 or outer in named:
+    constrained_requests = {
+        request.partition("/")[0] for constraint in devices.constraints for request in constraint.requests
+    }
+    if len(devices.requests) < 2 or top_request in constrained_requests:
         return
 
     def change(known: DeviceClaim) -> DeviceClaim:
-        return replace(known, requests=tuple(request for request in known.requests if request.name != outer))
+        """Return the claim's devices without the request."""
+        return replace(known, requests=tuple(request for request in known.requests if request.name != top_request))
 
-    yield change_claim_spec(
+    yield build_spec_change_fix(
         tried,
         claim,
         change,
         kind=FixKind.DROP_DEVICE_REQUEST,
-        target=outer,
-        what=f", without request {outer}",
+        target=top_request,
+        text_end=f", without request {top_request}",
         cost=DROP_REQUEST,
-        weakens=f"the pod runs without the devices of request {outer}",
+        weakens=f"the pod runs without the devices of request {top_request}",
     )
 
 
 def _drop_constraints(tried: TriedNode, claim: ResourceClaim, attribute: str = "") -> Iterator[Fix]:
-    """Yield a fix for each constraint to drop, restricted to those on `attribute` if given."""
+    """Yield a fix for each of the claim's constraints that drops it. `attribute` limits this to constraints on one
+    attribute.
+    """
     for constraint in claim.spec.devices.constraints:
-        about = constraint.match_attribute or constraint.distinct_attribute or ""
-        if attribute in ("", about):
-            alike = "the same" if constraint.match_attribute else "another"
-            target, what = (about, constraint.requests), f", without the constraint that devices have {alike} {about}"
-            change = _without_constraint(constraint)
-            yield change_claim_spec(
-                tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, what=what, cost=DROP
+        constrained_attribute = constraint.match_attribute or constraint.distinct_attribute or ""
+        if attribute in ("", constrained_attribute):
+            relation = "the same" if constraint.match_attribute else "another"
+            target, what = (
+                (constrained_attribute, constraint.requests),
+                f", without the constraint that devices have {relation} {constrained_attribute}",
+            )
+            change = _remove_constraint(constraint)
+            yield build_spec_change_fix(
+                tried, claim, change, kind=FixKind.DROP_DEVICE_CONSTRAINT, target=target, text_end=what, cost=DROP
             )
 
 
-def _without_constraint(constraint: DeviceConstraint) -> SpecChange:
-    """Return a change that drops the constraint."""
+def _remove_constraint(constraint: DeviceConstraint) -> SpecChange:
+    """Return a spec change that removes the constraint."""
     return lambda known: replace(known, constraints=tuple(other for other in known.constraints if other != constraint))
 
 
 def _use_other_classes(tried: TriedNode, claim: ResourceClaim, request: str) -> Iterator[Fix]:
-    """Yield fixes that request another of the cluster's DeviceClasses."""
+    """Yield fixes that request devices of another existing DeviceClass."""
     own = _find_class_name(claim, request)
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
-    for name in [name for name in names if name != own][:MOST]:
-        yield _use_class(tried, claim, request, name, cost=OTHER_CLASS)
+    for name in [name for name in names if name != own][:MOST_CLASSES]:
+        yield _build_class_fix(tried, claim, request, name, cost=OTHER_CLASS)
 
 
-def _use_class(
+def _build_class_fix(
     tried: TriedNode,
     claim: ResourceClaim,
     request: str,
-    name: str,
+    class_name: str,
     *,
     cost: int,
     kind: FixKind = FixKind.OTHER_DEVICE_CLASS,
     price: Price | None = None,
 ) -> Fix:
     """Build the fix that requests devices of another class."""
-    what = f" with device class {name} instead of {_find_class_name(claim, request)} (request {request})"
-    change = _change_request(request, lambda asked: replace(asked, device_class_name=name))
-    where = f"class {name}"
-    return change_claim_spec(
-        tried, claim, change, kind=kind, target=(request, name), what=what, cost=cost, where=where, price=price
+    what = f" with device class {class_name} instead of {_find_class_name(claim, request)} (request {request})"
+    change = _change_request(request, lambda asked: replace(asked, device_class_name=class_name))
+    where = f"class {class_name}"
+    return build_spec_change_fix(
+        tried,
+        claim,
+        change,
+        kind=kind,
+        target=(request, class_name),
+        text_end=what,
+        cost=cost,
+        where=where,
+        price=price,
     )
 
 
-def _find_class_name(claim: ResourceClaim, name: str) -> str:
-    """Return the class of the request with that name, or an empty string."""
-    return next((asked.device_class_name for full, asked in _iter_requests(claim) if full == name), "")
+def _find_class_name(claim: ResourceClaim, request_name: str) -> str:
+    """Return the DeviceClass of the claim's request, or an empty string."""
+    return next((asked.device_class_name for full, asked in _iter_requests(claim) if full == request_name), "")
 
 
-def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
-    """Yield the full name and the content of each request, or of each of its alternatives."""
+def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, AnyDeviceRequest]]:
+    """Yield the full name and the content of each request or, for a request with alternatives, of each alternative."""
     for request in claim.spec.devices.requests:
         if request.exactly is not None:
             yield request.name, request.exactly
@@ -232,10 +254,11 @@ def _iter_requests(claim: ResourceClaim) -> Iterator[tuple[str, Asked]]:
             yield f"{request.name}/{alternative.name}", alternative
 
 
-def _change_request(name: str, change: AskedChange) -> SpecChange:
-    """Return a change of a claim's spec that applies `change` to the request of that name."""
+def _change_request(name: str, change: DeviceRequestChange) -> SpecChange:
+    """Return a spec change that applies `change` to the request of this name."""
 
-    def of_request(request: DeviceRequest) -> DeviceRequest:
+    def change_if_named(request: DeviceRequest) -> DeviceRequest:
+        """Return the request, changed if it or one of its alternatives has the name."""
         exactly = change(request.exactly) if request.exactly is not None and request.name == name else request.exactly
         alternatives = tuple(
             change(subrequest) if f"{request.name}/{subrequest.name}" == name else subrequest
@@ -243,45 +266,45 @@ def _change_request(name: str, change: AskedChange) -> SpecChange:
         )
         return replace(request, exactly=exactly, first_available=alternatives)
 
-    return lambda known: replace(known, requests=tuple(map(of_request, known.requests)))
+    return lambda known: replace(known, requests=tuple(map(change_if_named, known.requests)))
 
 
 # -- classes that are not there --------------------------------------------------------------------------------------
 
 
 def fix_missing_class(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first DeviceClass that a claim of the pod requests and that does not exist."""
+    """Yield fixes for the first requested DeviceClass that does not exist."""
     known = {class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes}
     for reference in tried.trial.pod.spec.resource_claims:
         name = find_claim_name(tried.trial.pod, reference)
         claim = find_claim(tried, name) if name else None
         for request, asked in _iter_requests(claim) if claim is not None and claim.status.allocation is None else ():
             if claim is not None and asked.device_class_name not in known:
-                yield from _fix_class(tried, claim, request, asked.device_class_name)
+                yield from _replace_or_create_class(tried, claim, request, asked.device_class_name)
                 return
 
 
-def _fix_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
-    """Yield fixes that use an existing class instead of the missing one, or create the class for a known driver."""
+def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: str) -> Iterator[Fix]:
+    """Yield fixes that request an existing class instead of the missing one, or create the class for a driver."""
     names = [class_.metadata.name for class_ in tried.cycle.view.cluster.device_classes]
-    near = get_close_matches(missing, names, n=2, cutoff=NEAR)
-    for right in near:
-        yield _use_class(tried, claim, request, right, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
-    for other in [name for name in names if name not in near][:MOST]:
-        yield _use_class(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
+    near = get_close_matches(missing, names, n=2, cutoff=NAME_CUTOFF)
+    for similar_name in near:
+        yield _build_class_fix(tried, claim, request, similar_name, cost=CORRECT, kind=FixKind.CORRECT_DEVICE_CLASS)
+    for other in [name for name in names if name not in near][:MOST_CLASSES]:
+        yield _build_class_fix(tried, claim, request, other, cost=OTHER_CLASS, price=Price.CORRECTION)
     drivers = dict.fromkeys(slice_.spec.driver for slice_ in tried.cycle.view.cluster.resource_slices)
-    for place, driver in enumerate(list(drivers)[:MOST]):
+    for rank, driver in enumerate(list(drivers)[:MOST_CLASSES]):
         selector = DeviceSelector(CELDeviceSelector(f'device.driver == "{driver}"'))
-        new = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))
+        new_class = DeviceClass(ObjectMeta(missing), DeviceClassSpec((selector,)))
         text = f"create DeviceClass {missing} for the devices of driver {driver}"
-        command = kubectl.render_apply(kubectl.build_manifest(ObjectKey.of(new), new))
-        target, cost = (missing, driver), CREATE_CLASS + place
+        command = kubectl.render_apply(kubectl.build_manifest(ObjectKey.of(new_class), new_class))
+        target, cost = (missing, driver), CREATE_CLASS + rank
         yield Fix(
             FixKind.CREATE_DEVICE_CLASS,
             target,
             text,
             "operator",
-            (_creation(new),),
+            (_create_class(new_class),),
             cost,
             "",
             (command,),
@@ -290,5 +313,6 @@ def _fix_class(tried: TriedNode, claim: ResourceClaim, request: str, missing: st
         )
 
 
-def _creation(new: DeviceClass) -> ObjectEdit:
-    return ObjectEdit(ObjectKey.of(new), lambda _: new)
+def _create_class(new_class: DeviceClass) -> ObjectEdit:
+    """Return the edit that creates the DeviceClass."""
+    return ObjectEdit(ObjectKey.of(new_class), lambda _: new_class)

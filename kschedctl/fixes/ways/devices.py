@@ -23,29 +23,30 @@ from kschedctl.scheduler.plugins.dynamic_resources.inventory import Inventory
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 
 UNTAINT, FREE = 40, 35
-MOST = 4
-HELD = frozenset({"Allocated", "ShortOfCounters", "WithoutCapacity"})
-"""What is wrong with devices of which others have something."""
-MOST_LOOKS = 40
-"""Nodes of more sorts of devices are told apart by how many they have, and how many of these are allocated."""
+MOST_HOLDERS = 4
+"""The most claims, and the most pods of a claim, from which devices are taken."""
+HELD_BY_OTHERS = frozenset({"Allocated", "ShortOfCounters", "WithoutCapacity"})
+"""Faults of devices that other claims hold as a whole or in part."""
+MOST_DEVICE_STATES = 40
+"""With more distinct states, nodes are told apart only by their numbers of devices and of allocated devices."""
 
 
 def fix_devices(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the node's or the pod's rejection by DynamicResources."""
+    """Yield fixes for a rejection by DynamicResources."""
     match refusal.fact:
         case DevicesUnfit() as fact:
-            yield from node_resources.request_fewer(tried, fact)
+            yield from node_resources.request_fewer_devices(tried, fact)
             yield from device_requests.change_requests(tried, fact)
             faults = [fault for request in fact.requests for fault in request.faults]
-            if fact.together or any(fault.reason in HELD for fault in faults):
+            if fact.together or any(fault.reason in HELD_BY_OTHERS for fault in faults):
                 yield from _free_devices(tried)
             for what in dict.fromkeys(fault.what for fault in faults if fault.reason == "Tainted"):
                 yield from _remove_taint(tried, what)
         case ClaimsUnusable(claims=claims):
             for unusable in claims[:1]:
-                yield from _reallocate(tried, unusable.claim)
+                yield from _move_allocation(tried, unusable.claim)
         case None:
-            yield from device_claims.claims(tried)
+            yield from device_claims.fix_device_claims(tried)
             yield from device_requests.fix_missing_class(tried)
 
 
@@ -53,111 +54,125 @@ def fix_devices(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _free_devices(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that free claims with devices of the node, those with the fewest devices first."""
+    """Yield fixes that free devices of the node, starting with the claims that hold the fewest of them."""
     view = tried.cycle.view
-    here = _find_visible_devices(tried)
+    visible_devices = _find_visible_devices(tried)
     holders: list[tuple[int, ResourceClaim]] = []
     for claim in view.objects.of("ResourceClaim"):
-        held = sum(holding.device in here for holding in list_held_devices(claim, shares=True))
+        held = sum(holding.device in visible_devices for holding in list_held_devices(claim, shares=True))
         if held:
             holders.append((held, claim))
-    for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST]:
+    for _, claim in sorted(holders, key=lambda holder: holder[0])[:MOST_HOLDERS]:
         yield from _free_claim(tried, claim)
 
 
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
-    """Return the ids of the devices that the node sees."""
+    """Return the ids of the devices that the node can use."""
     evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
-    pools = evaluation.inventory.pools(tried.at) if evaluation else ()
+    pools = evaluation.inventory.get_pools(tried.known_row) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
 
 def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
-    """Yield the fix that deallocates an unused claim, or fixes that stop a pod that uses it."""
+    """Yield the fix that deallocates a claim without users, or fixes that stop the pods that use the claim."""
     users, name = claim.status.reserved_for, f"{claim.metadata.namespace}/{claim.metadata.name}"
     if not users:
         key = ObjectKey.of(claim)
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
-        edits, commands = (ObjectEdit(key, _unallocated),), (device_claims.render_recreation(claim),)
+        edits, commands = (ObjectEdit(key, _without_allocation),), (device_claims.render_claim_recreation(claim),)
         weakens = f"ResourceClaim {name} no longer has devices"
         yield Fix(FixKind.FREE_DEVICES, key, text, "operator", edits, FREE, weakens, commands, "claim", name)
     pods = tried.cycle.view.pods.index
-    for user in users[:MOST]:
+    for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None and tried.cycle.view.node[position] >= 0:
             yield from stop_pod(tried, position)
 
 
-def _unallocated(claim: ResourceClaim) -> ResourceClaim:
+def _without_allocation(claim: ResourceClaim) -> ResourceClaim:
     """Return the claim without its allocation."""
     return replace(claim, status=replace(claim.status, allocation=None, devices=()))
 
 
-def _reallocate(tried: TriedNode, key: str) -> Iterator[Fix]:
-    """Yield fixes that free a claim of the pod whose devices are out of reach, so that others are allocated."""
+def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
+    """Yield fixes that free a claim whose devices are out of the pod's reach, so that others can be allocated to it."""
     claim = device_claims.find_claim(tried, key.rpartition("/")[2])
     if claim is None:
         return
-    others = [user for user in claim.status.reserved_for if user.uid != tried.trial.pod.metadata.uid]
-    for user in others[:MOST]:
+    other_users = [user for user in claim.status.reserved_for if user.uid != tried.trial.pod.metadata.uid]
+    for user in other_users[:MOST_HOLDERS]:
         position = tried.cycle.view.pods.index.get(f"{claim.metadata.namespace}/{user.name}")
         if user.resource == "pods" and position is not None:
             yield from stop_pod(tried, position)
-    if not others:
+    if not other_users:
         own = ObjectKey.of(claim)
         text = f"recreate ResourceClaim {key}, so that it gets devices where the pod goes"
-        edits, commands = (ObjectEdit(own, _unreserved),), (device_claims.render_recreation(claim),)
+        edits, commands = (
+            (ObjectEdit(own, _without_allocation_and_users),),
+            (device_claims.render_claim_recreation(claim),),
+        )
         yield Fix(FixKind.FREE_DEVICES, own, text, "author", edits, FREE, "", commands, price=Price.WISH)
 
 
-def _unreserved(claim: ResourceClaim) -> ResourceClaim:
+def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
     """Return the claim without its allocation and reservations."""
-    return replace(_unallocated(claim), status=replace(_unallocated(claim).status, reserved_for=()))
+    return replace(_without_allocation(claim), status=replace(_without_allocation(claim).status, reserved_for=()))
 
 
 # -- taints of devices -----------------------------------------------------------------------------------------------
 
 
-def _remove_taint(tried: TriedNode, what: str) -> Iterator[Fix]:
-    """Yield fixes that delete the DeviceTaintRules with the taint, or have the driver remove it."""
+def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
+    """Yield fixes that delete DeviceTaintRules with the taint, or let the driver remove the taint."""
     view = tried.cycle.view
     for rule in view.objects.of("DeviceTaintRule"):
-        if _says(rule.spec.taint, what):
+        if _is_taint(rule.spec.taint, taint_text):
             key = ObjectKey.of(rule)
-            text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {what}"
-            weakens = f"devices are no longer tainted with {what}"
-            edits, commands = (ObjectEdit(key, _none),), (kubectl.render_delete(key),)
+            text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {taint_text}"
+            weakens = f"devices are no longer tainted with {taint_text}"
+            edits, commands = (ObjectEdit(key, _delete),), (kubectl.render_delete(key),)
             yield Fix(FixKind.DELETE_DEVICE_TAINT_RULE, key, text, "operator", edits, UNTAINT, weakens, commands)
     own = {device[:2] for device in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key, spec = ObjectKey.of(resource_slice), resource_slice.spec
-        if (spec.driver, spec.pool.name) in own and any(_has_taint(device, what) for device in spec.devices):
-            text = f"have driver {spec.driver} remove the taint {what} from the devices of ResourceSlice {key.name}"
-            edits = (ObjectEdit(key, _without_taint(what)),)
+        if (spec.driver, spec.pool.name) in own and any(_has_taint(device, taint_text) for device in spec.devices):
+            text = (
+                f"have driver {spec.driver} remove the taint {taint_text} from the devices of ResourceSlice {key.name}"
+            )
+            edits = (ObjectEdit(key, _remove_device_taint(taint_text)),)
             yield Fix(
-                FixKind.UNTAINT_DEVICES, (key, what), text, "operator", edits, UNTAINT, variant_of=what, where=key.name
+                FixKind.UNTAINT_DEVICES,
+                (key, taint_text),
+                text,
+                "operator",
+                edits,
+                UNTAINT,
+                variant_of=taint_text,
+                where=key.name,
             )
 
 
-def _none(rule: DeviceTaintRule) -> None:
-    return None
+def _delete(rule: DeviceTaintRule) -> None:
+    """Return None, which deletes the rule."""
+    return
 
 
-def _says(taint: DeviceTaint, what: str) -> bool:
-    return str(taint) == what
+def _is_taint(taint: DeviceTaint, taint_text: str) -> bool:
+    """Return whether this is the taint that a fault names."""
+    return str(taint) == taint_text
 
 
-def _has_taint(device: Device, what: str) -> bool:
+def _has_taint(device: Device, taint_text: str) -> bool:
     """Return whether the device has the taint."""
-    return any(_says(taint, what) for taint in device.taints)
+    return any(_is_taint(taint, taint_text) for taint in device.taints)
 
 
-def _without_taint(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
-    """Return a change that removes the taint from a slice's devices."""
+def _remove_device_taint(taint_text: str) -> Callable[[ResourceSlice], ResourceSlice]:
+    """Return a change that removes the taint from all devices of a ResourceSlice."""
 
     def change(known: ResourceSlice) -> ResourceSlice:
         devices = tuple(
-            replace(device, taints=tuple(taint for taint in device.taints if not _says(taint, what)))
+            replace(device, taints=tuple(taint for taint in device.taints if not _is_taint(taint, taint_text)))
             for device in known.spec.devices
         )
         return replace(known, spec=replace(known.spec, devices=devices))
@@ -165,8 +180,11 @@ def _without_taint(what: str) -> Callable[[ResourceSlice], ResourceSlice]:
     return change
 
 
-def _columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield (N,): a code per node for its devices, by their state or, if too diverse, by total and allocated counts."""
+def _iter_device_columns(cycle: Cycle) -> Iterator[Ints]:
+    """Yield a column (N,) of codes that tell nodes apart by the state of their devices.
+
+    If there are too many states, nodes differ only by their numbers of devices and of allocated devices.
+    """
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     if evaluation is None:
         return
@@ -174,21 +192,23 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
     looks = _number_distinct(evaluation.build_node_key(row, claim_unavailable=False) for row in rows)
     yield (
         looks
-        if looks.max(initial=0) < MOST_LOOKS
+        if looks.max(initial=0) < MOST_DEVICE_STATES
         else _number_distinct(_count_devices(evaluation.inventory, row) for row in rows)
     )
 
 
 def _number_distinct(values: Iterable[Hashable]) -> Ints:
-    """Return (N,): a number for each value; equal values have equal numbers."""
+    """Return a number for each value, (N,), where equal values have equal numbers."""
     known: dict[Hashable, int] = {}
     return np.array([known.setdefault(value, len(known)) for value in values], np.int64)
 
 
 def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
     """Return how many devices a node has, and how many of them are allocated."""
-    devices = [device.id for pool in inventory.pools(row) for device in pool.devices]
+    devices = [device.id for pool in inventory.get_pools(row) for device in pool.devices]
     return len(devices), sum(map(inventory.state.is_allocated, devices))
 
 
-REMEDIES = {DynamicResources: PluginRemedies((waiting.await_terminating, fix_devices), columns=_columns)}
+REMEDIES = {
+    DynamicResources: PluginRemedies((waiting.await_terminating_pods, fix_devices), columns=_iter_device_columns)
+}

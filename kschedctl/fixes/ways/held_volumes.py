@@ -14,11 +14,11 @@ from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, volumes, waiting
 from kschedctl.fixes.ways.neighbours import is_evictable, scale_down
-from kschedctl.fixes.ways.waiting import delete_pod, find_attached_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
@@ -31,34 +31,38 @@ from kschedctl.scheduler.plugins.volume_restrictions import ClaimInUse, DiskMoun
 from kschedctl.text.counts import counted
 
 RAISE, DETACH, STOP = 40, 35, 49
-MOST = 3
+MOST_USERS = 3
+"""The most pods that are proposed to be stopped for one driver."""
 
 
-def fix_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the first driver whose limit the pod's volumes exceed."""
+def fix_volume_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes for the first driver whose limit the pod's volumes would exceed."""
     if not isinstance(refusal.fact, TooManyVolumes):
         return
     limit = refusal.fact.drivers[0]
     yield from _raise_limit(tried, limit)
-    yield from _detach_unused(tried, limit)
-    for position in find_driver_users(tried.cycle.view, tried.at, limit.driver)[:MOST]:
+    yield from _detach_unused_volumes(tried, limit)
+    for position in find_driver_users(tried.cycle.view, tried.known_row, limit.driver)[:MOST_USERS]:
         yield from stop_pod(tried, position)
 
 
 def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield the fix that raises the limit in the CSINode. No command does so for every driver."""
-    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
+    """Yield the fix that raises the driver's limit in the CSINode. There is no command for it that suits every
+    driver.
+    """
+    csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
         return
     count, name = limit.attached + limit.more, csi_node.metadata.name
 
     def change(known: CSINode) -> CSINode:
+        """Return the CSINode with the raised limit."""
         own = next(
             (driver for driver in known.spec.drivers if driver.name == limit.driver), CSINodeDriver(limit.driver, name)
         )
-        new = replace(own, allocatable=VolumeNodeResources(count))
-        others = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
-        return replace(known, spec=replace(known.spec, drivers=(*others, new)))
+        raised_driver = replace(own, allocatable=VolumeNodeResources(count))
+        other_drivers = tuple(driver for driver in known.spec.drivers if driver.name != limit.driver)
+        return replace(known, spec=replace(known.spec, drivers=(*other_drivers, raised_driver)))
 
     text = f"let driver {limit.driver} attach {counted(count, 'volume')} to node {name} instead of {limit.limit}"
     edits = (ObjectEdit(ObjectKey.of(csi_node), change),)
@@ -75,15 +79,17 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     )
 
 
-def _detach_unused(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
-    """Yield fixes that detach volumes that no pod on the node uses."""
+def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
+    """Yield fixes that detach volumes of the driver that no pod on the node uses."""
     view = tried.cycle.view
-    storage, node_name = listers(view), view.nodes.names[tried.at]
-    used = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
-    here = [a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)]
-    for attachment in here:
+    storage, node_name = get_listers(view), view.nodes.names[tried.known_row]
+    used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
+    node_attachments = [
+        a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)
+    ]
+    for attachment in node_attachments:
         volume = storage.volumes.get(attachment.spec.source.persistent_volume_name or "")
-        if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used:
+        if volume is None or volume.spec.csi is None or volume.spec.csi.volume_handle in used_handles:
             continue
         text = f"detach volume {volume.metadata.name} from node {node_name}, where no pod uses it"
         key = ObjectKey.of(attachment)
@@ -101,7 +107,7 @@ def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that evicts a bare pod for good, or scales down the workload of the pod."""
+    """Yield the fix that evicts a pod without a controller, or scales down the pod's workload."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
     if not is_evictable(tried, position):
@@ -112,15 +118,26 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
     text, command = f"stop pod {pod.key}", kubectl.render_eviction(pod)
     weakens = f"pod {pod.key} is gone for good: no controller owns it"
     yield Fix(
-        FixKind.STOP_POD, pod.key, text, "operator", delete_pod(view, pod), STOP, weakens, (command,), "pod", pod.key
+        FixKind.STOP_POD,
+        pod.key,
+        text,
+        "operator",
+        build_deletion_edits(view, pod),
+        STOP,
+        weakens,
+        (command,),
+        "pod",
+        pod.key,
     )
 
 
-LIMIT_WAYS = (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, fix_limit)
+LIMIT_WAYS = (waiting.await_terminating_pods, volumes.fix_volume_claims, neighbours.remove_neighbours, fix_volume_limit)
+"""The functions that propose fixes for volume limits."""
 REMEDIES: dict[PluginClass, PluginRemedies] = {
     NodeVolumeLimits: PluginRemedies(LIMIT_WAYS, clears_with="volume"),
     **dict.fromkeys((EBSLimits, GCEPDLimits, AzureDiskLimits, CinderLimits), PluginRemedies(LIMIT_WAYS)),
     VolumeRestrictions: PluginRemedies(
-        (waiting.await_terminating, volumes.fix_claims, neighbours.move_or_drop, stop_holder), clears_with="volume"
+        (waiting.await_terminating_pods, volumes.fix_volume_claims, neighbours.remove_neighbours, stop_holder),
+        clears_with="volume",
     ),
 }

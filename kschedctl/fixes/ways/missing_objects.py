@@ -18,7 +18,7 @@ from kschedctl.api.objects import (
     StorageClass,
     VolumeResourceRequirements,
 )
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.claims import (
@@ -40,25 +40,26 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    parse_volume_storage,
     require_owner,
-    volume_storage,
+    to_billionths,
 )
 
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
 DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 UNKNOWN_SIZE = "1Gi"
-"""The size of a claim of which nobody knows how much it should hold."""
-MOST = 4
-NEAR = 0.75
-"""How alike two names have to be for one to be taken for the other."""
+"""The size of a new claim if nothing says how much it should hold."""
+MOST_PROPOSED = 4
+"""The most classes, or volumes, that are proposed for one claim."""
+NAME_CUTOFF = 0.75
+"""The least similarity of two names at which one is taken for a misspelling of the other."""
 
 
-def fix_claims(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first claim that is missing, being deleted, lost, or owned by another pod."""
+def fix_missing_or_lost_claims(tried: TriedNode) -> Iterator[Fix]:
+    """Yield fixes for the pod's first claim that is missing, being deleted, lost, or owned by another pod."""
     for pod_claim in iter_pod_claims(tried):
         claim = pod_claim.claim
         if claim is None:
@@ -81,34 +82,36 @@ def _fix_missing_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
         yield from _await_ephemeral_claim(tried, pod_claim)
         return
     names = [claim.metadata.name for claim in _find_namespace_claims(tried)]
-    for right in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NEAR):
-        text = f"use claim {right} instead of {pod_claim.claim_name}, which does not exist"
-        edits = on_pod(tried.trial.pod, _with_claim(pod_claim.claim_name, right))
-        yield Fix(FixKind.CORRECT_CLAIM, (pod_claim.claim_name, right), text, "author", edits, CORRECT)
+    for similar_name in get_close_matches(pod_claim.claim_name, names, n=2, cutoff=NAME_CUTOFF):
+        text = f"use claim {similar_name} instead of {pod_claim.claim_name}, which does not exist"
+        edits = build_pod_edits(tried.trial.pod, _use_claim(pod_claim.claim_name, similar_name))
+        yield Fix(FixKind.CORRECT_CLAIM, (pod_claim.claim_name, similar_name), text, "author", edits, CORRECT)
     meta = ObjectMeta(pod_claim.claim_name, tried.trial.pod.metadata.namespace)
-    spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_asking(UNKNOWN_SIZE))
+    spec = PersistentVolumeClaimSpec(("ReadWriteOnce",), resources=_request_storage(UNKNOWN_SIZE))
     claim = PersistentVolumeClaim(meta, spec, PhaseStatus("Pending"))
     yield from _create_for_volume(tried, claim)
     yield from _create_with_class(tried, claim)
 
 
-def _asking(size: str) -> VolumeResourceRequirements:
+def _request_storage(size: str) -> VolumeResourceRequirements:
+    """Return the resources of a claim that requests this much storage."""
     return VolumeResourceRequirements({"storage": size})
 
 
 def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
-    return [claim for (where, _), claim in listers(tried.cycle.view).claims.items() if where == namespace]
+    return [claim for (where, _), claim in get_listers(tried.cycle.view).claims.items() if where == namespace]
 
 
-def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
-    """Return a change that makes the pod's volumes use another claim."""
+def _use_claim(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
+    """Return a pod change that replaces one claim name by another in the pod's volumes."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the other claim."""
         volumes = tuple(
-            replace(volume, persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=right))
-            if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == wrong
+            replace(volume, persistent_volume_claim=replace(volume.persistent_volume_claim, claim_name=new_name))
+            if volume.persistent_volume_claim is not None and volume.persistent_volume_claim.claim_name == old_name
             else volume
             for volume in pod.spec.volumes
         )
@@ -118,59 +121,62 @@ def _with_claim(wrong: str, right: str) -> Callable[[Pod], Pod]:
 
 
 def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim with a class that provisions late, the default class first."""
-    storage = listers(tried.cycle.view)
-    makes = [
+    """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
+    storage = get_listers(tried.cycle.view)
+    provisioning_classes = [
         storage_class
         for name, storage_class in storage.classes.items()
         if has_delayed_binding(name, storage) and storage_class.provisioner != NO_PROVISIONER
     ]
     ranked = sorted(
-        makes,
+        provisioning_classes,
         key=lambda storage_class: (
             storage_class.metadata.annotations.get(DEFAULT_CLASS) != "true",
             storage_class.metadata.name,
         ),
     )
-    for place, class_ in enumerate(ranked[:MOST]):
+    for rank, class_ in enumerate(ranked[:MOST_PROPOSED]):
         name = class_.metadata.name
-        new = with_class(claim, name)
-        key = ObjectKey.of(new)
-        text = f"create claim {claim_key(new)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
-        commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
-        edits = (_create_claim(new),)
+        new_claim = with_class(claim, name)
+        key = ObjectKey.of(new_claim)
+        text = f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
+        edits = (_create_claim(new_claim),)
         yield Fix(
-            FixKind.CREATE_CLAIM, (key, name), text, "author", edits, CREATE + place, "", commands, key, f"class {name}"
+            FixKind.CREATE_CLAIM, (key, name), text, "author", edits, CREATE + rank, "", commands, key, f"class {name}"
         )
 
 
 def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that create the claim for an available volume, the smallest first."""
-    storage = listers(tried.cycle.view)
-    free = [
+    """Yield fixes that create the claim for an available volume, starting with the smallest."""
+    storage = get_listers(tried.cycle.view)
+    available_volumes = [
         volume
         for volume in storage.volumes.values()
         if volume.spec.claim_ref is None and volume.status.phase == "Available"
     ]
-    for place, volume in enumerate(
-        sorted(free, key=lambda candidate: (_measure_size(candidate), candidate.metadata.name))[:MOST]
+    for rank, volume in enumerate(
+        sorted(available_volumes, key=lambda candidate: (_measure_size(candidate), candidate.metadata.name))[
+            :MOST_PROPOSED
+        ]
     ):
         name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
-        own = replace(claim, spec=replace(claim.spec, resources=_asking(size)))
-        new, _ = adapt_to_volume(own, volume)
-        bind, taken = build_binding(new, volume, storage)
-        key = ObjectKey.of(new)
-        text = f"create claim {claim_key(new)} of {size}, class {claim_class(new) or 'none'}, for volume {name}"
-        held = replace(new, spec=replace(new.spec, volume_name=name))
-        commands = (kubectl.render_apply(kubectl.build_manifest(key, held)),)
-        edits = (_create_claim(bind(new)), taken) if bind else (_create_claim(new),)
+        sized_claim = replace(claim, spec=replace(claim.spec, resources=_request_storage(size)))
+        new_claim, _ = adapt_to_volume(sized_claim, volume)
+        bind, volume_edit = build_binding(new_claim, volume, storage)
+        key = ObjectKey.of(new_claim)
+        class_name = get_claim_class(new_claim) or "none"
+        text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
+        claim_to_apply = replace(new_claim, spec=replace(new_claim.spec, volume_name=name))
+        commands = (kubectl.render_apply(kubectl.build_manifest(key, claim_to_apply)),)
+        edits = (_create_claim(bind(new_claim)), volume_edit) if bind else (_create_claim(new_claim),)
         yield Fix(
             FixKind.CREATE_CLAIM,
             (key, name),
             text,
             "author",
             edits,
-            CREATE + MOST + place,
+            CREATE + MOST_PROPOSED + rank,
             "",
             commands,
             key,
@@ -180,29 +186,29 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
 def _measure_size(volume: PersistentVolume) -> int:
     """Return the volume's size in billionths of a byte."""
-    return billionths(volume_storage(volume))
+    return to_billionths(parse_volume_storage(volume))
 
 
-def _create_claim(new: PersistentVolumeClaim) -> ObjectEdit:
+def _create_claim(new_claim: PersistentVolumeClaim) -> ObjectEdit:
     """Return the edit that creates the claim."""
-    return ObjectEdit(ObjectKey.of(new), lambda _: new)
+    return ObjectEdit(ObjectKey.of(new_claim), lambda _: new_claim)
 
 
 def _fix_lost_or_deleted(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that recreate a claim that is being deleted or lost its volume, or that create the volume."""
+    """Yield fixes that recreate a claim that is lost or being deleted, or that recreate its volume."""
     lost = claim.status.phase == LOST
     if lost:
         yield from create_volume(tried, claim)
     yield from recreate_deleted_claim(tried, claim, REMAKE)
-    why = "whose volume is gone" if lost else "which is being deleted"
-    yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {why}", cost=REMAKE)
+    reason = "whose volume is gone" if lost else "which is being deleted"
+    yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=f", {reason}", cost=REMAKE)
 
 
 # -- claims that are made for a pod ----------------------------------------------------------------------------------
 
 
 def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
-    """Return whether the claim belongs to the pod."""
+    """Return whether the ephemeral volume's claim belongs to the pod."""
     try:
         require_owner(pod, claim)
     except PluginError:
@@ -211,84 +217,87 @@ def _is_owned_by(pod: Pod, claim: PersistentVolumeClaim) -> bool:
 
 
 def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix in which the ephemeral volume controller creates the claim."""
+    """Yield the fix that lets the ephemeral volume controller create the claim."""
     spec = _find_ephemeral_spec(tried, pod_claim)
     if spec is None:
         return
     pod = tried.trial.pod
-    new = PersistentVolumeClaim(
+    new_claim = PersistentVolumeClaim(
         ObjectMeta(pod_claim.claim_name, pod.metadata.namespace, owner_references=(build_owner_reference(pod),)),
         spec,
         PhaseStatus("Pending"),
     )
-    text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new)}"
-    yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new), text, "operator", (_create_claim(new),), CREATE)
+    text = f"let the ephemeral volume controller of kube-controller-manager create claim {format_claim_key(new_claim)}"
+    yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new_claim), text, "operator", (_create_claim(new_claim),), CREATE)
 
 
 def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_claim: PodClaim) -> Iterator[Fix]:
-    """Yield the fix that deletes another owner's claim, so that one is created for the pod."""
+    """Yield the fix that deletes the claim of another owner, so that the pod gets its own."""
     spec = _find_ephemeral_spec(tried, pod_claim) or claim.spec
     pod = tried.trial.pod
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Return the claim that the controller creates for the pod."""
         new = reset_claim(known)
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key, gone = ObjectKey.of(claim), plan_deletion(tried, claim)
-    if gone is None:
+    key, deletion = ObjectKey.of(claim), plan_deletion(tried, claim)
+    if deletion is None:
         return
-    text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    weakens = gone.weakens or f"claim {claim_key(claim)} is deleted"
-    edits = (*gone.edits, ObjectEdit(key, change))
-    yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, gone.commands, price=Price.LOSS)
+    text = (
+        f"delete claim {format_claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
+    )
+    weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
+    edits = (*deletion.edits, ObjectEdit(key, change))
+    yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, deletion.commands, price=Price.LOSS)
 
 
 def _find_ephemeral_spec(tried: TriedNode, pod_claim: PodClaim) -> PersistentVolumeClaimSpec | None:
-    """Return the claim spec in the pod's ephemeral volume, or None."""
+    """Return the claim spec in the pod's ephemeral volume, or None if there is none."""
     own = next(volume.ephemeral for volume in tried.trial.pod.spec.volumes if volume.name == pod_claim.volume_name)
     return own.volume_claim_template.spec if own and own.volume_claim_template else None
 
 
 def build_owner_reference(pod: Pod) -> OwnerReference:
-    """Return an owner reference to the pod as the controller."""
+    """Return a reference to the pod as the owner and controller."""
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)
 
 
 # -- its class -------------------------------------------------------------------------------------------------------
 
 
-def fix_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for the missing StorageClass of a claim: use one with a similar name, or create it."""
-    classes, name = listers(tried.cycle.view).classes, claim_class(claim)
-    for right in get_close_matches(name, classes, n=2, cutoff=NEAR):
-        text = f" with class {right} instead of {name}, which does not exist"
-        change = _with_class_name(right)
+def fix_missing_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
+    classes, name = get_listers(tried.cycle.view).classes, get_claim_class(claim)
+    for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
+        text = f" with class {similar_name} instead of {name}, which does not exist"
+        change = _reset_with_class(similar_name)
         yield from recreate_claim(
-            tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=right
+            tried, FixKind.CORRECT_STORAGE_CLASS, claim, change, text=text, cost=CORRECT, target=similar_name
         )
-    waiting = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
-    models = {class_.provisioner: class_ for class_ in waiting if class_.provisioner != NO_PROVISIONER}
-    for model in list(models.values())[:MOST] if name else ():
-        yield _create_class(model, name)
+    delayed_classes = [class_ for class_ in classes.values() if class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER]
+    models = {class_.provisioner: class_ for class_ in delayed_classes if class_.provisioner != NO_PROVISIONER}
+    for model in list(models.values())[:MOST_PROPOSED] if name else ():
+        yield _copy_class(model, name)
 
 
-def _with_class_name(right: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
-    """Return a change that resets the claim with another class."""
-    return lambda known: with_class(reset_claim(known), right)
+def _reset_with_class(class_name: str) -> Callable[[PersistentVolumeClaim], PersistentVolumeClaim]:
+    """Return a claim change that resets the claim and sets another class."""
+    return lambda known: with_class(reset_claim(known), class_name)
 
 
-def _create_class(model: StorageClass, name: str) -> Fix:
-    """Build the fix that creates a StorageClass as a copy of the model."""
-    new = replace(model, metadata=ObjectMeta(name))
-    key = ObjectKey.of(new)
-    like = model.metadata.name
-    text = f"create StorageClass {name}, like {like} (provisioner {model.provisioner}, WaitForFirstConsumer)"
+def _copy_class(model: StorageClass, name: str) -> Fix:
+    """Build the fix that creates a StorageClass as a copy of another one."""
+    new_class = replace(model, metadata=ObjectMeta(name))
+    key = ObjectKey.of(new_class)
+    model_name = model.metadata.name
+    text = f"create StorageClass {name}, like {model_name} (provisioner {model.provisioner}, WaitForFirstConsumer)"
     commands = (kubectl.render_copy(ObjectKey.of(model), name),)
-    edits = (ObjectEdit(key, lambda _: new),)
+    edits = (ObjectEdit(key, lambda _: new_class),)
     return Fix(
         FixKind.CREATE_STORAGE_CLASS,
-        (name, like),
+        (name, model_name),
         text,
         "operator",
         edits,
@@ -296,5 +305,5 @@ def _create_class(model: StorageClass, name: str) -> Fix:
         "",
         commands,
         name,
-        f"like {like}",
+        f"like {model_name}",
     )

@@ -1,4 +1,4 @@
-"""Fixes that move a pod off the node or scale its workload down by one."""
+"""Fixes that move another pod off the node, or remove it by scaling its workload down by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import is_resized
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.waiting import delete_pod, detach_volumes, find_driver_users
+from kschedctl.fixes.ways.waiting import build_deletion_edits, detach_volumes, find_driver_users
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey, is_recreated_elsewhere
 from kschedctl.scheduler.engine.cycle import run_cycle
@@ -32,160 +32,169 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 MOVE, FEWER = 45, 40
 MOST_MOVED, MOST_TRIED = 3, 8
-"""So many pods of a node are moved or given up, of so many that are tried."""
-MOST_APART = 3
-"""Where more pods keep the asked one away, moving them is no small change."""
+"""The most pods of a node that are moved or scaled down each, and the most that are tried."""
+MOST_CONFLICTING = 3
+"""With this many more conflicting pods, moving one of them does not help."""
 
 
-def move_or_drop(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that move the pods that the rejection is about, or scale their workloads down."""
+def remove_neighbours(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield fixes that move the pods that cause the rejection, or scale their workloads down."""
     if tried.row is None:
         return
-    moved = fewer = 0
-    free = _find_free_nodes(tried, refusal.fact)
-    for position in _find_candidates(tried, refusal)[:MOST_TRIED]:
-        if moved < MOST_MOVED:
+    moved_count = scaled_count = 0
+    free = _find_conflict_free_nodes(tried, refusal.fact)
+    for position in _find_removable_pods(tried, refusal)[:MOST_TRIED]:
+        if moved_count < MOST_MOVED:
             for change in _move_pod(tried, position, free):
-                moved += 1
+                moved_count += 1
                 yield change
-        if fewer < MOST_MOVED:
+        if scaled_count < MOST_MOVED:
             for change in scale_down(tried, position):
-                fewer += 1
+                scaled_count += 1
                 yield change
 
 
-def _find_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
-    """Return (N,): the nodes where a moved pod no longer conflicts."""
+def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
+    """Return the nodes, (N,), on which a moved pod no longer causes the rejection."""
     nodes = tried.cycle.view.nodes
     free = np.ones(len(nodes), np.bool_)
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
         codes = nodes.label(fact.key).codes
-        free &= codes != codes[tried.at]
-    free[tried.at] = False
+        free &= codes != codes[tried.known_row]
+    free[tried.known_row] = False
     return free
 
 
-def _find_candidates(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
-    """Return the pods whose removal may resolve the rejection and that may be moved."""
+def _find_removable_pods(tried: TriedNode, refusal: NodeRefusal) -> list[Position]:
+    """Return the movable pods whose removal may resolve the rejection."""
     view = tried.cycle.view
     positions: list[Position] = []
     match refusal.fact:
         case Insufficient(resource=resource):
             positions = _find_freeing_pods(tried, resource)
         case TooManyPods():
-            positions = view.pods_on(tried.at)
+            positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
-            positions = _find_pod(tried, pod)
-        case PodInTheWay(pod=pod, others=others) if pod and others < MOST_APART:
-            positions = _find_pod(tried, pod)
+            positions = _list_pod(tried, pod)
+        case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
+            positions = _list_pod(tried, pod)
         case TooSkewed(key=key):
             positions = _find_crowding_pods(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
-            positions = find_driver_users(view, tried.at, first.driver)
+            positions = find_driver_users(view, tried.known_row, first.driver)
     return [position for position in positions if _is_movable(tried, position)]
 
 
-def _find_pod(tried: TriedNode, key: str) -> list[Position]:
-    """Return the position of the pod with that key in a list, empty if it does not exist."""
+def _list_pod(tried: TriedNode, key: str) -> list[Position]:
+    """Return a list with the position of the pod with this key, or an empty list if there is no such pod."""
     position = tried.cycle.view.pods.find_position(key)
     return [] if position is None else [position]
 
 
 def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
-    """Return the node's pods that each free enough, the smallest first, then the others, the largest first.
+    """Return the node's movable pods in the order in which to try them, to free resources that the node lacks.
 
-    None where as many of them as a set has changes free too little of something that the node is short of.
+    Pods that free enough by themselves come first, the smallest first, then the others, the largest first. If not even
+    the largest pods together free enough, the list is empty.
     """
     view = tried.cycle.view
-    facts = [refusal.fact for refusal in tried.refusals() if isinstance(refusal.fact, Insufficient)]
+    facts = [refusal.fact for refusal in tried.find_rejections() if isinstance(refusal.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    positions = [position for position in view.pods_on(tried.at) if _is_movable(tried, position)]
+    positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
     freed = view.requests[view.pods.info[positions]][:, columns]
-    short = np.array([fact.requested - fact.free for fact in facts])
-    if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < short).any():
+    shortages = np.array([fact.requested - fact.free for fact in facts])
+    if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < shortages).any():
         return []
-    size = dict(
+    freed_amounts = dict(
         zip(positions, view.requests[view.pods.info[positions], view.resources[resource]].tolist(), strict=True)
     )
-    alone = {positions[place] for place in np.flatnonzero(np.all(freed >= short, axis=1)).tolist()}
-    enough = sorted(alone, key=size.__getitem__)
-    less = sorted((p for p in positions if p not in alone and size[p] > 0), key=size.__getitem__, reverse=True)
-    return [*enough[: MOST_TRIED // 2], *less, *enough[MOST_TRIED // 2 :]]
+    sufficient_pods = {positions[place] for place in np.flatnonzero(np.all(freed >= shortages, axis=1)).tolist()}
+    smallest_sufficient = sorted(sufficient_pods, key=freed_amounts.__getitem__)
+    insufficient_pods = sorted(
+        (p for p in positions if p not in sufficient_pods and freed_amounts[p] > 0),
+        key=freed_amounts.__getitem__,
+        reverse=True,
+    )
+    return [*smallest_sufficient[: MOST_TRIED // 2], *insufficient_pods, *smallest_sufficient[MOST_TRIED // 2 :]]
 
 
 def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
-    """Return the pods that spread constraints on that label count in the node's domain, the same workload's first."""
-    view, mine = tried.cycle.view, find_owner(tried.trial.pod)
+    """Return the pods in the node's domain that the spread constraints on this key count.
+
+    Pods of the same workload come first.
+    """
+    view, own_workload = tried.cycle.view, find_owner(tried.trial.pod)
     crowding: dict[Position, None] = {}
     for counted in find_domain_counts(tried):
         if counted.constraint.topology_key == key:
-            here = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
+            in_domain = counted.eligible & (counted.column.codes == counted.column.codes[tried.known_row])
             selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
-            near = np.sort(positions[(node >= 0) & here[node]])
-            crowding |= dict.fromkeys(Position(position) for position in near[: 4 * MOST_TRIED].tolist())
-    return sorted(crowding, key=lambda position: find_owner(view.pods.objects[position]) != mine)
+            domain_pods = np.sort(positions[(node >= 0) & in_domain[node]])
+            crowding |= dict.fromkeys(Position(position) for position in domain_pods[: 4 * MOST_TRIED].tolist())
+    return sorted(crowding, key=lambda position: find_owner(view.pods.objects[position]) != own_workload)
 
 
 def _is_movable(tried: TriedNode, position: Position) -> bool:
-    """Return whether a controller recreates the pod elsewhere and its PDB allows the eviction."""
+    """Return whether a controller would recreate the pod elsewhere and its PDB allows its eviction."""
     return is_recreated_elsewhere(tried.cycle.view.pods.objects[position]) and is_evictable(tried, position)
 
 
 def is_evictable(tried: TriedNode, position: Position) -> bool:
-    """Return whether the pod's PDB allows its eviction in addition to earlier evictions of the trial."""
-    known = get_budgets(tried.trial.scheduler.view)
-    selecting = known.find_selecting(position)
-    return not selecting or (
-        len(selecting) == 1 and known.count_allowed(selecting[0]) > _count_evictions(tried)[selecting[0]]
+    """Return whether the pod's PDB allows its eviction, after all evictions by the trial's changes."""
+    budgets = get_budgets(tried.trial.scheduler.view)
+    selecting_budgets = budgets.find_selecting(position)
+    return not selecting_budgets or (
+        len(selecting_budgets) == 1
+        and budgets.count_allowed(selecting_budgets[0]) > _count_evictions(tried)[selecting_budgets[0]]
     )
 
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
-    """Return how many disruptions of each budget the changes so far take; a pod that is resized in place stays."""
-    view, asked = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
-    edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != asked}
-    gone = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
-    positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in gone)
+    """Count, by PDB, the disruptions that the trial's changes use up."""
+    view, target_key = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
+    edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != target_key}
+    evicted_keys = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
+    positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in evicted_keys)
     return Counter(
         name for position in positions if position is not None for name in get_budgets(view).find_selecting(position)
     )
 
 
 def _move_pod(tried: TriedNode, position: Position, free: Bools) -> Iterator[Fix]:
-    """Yield the fix that moves the pod to the best node that takes it while the target pod has its place."""
+    """Yield the fix that moves the pod to the best other node, once the target pod has its place on this node."""
     view = tried.cycle.view
     pod = view.pods.objects[position]
-    target = _find_target(tried, position, pod, free)
+    target = _find_best_node(tried, position, pod, free)
     if not target:
         return
-    here = view.nodes.names[int(view.node[position])]
-    weakens, price = _describe_loss(pod)
+    old_node = view.nodes.names[int(view.node[position])]
+    weakens, price = _describe_move_loss(pod)
     yield Fix(
         FixKind.MOVE_POD,
         (pod.key, target),
-        f"move {pod.key} from {here} to {target}",
+        f"move {pod.key} from {old_node} to {target}",
         "operator",
-        (ObjectEdit(ObjectKey.of(pod), _with_node(target)), *detach_volumes(view, pod)),
+        (ObjectEdit(ObjectKey.of(pod), _bind_to(target)), *detach_volumes(view, pod)),
         MOVE,
         f"evicts {pod.key}{weakens}",
         price=price,
         commands=(
-            kubectl.render_command("cordon", here),
+            kubectl.render_command("cordon", old_node),
             kubectl.render_eviction(pod),
             kubectl.render_wait_until_gone(pod),
-            kubectl.render_command("uncordon", here),
+            kubectl.render_command("uncordon", old_node),
         ),
         variant_of="pod",
         where=pod.key,
     )
 
 
-def _describe_loss(pod: Pod) -> tuple[str, Price | None]:
-    """Return what data the pod loses when it moves, and the price of that."""
+def _describe_move_loss(pod: Pod) -> tuple[str, Price | None]:
+    """Return the data that the pod loses when it moves, as the end of a clause, and the price of that loss."""
     volumes = pod.spec.volumes
     if any(volume.host_path is not None for volume in volumes):
         return ", which leaves the files of its hostPath volumes behind", Price.LOSS
@@ -194,18 +203,18 @@ def _describe_loss(pod: Pod) -> tuple[str, Price | None]:
     return "", Price.GUARANTEE if find_owner(pod).kind == "StatefulSet" else None
 
 
-def _with_node(node: str) -> Callable[[Pod], Pod]:
-    """Return a change that sets the pod's node."""
+def _bind_to(node: str) -> Callable[[Pod], Pod]:
+    """Return a pod change that sets the pod's node."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_name=node))
 
 
-def _find_target(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
-    """Return the name of the best of the free nodes for the pod, or an empty string."""
+def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools) -> str:
+    """Return the best node for the moved pod among the free ones, or an empty string if it fits on none of them."""
     after = tried.cycle.view.fork()
     after.forget(position)
-    asked = after.pods.find_position(tried.trial.pod.key)
-    if asked is not None and after.node[asked] < 0:
-        after.assume(asked, tried.at)
+    target_position = after.pods.find_position(tried.trial.pod.key)
+    if target_position is not None and after.node[target_position] < 0:
+        after.assume(target_position, tried.known_row)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
     framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:
@@ -219,14 +228,14 @@ def _find_target(tried: TriedNode, position: Position, pod: Pod, free: Bools) ->
 
 
 def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
-    """Yield the fix that scales the pod's workload down by this replica, if its controller can choose it."""
+    """Yield the fix that removes the pod by scaling its workload down, if the controller would choose this pod."""
     pod = tried.cycle.view.pods.objects[position]
     owner = find_owner(pod)
-    left = _count_replicas_after(tried, pod, owner)
-    if left is None or owner == find_owner(tried.trial.pod):
+    remaining_count = _count_replicas_after(tried, pod, owner)
+    if remaining_count is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
-    weakens, price = f"{owner} runs with one replica fewer", None if left else Price.LOSS
-    if not left:
+    weakens, price = f"{owner} runs with one replica fewer", None if remaining_count else Price.LOSS
+    if not remaining_count:
         weakens = f"{owner} no longer runs"
     if owner.kind == "StatefulSet":
         weakens += "; its persistentVolumeClaimRetentionPolicy may delete the claims of that replica"
@@ -236,11 +245,11 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
         pod.key,
         f"run one replica fewer of {owner}: {pod.metadata.name}",
         "operator",
-        delete_pod(tried.cycle.view, pod),
+        build_deletion_edits(tried.cycle.view, pod),
         FEWER,
         weakens,
         price=price,
-        commands=kubectl.render_scale_down(pod, owner, left),
+        commands=kubectl.render_scale_down(pod, owner, remaining_count),
         variant_of=owner,
         where=pod.key,
     )
@@ -249,43 +258,45 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
 def _count_replicas_after(tried: TriedNode, pod: Pod, owner: Owner) -> int | None:
     """Return the number of replicas without the pod, or None if scaling down would not remove this pod.
 
-    Pods that wait for a node go first, and a StatefulSet gives none up as long as one waits.
+    A ReplicaSet removes pods without a node first, and a StatefulSet removes none while one has no node.
     """
     if _has_pending_pod(tried, owner):
         return None
     if owner.kind in ("Deployment", "ReplicaSet"):
-        return count_replicas(tried, owner) - 1 - _count_removed(tried, owner)
+        return count_replicas(tried, owner) - 1 - _count_removed_replicas(tried, owner)
     ordinal = pod.metadata.name.removeprefix(f"{owner.name}-")
     if owner.kind != "StatefulSet" or not ordinal.isdigit():
         return None
-    later = range(int(ordinal) + 1, int(ordinal) + 1 + count_replicas(tried, owner))
+    later_ordinals = range(int(ordinal) + 1, int(ordinal) + 1 + count_replicas(tried, owner))
     pods = tried.cycle.view.pods
-    last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later)
-    return int(ordinal) if last else None
+    is_last = all(pods.find_position(f"{owner.namespace}/{owner.name}-{number}") is None for number in later_ordinals)
+    return int(ordinal) if is_last else None
 
 
-def _count_removed(tried: TriedNode, owner: Owner) -> int:
-    """Return how many of the workload's pods other changes of the trial delete."""
-    gone = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
-    return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in gone)
+def _count_removed_replicas(tried: TriedNode, owner: Owner) -> int:
+    """Count the workload's pods that other changes of the trial delete."""
+    deleted_objects = (edit.before for edit in tried.trial.edits.values() if edit.after is None)
+    return sum(isinstance(pod, Pod) and find_owner(pod) == owner for pod in deleted_objects)
 
 
 def _has_pending_pod(tried: TriedNode, owner: Owner) -> bool:
     """Return whether a pod of the workload has no node."""
     view = tried.trial.scheduler.view
 
-    def owners() -> frozenset[Owner]:
+    def find_waiting_workloads() -> frozenset[Owner]:
+        """Return the workloads that have a pod without a node."""
         pods = (view.pods.objects[position] for position in find_positions(view.node < 0))
         return frozenset(find_owner(pod) for pod in pods if not pod.spec.node_name)
 
-    return owner in view.memo("workloads of pods that wait", owners)
+    return owner in view.memo("workloads of pods that wait", find_waiting_workloads)
 
 
 def count_replicas(tried: TriedNode, owner: Owner) -> int:
-    """Return the number of pods of the workload."""
+    """Count the pods of the workload."""
     base = tried.trial.scheduler.view
 
-    def count() -> Counter[Owner]:
+    def count_by_owner() -> Counter[Owner]:
+        """Count the pods of each workload."""
         table = base.pods.objects.table
         pods = np.bincount(table.template, minlength=len(table.templates)).tolist()
         owners: Counter[Owner] = Counter()
@@ -293,9 +304,9 @@ def count_replicas(tried: TriedNode, owner: Owner) -> int:
             owners[find_owner(template)] += number
         return owners
 
-    return base.memo("replicas of workloads", count)[owner]
+    return base.memo("replicas of workloads", count_by_owner)[owner]
 
 
 def find_domain_counts(tried: TriedNode) -> list[DomainCounts]:
-    """Return the domain counts of the pod's hard spread constraints, empty if PreFilter did not compute them."""
+    """Return the domain counts of the pod's hard spread constraints, or an empty list if PreFilter computed none."""
     return tried.cycle.pre_filter.find_state(PodTopologySpread) or []

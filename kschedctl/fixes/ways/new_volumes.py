@@ -38,9 +38,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     ClassVolumes,
     Listers,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
@@ -53,171 +53,179 @@ ANY_SOURCE = "the volume source (spec.csi, spec.nfs, …)"
 
 
 def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield the fix that creates a volume for the claim within the node's reach, which the user has to complete.
+    """Yield the fix that creates a volume for the claim within the node's reach. The user completes the manifest.
 
     The volume has the name that the claim asks for, if any. If a volume of that name exists, the claim is recreated as
-    well, unless its class provisions volumes. A claim that another change of the trial recreates needs no such volume.
+    well, unless its class provisions volumes. A claim that another change of the trial edits needs no such volume.
     """
     if ObjectKey.of(claim) in tried.trial.edits:
         return
-    storage, named = listers(tried.cycle.view), claim.spec.volume_name
-    free = _find_free_name(f"{claim.metadata.name}-volume", storage)
-    volume = _build_volume(tried, claim, named if named and named not in storage.volumes else free, storage)
+    storage, requested_name = get_listers(tried.cycle.view), claim.spec.volume_name
+    free_name = _find_free_name(f"{claim.metadata.name}-volume", storage)
+    volume = _build_volume(
+        tried, claim, requested_name if requested_name and requested_name not in storage.volumes else free_name, storage
+    )
     key, name = ObjectKey.of(claim), volume.metadata.name
-    if name == named:
-        made = bind_volume(volume, claim)
-        bound = BIND_COMPLETED in claim.metadata.annotations
-        edits = () if bound else (ObjectEdit(key, lambda known: bind_claim(known, name)),)
+    if name == requested_name:
+        bound_volume = bind_volume(volume, claim)
+        is_bound = BIND_COMPLETED in claim.metadata.annotations
+        edits = () if is_bound else (ObjectEdit(key, lambda known: bind_claim(known, name)),)
         if claim.status.phase == LOST:
             edits = (ObjectEdit(key, _mark_bound),)
-        yield _build_fix(tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(made), lambda _: made)))
+        yield _build_creation_fix(
+            tried, claim, volume, (*edits, ObjectEdit(ObjectKey.of(bound_volume), lambda _: bound_volume))
+        )
         return
-    bind, there = build_binding(claim, volume, storage)
-    if not named:
-        yield _build_fix(tried, claim, volume, (ObjectEdit(key, bind), there) if bind else (there,))
-    elif not _has_provisioner(claim, storage) and (gone := plan_deletion(tried, claim)) is not None:
-        yield _build_fix(tried, claim, volume, (*gone.edits, ObjectEdit(key, _reset_and_bind(bind)), there), gone)
+    bind, volume_edit = build_binding(claim, volume, storage)
+    if not requested_name:
+        yield _build_creation_fix(
+            tried, claim, volume, (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
+        )
+    elif not _has_provisioner(claim, storage) and (deletion := plan_deletion(tried, claim)) is not None:
+        yield _build_creation_fix(
+            tried, claim, volume, (*deletion.edits, ObjectEdit(key, _reset_and_bind(bind)), volume_edit), deletion
+        )
 
 
 def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
-    """Build the fix that waits for the provisioner of the claim's class, taken to serve all nodes."""
-    storage = listers(tried.cycle.view)
-    provisioner = storage.classes[claim_class(claim)].provisioner
+    """Build the fix that waits for the provisioner of the claim's class, assuming that it serves all nodes."""
+    storage = get_listers(tried.cycle.view)
+    provisioner = storage.classes[get_claim_class(claim)].provisioner
     volume = _build_volume(tried, claim, _find_free_name(f"{claim.metadata.name}-volume", storage), storage)
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
-    bind, there = build_binding(claim, volume, storage)
+    bind, volume_edit = build_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
-    edits = (ObjectEdit(key, bind), there) if bind else (there,)
-    text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
+    edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
+    text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
     command = kubectl.render_command("describe", *kubectl.object_arguments(key))
     return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 
 def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-    """Return the claim as the volume controller marks it once its volume exists again."""
+    """Return the claim with phase Bound, which the volume controller sets once its volume exists again."""
     return replace(claim, status=PhaseStatus("Bound"))
 
 
 def _reset_and_bind(bind: ClaimChange | None) -> ClaimChange:
-    """Return a change that resets the claim and binds it, if a binding is given."""
+    """Return a claim change that resets the claim and then binds it, if a binding is given."""
     return lambda known: bind(reset_claim(known)) if bind else reset_claim(known)
 
 
-def _build_fix(
+def _build_creation_fix(
     tried: TriedNode,
     claim: PersistentVolumeClaim,
     volume: PersistentVolume,
     edits: tuple[ObjectEdit, ...],
-    gone: Deletion | None = None,
+    deletion: Deletion | None = None,
 ) -> Fix:
-    """Build the fix that creates the volume, and recreates the claim if a deletion is given."""
+    """Build the fix that creates the volume, and recreates the claim if its deletion is given."""
     name = volume.metadata.name
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _describe_reach(volume)
     reach = f" reachable from {where}" if where else ""
-    text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
+    text = f"create PersistentVolume {name} of {size}{reach} for claim {format_claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
-    source, missing = _build_source(volume)
-    plain = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
-    manifest = {**plain, "spec": {**object_at(plain, "spec"), **holder, **source}}
+    source, missing_field = _build_source(volume)
+    base_manifest = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
+    manifest = {**base_manifest, "spec": {**object_at(base_manifest, "spec"), **holder, **source}}
     commands: list[str] = []
-    if gone is not None:
+    if deletion is not None:
         text += ", and recreate that"
-        commands += [*gone.preparation, render_recreation(claim, reset_claim(claim))]
-    weakens, price = (gone.weakens, gone.price) if gone is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
-    own = claim_key(claim)
+        commands += [*deletion.preparation, render_recreation(claim, reset_claim(claim))]
+    weakens, price = (deletion.weakens, deletion.price) if deletion is not None else ("", None)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, get_listers(tried.cycle.view)) else 0)
+    key_text = format_claim_key(claim)
     return Fix(
         FixKind.CREATE_VOLUME,
-        (own, where),
+        (key_text, where),
         text,
         "operator",
         edits,
         cost,
         weakens,
         tuple(commands),
-        own,
+        key_text,
         where,
         price,
-        needs_values=(f"{missing} of PersistentVolume {name}",),
+        needs_values=(f"{missing_field} of PersistentVolume {name}",),
         manifests=(manifest,),
     )
 
 
 def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
     """Return whether the claim's class provisions volumes."""
-    made_by = storage.classes.get(claim_class(claim))
-    return made_by is not None and made_by.provisioner not in ("", NO_PROVISIONER)
+    storage_class = storage.classes.get(get_claim_class(claim))
+    return storage_class is not None and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
 def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
-    """Return a volume like the others of the claim's class, with their driver and node affinity."""
+    """Build a volume for the claim like the other volumes of its class, with their driver and node affinity."""
     spec = claim.spec
-    like = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
-    driver = _find_driver(tried, claim, like)
+    model_volume = next(iter(storage.volumes_of_class.get(get_claim_class(claim), ClassVolumes()).volumes), None)
+    driver = _find_driver(tried, claim, model_volume)
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
             capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
             access_modes=spec.access_modes,
-            storage_class_name=claim_class(claim),
+            storage_class_name=get_claim_class(claim),
             volume_mode=spec.volume_mode,
             node_affinity=_build_affinity(
-                tried, like, storage_pools.get_topology_keys(tried, claim_class(claim)) if driver else ()
+                tried, model_volume, storage_pools.get_topology_keys(tried, get_claim_class(claim)) if driver else ()
             ),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
-            local=like.spec.local if like else None,
-            host_path=like.spec.host_path if like else None,
+            local=model_volume.spec.local if model_volume else None,
+            host_path=model_volume.spec.host_path if model_volume else None,
         ),
         PhaseStatus("Available"),
     )
 
 
-def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, like: PersistentVolume | None) -> str:
-    """Return the CSI driver of the class's other volumes, or of its provisioner; empty if it is not a CSI driver."""
-    if like is not None:
-        return like.spec.csi.driver if like.spec.csi else ""
-    class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: PersistentVolume | None) -> str:
+    """Return the CSI driver of the class's other volumes or of its provisioner, or an empty string."""
+    if model_volume is not None:
+        return model_volume.spec.csi.driver if model_volume.spec.csi else ""
+    class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
     drivers = {driver.metadata.name for driver in tried.cycle.view.cluster.csi_drivers}
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 
 
 def _build_affinity(
-    tried: TriedNode, like: PersistentVolume | None, topology_keys: tuple[str, ...]
+    tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
-    """Return the affinity for nodes with the node's labels by which such volumes are reached; None if no label decides.
+    """Return the affinity for nodes that reach such volumes as the node does, or None if no label decides.
 
-    The labels are those of another volume's affinity; without another volume they are the driver's topology keys.
+    The labels are those in the affinity of the model volume or, without a model, the driver's topology keys.
     """
     if tried.row is None:
         return None
-    keys = set(topology_keys) if like is None else set()
-    affinity = like.spec.node_affinity if like else None
+    keys = set(topology_keys) if model_volume is None else set()
+    affinity = model_volume.spec.node_affinity if model_volume else None
     if affinity is not None and affinity.required is not None:
         terms = affinity.required.node_selector_terms
         keys = {expression.key for term in terms for expression in term.match_expressions}
     labels = tried.cycle.view.nodes.objects[tried.row].metadata.labels
-    wanted = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
-    return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(wanted),))) if wanted else None
+    requirements = tuple(SelectorRequirement(key, "In", (labels[key],)) for key in sorted(keys & labels.keys()))
+    return VolumeNodeAffinity(NodeSelector((NodeSelectorTerm(requirements),))) if requirements else None
 
 
 def _describe_reach(volume: PersistentVolume) -> str:
-    """Return the labels that the volume's node affinity requires, as text."""
+    """Describe the labels that the volume's node affinity requires."""
     affinity = volume.spec.node_affinity
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
-    wanted = [
+    requirements = [
         f"{expression.key}={(expression.values or ('',))[0]}" for term in terms for expression in term.match_expressions
     ]
-    return ", ".join(wanted)
+    return ", ".join(requirements)
 
 
 def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
-    """Return the volume source with its unknown field left empty, and the path of that field in the object.
+    """Build the volume source with its unknown field left empty, and return it with that field's path.
 
-    The API server refuses a volume without a source, or with an empty field that is required, so that nobody creates
-    the volume before the field is filled in.
+    The API server rejects a volume without a source or with a required field that is empty, so nobody creates the
+    volume before the field is filled in.
     """
     spec = volume.spec
     if spec.csi is not None:
@@ -229,7 +237,7 @@ def _build_source(volume: PersistentVolume) -> tuple[JsonObject, str]:
     return {}, ANY_SOURCE
 
 
-def _find_free_name(wanted: str, storage: Listers) -> str:
-    """Return the first unused volume name that starts with the wanted one."""
-    names = (f"{wanted}{f'-{number}' if number else ''}" for number in range(len(storage.volumes) + 1))
+def _find_free_name(prefix: str, storage: Listers) -> str:
+    """Return the first unused volume name with this prefix."""
+    names = (f"{prefix}{f'-{number}' if number else ''}" for number in range(len(storage.volumes) + 1))
     return next(name for name in names if name not in storage.volumes)

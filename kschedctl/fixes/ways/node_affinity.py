@@ -16,7 +16,7 @@ from kschedctl.api.objects import (
     SelectorRequirement,
 )
 from kschedctl.api.ownership import find_owner
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import (
@@ -32,7 +32,7 @@ from kschedctl.fixes.ways.node_labels import (
     DROP,
     OTHER_HOST,
     WIDEN,
-    describe_loss,
+    describe_label_loss,
     find_similar_keys,
     fix_runtime_class,
     fix_selector,
@@ -48,17 +48,20 @@ SOFTEN = 55
 Terms = tuple[NodeSelectorTerm, ...]
 
 
-class OwnRequirement(NamedTuple):
-    """A requirement of the pod: of which term, whether on a ``field``, and how it is written."""
+class LocatedRequirement(NamedTuple):
+    """A node affinity requirement of the pod and its place."""
 
     term: int
+    """The index of the required term that contains it."""
     field: bool
-    written: SelectorRequirement
+    """Whether it is one of the term's matchFields rather than its matchExpressions."""
+    requirement: SelectorRequirement
+    """The requirement as the pod's spec has it."""
 
     @property
     def text(self) -> str:
-        """``disktype In ssd``."""
-        own = self.written
+        """The requirement as users read it, such as ``disktype In ssd``."""
+        own = self.requirement
         match own.operator:
             case "Exists":
                 return own.key
@@ -68,161 +71,196 @@ class OwnRequirement(NamedTuple):
 
 
 def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the selector labels that the node lacks, then for the required terms."""
+    """Yield fixes for the nodeSelector labels that the node lacks or, if it has all, for the required terms."""
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
             yield from fix_runtime_class(tried, wanted)
             yield from fix_selector(tried, wanted)
-        if not fact.selector and _may_be_unpinned(tried.trial):
+        if not fact.selector and _may_drop_terms(tried.trial):
             yield from _fix_terms(tried, fact)
             yield _prefer_terms(tried)
-    elif tried.row is None and find_required_terms(tried.trial.pod) and _may_be_unpinned(tried.trial):
+    elif tried.row is None and find_required_terms(tried.trial.pod) and _may_drop_terms(tried.trial):
         yield from _drop_conflicting_fields(tried)
         yield _prefer_terms(tried)
 
 
-def find_host_of_terms(trial: RemedyTrial) -> str:
-    """Return the host with files of the pod that its required terms name and that is gone, empty for none."""
-    written = [
+def find_missing_required_host(trial: RemedyTrial) -> str:
+    """Return the missing host that the required terms name and that has the pod's files, or an empty string."""
+    requirements = [
         each for term in find_required_terms(trial.pod) for each in (*term.match_fields, *term.match_expressions)
     ]
-    named = [(each.key, each.values) for each in written if each.operator == "In" and each.values]
-    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in named)), "")
+    required_values = [(each.key, each.values) for each in requirements if each.operator == "In" and each.values]
+    return next(filter(None, (find_missing_host_with_data(trial, key, values) for key, values in required_values)), "")
 
 
-def _may_be_unpinned(trial: RemedyTrial) -> bool:
-    """Return whether the required terms may be given up: not those of a DaemonSet's pod, nor those of lost files."""
-    return find_owner(trial.pod).kind != "DaemonSet" and not find_host_of_terms(trial)
+def _may_drop_terms(trial: RemedyTrial) -> bool:
+    """Return whether the required terms may be given up, unlike those of DaemonSet pods or of pods with files on a
+    missing host.
+    """
+    return find_owner(trial.pod).kind != "DaemonSet" and not find_missing_required_host(trial)
 
 
 def _drop_conflicting_fields(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that drop a field requirement, for terms whose fields name no common node."""
+    """Yield fixes that each drop a field requirement, for terms that together name no node."""
     for number, term in enumerate(find_required_terms(tried.trial.pod)):
-        for written in term.match_fields:
-            yield _drop_requirement(tried, OwnRequirement(number, True, written))
+        for requirement in term.match_fields:
+            yield _drop_requirement(tried, LocatedRequirement(number, True, requirement))
 
 
 def _fix_terms(tried: TriedNode, fact: NodeAffinityUnmet) -> Iterator[Fix]:
-    """Yield fixes for the first requirement of each term that the node does not meet."""
-    for number, lacks in enumerate(fact.terms):
-        if lacks:
-            wanted = lacks[0]
-            written = SelectorRequirement(wanted.key, wanted.operator, wanted.values or None)
-            own = OwnRequirement(number, wanted.field, written)
-            if not wanted.field:
-                yield from _fix_label(tried, own, wanted)
-            if wanted.found is not None:
-                yield from _allow_value(tried, own, wanted, wanted.found)
-            yield _drop_requirement(tried, own)
+    """Yield fixes for the first requirement in each term that the node does not meet."""
+    for number, unmet_requirements in enumerate(fact.terms):
+        if unmet_requirements:
+            unmet = unmet_requirements[0]
+            written = SelectorRequirement(unmet.key, unmet.operator, unmet.values or None)
+            located = LocatedRequirement(number, unmet.field, written)
+            if not unmet.field:
+                yield from _fix_label(tried, located, unmet)
+            if unmet.found is not None:
+                yield from _allow_value(tried, located, unmet, unmet.found)
+            yield _drop_requirement(tried, located)
 
 
-def _fix_label(tried: TriedNode, own: OwnRequirement, wanted: Wanted) -> Iterator[Fix]:
-    """Yield fixes that correct the required label, or change the node's labels to match."""
-    for right in find_similar_keys(wanted.key, tried):
-        text = f"require the label {right} instead of {wanted.key}"
-        edits = on_pod(tried.trial.pod, _with_requirement(own, replace(own.written, key=right)))
-        yield Fix(FixKind.CORRECT_NODE_AFFINITY, (own.term, wanted.key, right), text, "author", edits, CORRECT)
-    match wanted.operator:
-        case "In" if wanted.values:
-            yield from label_node(tried, wanted.key, wanted.values[0])
-        case "Exists":
-            yield from label_node(
-                tried, wanted.key, next(iter(tried.cycle.view.nodes.label(wanted.key).values), "true")
-            )
-        case "DoesNotExist":
-            yield from unlabel_node(tried, wanted.key)
-
-
-def _allow_value(tried: TriedNode, own: OwnRequirement, wanted: Wanted, name: str) -> Iterator[Fix]:
-    """Yield the fix that allows the node's value, in place of a misspelt value or in addition to the required ones."""
-    nodes, values = tried.cycle.view.nodes, wanted.values
-    known = nodes.names if wanted.field else nodes.label(wanted.key).values
-    near = ""
-    if wanted.operator == "In":
-        near = next((v for v in values if is_misspelt(wanted.key, v, name, known)), "")
-    allowed: tuple[str, ...] = ()
-    match wanted.operator:
-        case "In" if wanted.field:
-            allowed = (name,)  # the API allows for one name
-        case "In":
-            allowed = tuple(name if v == near else v for v in values) if near else (*values, name)
-        case "NotIn":
-            allowed = tuple(v for v in values if v != name)
-        case "Gt" | "Lt" if name.lstrip("-").isdigit():
-            allowed = (str(int(name) + (-1 if wanted.operator == "Gt" else 1)),)
-    if allowed:
-        asked = own._replace(written=replace(own.written, values=allowed))
-        edits = on_pod(tried.trial.pod, _with_requirement(own, asked.written))
-        target, text = (
-            (own.term, wanted.key, wanted.operator, allowed),
-            f"require {asked.text} of nodes instead of {own.text}",
+def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> Iterator[Fix]:
+    """Yield fixes that correct the label of the requirement, or add the label to the node or remove it."""
+    for similar_key in find_similar_keys(unmet.key, tried):
+        text = f"require the label {similar_key} instead of {unmet.key}"
+        edits = build_pod_edits(
+            tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
         )
-        if near:
+        yield Fix(FixKind.CORRECT_NODE_AFFINITY, (located.term, unmet.key, similar_key), text, "author", edits, CORRECT)
+    match unmet.operator:
+        case "In" if unmet.values:
+            yield from label_node(tried, unmet.key, unmet.values[0])
+        case "Exists":
+            yield from label_node(tried, unmet.key, next(iter(tried.cycle.view.nodes.label(unmet.key).values), "true"))
+        case "DoesNotExist":
+            yield from unlabel_node(tried, unmet.key)
+
+
+def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, node_value: str) -> Iterator[Fix]:
+    """Yield the fix that allows the node's value, instead of a misspelt value or in addition to the others."""
+    nodes, values = tried.cycle.view.nodes, unmet.values
+    known_values = nodes.names if unmet.field else nodes.label(unmet.key).values
+    misspelt_value = ""
+    if unmet.operator == "In":
+        misspelt_value = next((v for v in values if is_misspelt(unmet.key, v, node_value, known_values)), "")
+    allowed: tuple[str, ...] = ()
+    match unmet.operator:
+        case "In" if unmet.field:
+            allowed = (node_value,)  # the API allows for one name
+        case "In":
+            allowed = (
+                tuple(node_value if v == misspelt_value else v for v in values)
+                if misspelt_value
+                else (*values, node_value)
+            )
+        case "NotIn":
+            allowed = tuple(v for v in values if v != node_value)
+        case "Gt" | "Lt" if node_value.lstrip("-").isdigit():
+            allowed = (str(int(node_value) + (-1 if unmet.operator == "Gt" else 1)),)
+    if allowed:
+        corrected = located._replace(requirement=replace(located.requirement, values=allowed))
+        edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
+        target, text = (
+            (located.term, unmet.key, unmet.operator, allowed),
+            f"require {corrected.text} of nodes instead of {located.text}",
+        )
+        if misspelt_value:
             yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, "author", edits, CORRECT)
         else:
-            weakens, price = _describe_loss(own.written)
-            cost = OTHER_HOST if wanted.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
+            weakens, price = _describe_requirement_loss(located.requirement)
+            cost = OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
             yield Fix(
-                FixKind.WIDEN_NODE_AFFINITY, target, text, "author", edits, cost, weakens, (), target[:3], name, price
+                FixKind.WIDEN_NODE_AFFINITY,
+                target,
+                text,
+                "author",
+                edits,
+                cost,
+                weakens,
+                (),
+                target[:3],
+                node_value,
+                price,
             )
 
 
-def _describe_loss(written: SelectorRequirement) -> tuple[str, Price | None]:
-    """Return what is given up without the requirement, and its price."""
-    values = (written.values or ()) if written.operator == "In" else ()
-    return next((effect for value in values if (effect := describe_loss(written.key, value))[1]), (ANYWHERE, None))
+def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, Price | None]:
+    """Return what the pod gives up without the requirement, and the price of that loss."""
+    values = (requirement.values or ()) if requirement.operator == "In" else ()
+    return next(
+        (effect for value in values if (effect := describe_label_loss(requirement.key, value))[1]), (ANYWHERE, None)
+    )
 
 
-def _drop_requirement(tried: TriedNode, own: OwnRequirement) -> Fix:
+def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement."""
-    edits = on_pod(tried.trial.pod, _with_requirement(own, None))
-    text = f"do not require nodes with {own.text}"
-    target = (own.term, own.field, own.written.key, own.written.operator, own.written.values)
-    weakens, price = _describe_loss(own.written)
+    edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, None))
+    text = f"do not require nodes with {located.text}"
+    target = (
+        located.term,
+        located.field,
+        located.requirement.key,
+        located.requirement.operator,
+        located.requirement.values,
+    )
+    weakens, price = _describe_requirement_loss(located.requirement)
     return Fix(FixKind.DROP_NODE_AFFINITY, target, text, "author", edits, DROP, weakens, price=price)
 
 
 def _prefer_terms(tried: TriedNode) -> Fix:
-    """Build the fix that turns required terms into preferred ones."""
+    """Build the fix that turns the required terms into preferred ones."""
 
     def change(pod: Pod) -> Pod:
-        wishes = [PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields]
-        return _with_terms(pod, (), wishes)
+        """Return the pod with preferred instead of required terms."""
+        preferred_terms = [
+            PreferredSchedulingTerm(100, term) for term in find_required_terms(pod) if not term.match_fields
+        ]
+        return _set_terms(pod, (), preferred_terms)
 
     text = "prefer the nodes of its required node affinity instead of requiring them"
-    written = [expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions]
+    requirements = [
+        expression for term in find_required_terms(tried.trial.pod) for expression in term.match_expressions
+    ]
     weakens, price = next(
-        (effect for requirement in written if (effect := _describe_loss(requirement))[1]), (ANYWHERE, None)
+        (effect for requirement in requirements if (effect := _describe_requirement_loss(requirement))[1]),
+        (ANYWHERE, None),
     )
-    edits = on_pod(tried.trial.pod, change)
+    edits = build_pod_edits(tried.trial.pod, change)
     return Fix(FixKind.SOFTEN_NODE_AFFINITY, "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 
-def _with_requirement(own: OwnRequirement, new: SelectorRequirement | None) -> Callable[[Pod], Pod]:
-    """Return a change that replaces or drops one requirement, and terms that become empty."""
-    part = "match_fields" if own.field else "match_expressions"
+def _replace_requirement(
+    located: LocatedRequirement, new_requirement: SelectorRequirement | None
+) -> Callable[[Pod], Pod]:
+    """Return a pod change that replaces the requirement, or drops it if `new` is None.
+
+    If the term becomes empty, all terms are dropped, as an empty term would match no node.
+    """
+    part = "match_fields" if located.field else "match_expressions"
 
     def change(pod: Pod) -> Pod:
         terms = list(find_required_terms(pod))
-        if own.term >= len(terms):
+        if located.term >= len(terms):
             return pod
-        terms_before = list(getattr(terms[own.term], part))
-        place = next((i for i, term in enumerate(terms_before) if _is_same(term, own.written)), None)
+        terms_before = list(getattr(terms[located.term], part))
+        place = next((i for i, term in enumerate(terms_before) if _are_equal(term, located.requirement)), None)
         if place is None:
             return pod
-        terms_before[place : place + 1] = [] if new is None else [new]
-        terms[own.term] = replace(terms[own.term], **{part: tuple(terms_before)})
-        if not terms[own.term].match_expressions and not terms[own.term].match_fields:
+        terms_before[place : place + 1] = [] if new_requirement is None else [new_requirement]
+        terms[located.term] = replace(terms[located.term], **{part: tuple(terms_before)})
+        if not terms[located.term].match_expressions and not terms[located.term].match_fields:
             terms = []  # a term that requires nothing would match nothing: as one of several it allows all nodes
-        return _with_terms(pod, tuple(terms))
+        return _set_terms(pod, tuple(terms))
 
     return change
 
 
-def _is_same(one: SelectorRequirement, other: SelectorRequirement) -> bool:
-    """Return whether two requirements are equal."""
-    return (one.key, one.operator, one.values or ()) == (other.key, other.operator, other.values or ())
+def _are_equal(first: SelectorRequirement, second: SelectorRequirement) -> bool:
+    """Return whether the requirements are equal, where no values and empty values are the same."""
+    return (first.key, first.operator, first.values or ()) == (second.key, second.operator, second.values or ())
 
 
 def find_required_terms(pod: Pod) -> Terms:
@@ -232,8 +270,8 @@ def find_required_terms(pod: Pod) -> Terms:
     return terms.node_selector_terms if terms else ()
 
 
-def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
-    """Return the pod with these required terms and additional preferred ones."""
+def _set_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingTerm] = ()) -> Pod:
+    """Return the pod with these required terms and, in addition to its own, these preferred terms."""
     affinity = pod.spec.affinity
     if affinity is None or affinity.node_affinity is None:
         return pod
@@ -247,8 +285,8 @@ def _with_terms(pod: Pod, terms: Terms, preferred: Sequence[PreferredSchedulingT
         ),
     )
     empty = own == type(own)()
-    left: Affinity | None = replace(affinity, node_affinity=None if empty else own)
-    return replace(pod, spec=replace(pod.spec, affinity=None if left == Affinity() else left))
+    new_affinity: Affinity | None = replace(affinity, node_affinity=None if empty else own)
+    return replace(pod, spec=replace(pod.spec, affinity=None if new_affinity == Affinity() else new_affinity))
 
 
 REMEDIES = {NodeAffinity: PluginRemedies((fix_node_affinity,), facts_tell_all=True)}

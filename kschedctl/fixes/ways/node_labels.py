@@ -13,7 +13,7 @@ from difflib import SequenceMatcher, get_close_matches
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassScheduling, Toleration
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
 from kschedctl.fixes.trial.trials import find_runtime_class
@@ -24,8 +24,8 @@ from kschedctl.scheduler.framework.facts import Wanted
 from kschedctl.snapshot.node_order import HOSTNAME
 
 CORRECT, LABEL, WIDEN, OTHER, DROP, OTHER_HOST = 10, 30, 50, 59, 60, 130
-"""To be pinned to another host keeps nothing of what was wished for, so it is dearer than not to be pinned."""
-RENAMED = {
+"""Another host costs more than dropping the label, since it keeps nothing of what the author wanted."""
+STABLE_LABELS = {
     "beta.kubernetes.io/arch": "kubernetes.io/arch",
     "beta.kubernetes.io/os": "kubernetes.io/os",
     "beta.kubernetes.io/instance-type": "node.kubernetes.io/instance-type",
@@ -35,145 +35,168 @@ RENAMED = {
 """Old label -> new. Reference: Well-Known Labels, Annotations and Taints, k8s.io/docs."""
 SYNONYMS = {"x86_64": "amd64", "x86-64": "amd64", "x64": "amd64", "aarch64": "arm64"}
 TOPOLOGIES = ("topology.kubernetes.io/zone", HOSTNAME)
-OF_ROLES = ("", "true", "yes", "enabled")
-"""Values of labels by which operators give nodes a role; others tell how a node is."""
+ROLE_VALUES = ("", "true", "yes", "enabled")
+"""Values of labels that give nodes a role. Labels with other values describe a node."""
 ANYWHERE = "the pod may run on nodes that it was kept from"
-NUMBERED = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
-"""By what names end that are told apart by it: zone-a, node12."""
+NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE)
+"""The ends of names that tell things of one kind apart, as in zone-a and node12."""
 
 
-def fix_selector(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
-    """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop it."""
-    pod, key, value = tried.trial.pod, wanted.key, wanted.values[0]
-    for right in find_similar_keys(key, tried):
-        text = f"select nodes by the label {right} instead of {key}"
-        change = _with_selector(_rename_key(key, right))
-        yield Fix(FixKind.CORRECT_SELECTOR, (key, right), text, "author", on_pod(pod, change), CORRECT)
-    if find_missing_host_with_data(tried.trial, key, wanted.values):
+def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+    """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
+    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
+    for similar_key in find_similar_keys(key, tried):
+        text = f"select nodes by the label {similar_key} instead of {key}"
+        change = _change_node_selector(_rename_key(key, similar_key))
+        yield Fix(FixKind.CORRECT_SELECTOR, (key, similar_key), text, "author", build_pod_edits(pod, change), CORRECT)
+    if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # its files were there
-    weakens, price = describe_loss(key, value)
-    if wanted.found is not None:
-        text = f"select nodes with {key}={wanted.found} instead of {value}"
-        change = _with_selector(lambda selector: {**selector, key: wanted.found or ""})
-        target, edits = (key, wanted.found), on_pod(pod, change)
-        if is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
+    weakens, price = describe_label_loss(key, value)
+    if unmet.found is not None:
+        text = f"select nodes with {key}={unmet.found} instead of {value}"
+        change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
+        target, edits = (key, unmet.found), build_pod_edits(pod, change)
+        if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
             yield Fix(FixKind.CORRECT_SELECTOR, target, text, "author", edits, CORRECT)
         else:
-            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={wanted.found}"
+            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={unmet.found}"
             yield Fix(FixKind.OTHER_SELECTOR, target, text, "author", edits, cost, weakens, (), key, where, price)
     yield from label_node(tried, key, value)
-    change = _with_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
+    change = _change_node_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
+    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", build_pod_edits(pod, change), DROP, weakens, price=price)
 
 
-def describe_loss(key: str, value: str) -> tuple[str, Price | None]:
-    """Return what is given up if nodes need not have the label, and its price."""
-    if value in PLATFORMS.get(RENAMED.get(key, key), ()):
+def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
+    """Return what the pod gives up if nodes need not have the label, and the price of that loss."""
+    if value in PLATFORMS.get(STABLE_LABELS.get(key, key), ()):
         return f"its image would run on nodes that are not {value}: it must be built for those, too", Price.LOSS
     return ANYWHERE, None
 
 
-def _with_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
+def _change_node_selector(change: Callable[[dict[str, str]], dict[str, str]]) -> Callable[[Pod], Pod]:
+    """Return a pod change that applies `change` to the nodeSelector."""
     return lambda pod: replace(pod, spec=replace(pod.spec, node_selector=change(pod.spec.node_selector)))
 
 
-def _rename_key(key: str, right: str) -> Callable[[dict[str, str]], dict[str, str]]:
-    """Return a change that renames a key of a selector."""
-    return lambda selector: {right if k == key else k: v for k, v in selector.items()}
+def _rename_key(old_key: str, new_key: str) -> Callable[[dict[str, str]], dict[str, str]]:
+    """Return a nodeSelector change that renames a key."""
+    return lambda selector: {new_key if k == old_key else k: v for k, v in selector.items()}
 
 
 def find_similar_keys(key: str, tried: TriedNode) -> list[str]:
-    """Return node labels that the key probably means: its stable form, another case or prefix, or a typo."""
+    """Return node labels that an unknown key probably means: its stable form, another case or prefix, or a typo."""
     view = tried.trial.scheduler.view
-    known = view.memo("labels of nodes", lambda: _keys(node.metadata.labels for node in view.nodes.objects))
-    if key in known:
+    known_keys = view.memo(
+        "labels of nodes", lambda: _collect_keys(node.metadata.labels for node in view.nodes.objects)
+    )
+    if key in known_keys:
         return []
-    stable = [new for old, new in RENAMED.items() if key in (old, new)] + [o for o, n in RENAMED.items() if n == key]
-    same = [label for label in known if label.lower() == key.lower() or _name(label) == _name(key)]
-    near = near_words(key, known, 0.8)
-    return list(dict.fromkeys(label for label in (*stable, *same, *near) if label in known))
+    other_forms = [new for old, new in STABLE_LABELS.items() if key in (old, new)] + [
+        o for o, n in STABLE_LABELS.items() if n == key
+    ]
+    same_names = [
+        label for label in known_keys if label.lower() == key.lower() or _strip_prefix(label) == _strip_prefix(key)
+    ]
+    similar_keys = find_similar_words(key, known_keys, 0.8)
+    return list(dict.fromkeys(label for label in (*other_forms, *same_names, *similar_keys) if label in known_keys))
 
 
 def iter_other_topologies(key: str, tried: TriedNode) -> Iterator[tuple[str, Price | None]]:
-    """Yield topology keys to use instead of one that no node has, with the price of each."""
-    near = find_similar_keys(key, tried)
-    yield from ((right, None) for right in near)
+    """Yield topology keys to use instead of a key that no node has, each with its price."""
+    similar_keys = find_similar_keys(key, tried)
+    yield from ((right, None) for right in similar_keys)
     labels = tried.cycle.view.nodes.label
-    if not near and not labels(key).present.any():
+    if not similar_keys and not labels(key).present.any():
         yield from (
             (topology, Price.WISH) for topology in TOPOLOGIES if topology != key and labels(topology).present.any()
         )
 
 
-def _keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
+def _collect_keys(all_labels: Iterable[dict[str, str]]) -> dict[str, None]:
+    """Return the distinct keys of all labels, in order of appearance."""
     return dict.fromkeys(key for keys in dict.fromkeys(map(tuple, all_labels)) for key in keys)
 
 
-def _name(key: str) -> str:
+def _strip_prefix(key: str) -> str:
+    """Return the label's name without its prefix, in lower case."""
     return key.rpartition("/")[2].lower()
 
 
-def is_misspelt(key: str, wrong: str, right: str, known: Collection[str]) -> bool:
-    """Return whether a label's value that no node has probably means the right value."""
-    values = PLATFORMS.get(RENAMED.get(key, key))
-    if values is not None and (wrong in values or wrong.lower() in SYNONYMS):
-        return SYNONYMS.get(wrong.lower()) == right
-    return is_typo(wrong, right, known)
+def is_misspelt(key: str, value: str, candidate: str, known_values: Collection[str]) -> bool:
+    """Return whether a label value that no node has probably means the candidate."""
+    values = PLATFORMS.get(STABLE_LABELS.get(key, key))
+    if values is not None and (value in values or value.lower() in SYNONYMS):
+        return SYNONYMS.get(value.lower()) == candidate
+    return is_typo(value, candidate, known_values)
 
 
-def is_typo(wrong: str, right: str, known: Collection[str]) -> bool:
-    """Return whether the wrong word, which is unknown, probably means the right word and no other.
+def is_typo(unknown_word: str, candidate: str, known_words: Collection[str]) -> bool:
+    """Return whether an unknown word probably means the candidate and no other known word.
 
     >>> is_typo("genral", "general", ["general", "gpu"]), is_typo("zone-d", "zone-c", ["zone-c"])
     (True, False)
     >>> is_typo("web1", "web-a", ["web-a", "web-b"])
     False
     """
-    if wrong in known:
+    if unknown_word in known_words:
         return False
-    near = near_words(wrong, known)
-    likeness = {word: SequenceMatcher(None, wrong, word).ratio() for word in near}
-    return right in near and all(likeness[right] > likeness[word] for word in near if word != right)
+    near = find_similar_words(unknown_word, known_words)
+    likeness = {word: SequenceMatcher(None, unknown_word, word).ratio() for word in near}
+    return candidate in near and all(likeness[candidate] > likeness[word] for word in near if word != candidate)
 
 
-def near_words(wrong: str, known: Collection[str], cutoff: float = 0.7) -> list[str]:
-    """Return the words that are probably meant: in another case, with two letters swapped or few others, or in full.
+def find_similar_words(meant_word: str, known_words: Collection[str], cutoff: float = 0.7) -> list[str]:
+    """Return the known words that a word may mean: in another case, mistyped, or written in full.
 
-    A word that differs in its number alone is another one.
+    Words that differ only in their number are not similar.
 
-    >>> near_words("wbe", ["web", "api"]), near_words("SSD", ["ssd", "hdd"]), near_words("a", ["b", "ab"])
-    (['web'], ['ssd'], [])
-    >>> near_words("w99", ["w9"]), near_words("zone-d", ["zone-a", "zone-b"])
+    >>> find_similar_words("wbe", ["web", "api"]), find_similar_words("SSD", ["ssd", "hdd"])
+    (['web'], ['ssd'])
+    >>> find_similar_words("a", ["b", "ab"])
+    []
+    >>> find_similar_words("w99", ["w9"]), find_similar_words("zone-d", ["zone-a", "zone-b"])
     ([], [])
-    >>> near_words("prod", ["production", "test"]), near_words("gpu", ["gpu-a100"])
+    >>> find_similar_words("prod", ["production", "test"]), find_similar_words("gpu", ["gpu-a100"])
     (['production'], [])
     """
-    swapped = {f"{wrong[:i]}{wrong[i + 1]}{wrong[i]}{wrong[i + 2 :]}" for i in range(len(wrong) - 1)}
-    sure = [word for word in known if word.lower() == wrong.lower() or (len(wrong) > 2 and word in swapped)]
-    sure += [word for word in known if word not in sure and (_is_short_for(wrong, word) or _is_short_for(word, wrong))]
-    close = get_close_matches(wrong, known, n=2, cutoff=cutoff)
-    return list(dict.fromkeys([*sure, *(word for word in close if not _is_another(wrong, word))]))
+    swapped = {
+        f"{meant_word[:i]}{meant_word[i + 1]}{meant_word[i]}{meant_word[i + 2 :]}" for i in range(len(meant_word) - 1)
+    }
+    certain_words = [
+        word for word in known_words if word.lower() == meant_word.lower() or (len(meant_word) > 2 and word in swapped)
+    ]
+    certain_words += [
+        word
+        for word in known_words
+        if word not in certain_words and (_is_short_for(meant_word, word) or _is_short_for(word, meant_word))
+    ]
+    close_words = get_close_matches(meant_word, known_words, n=2, cutoff=cutoff)
+    return list(
+        dict.fromkeys([*certain_words, *(word for word in close_words if not _differ_in_number(meant_word, word))])
+    )
 
 
 def _is_short_for(short: str, word: str) -> bool:
-    """Return whether the first is the beginning of the second, cut off between letters, as prod is of production."""
+    """Return whether `short` is an abbreviation of the word, as prod is of production."""
     return len(short) > 2 and word.startswith(short) and word[len(short) :].isalpha()
 
 
-def _is_another(one: str, other: str) -> bool:
-    """Whether two words differ in the number, or the letter, by which they are told apart."""
-    return bool(NUMBERED.search(one) and NUMBERED.search(other)) and NUMBERED.sub("", one) == NUMBERED.sub("", other)
+def _differ_in_number(first: str, second: str) -> bool:
+    """Return whether the names differ only in the number or letter that tells things of one kind apart."""
+    if not NUMBER_SUFFIX.search(first) or not NUMBER_SUFFIX.search(second):
+        return False
+    return NUMBER_SUFFIX.sub("", first) == NUMBER_SUFFIX.sub("", second)
 
 
 def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     """Yield the fix that gives the node a role label that another node has.
 
-    Another label tells how a node is: given to one that is otherwise it would lie.
+    Labels that describe a node are left out, since they would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
-    node = nodes.objects[tried.at]
-    if value not in OF_ROLES or key in node.metadata.labels or value not in nodes.label(key).values:
+    node = nodes.objects[tried.known_row]
+    if value not in ROLE_VALUES or key in node.metadata.labels or value not in nodes.label(key).values:
         return
     name = node.metadata.name
     yield Fix(
@@ -181,7 +204,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         (name, key, value),
         f"label node {name} with {key}={value}",
         "operator",
-        on_node(node, lambda obj: _with_labels(obj, {**obj.metadata.labels, key: value})),
+        build_node_edits(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
         LABEL,
         commands=(kubectl.render_command("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
@@ -191,16 +214,18 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
 
 def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield the fix that removes a role label from the node."""
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
-    if node.metadata.labels[key] not in OF_ROLES:
+    if node.metadata.labels[key] not in ROLE_VALUES:
         return
     yield Fix(
         FixKind.UNLABEL_NODE,
         (name, key),
         f"remove the label {key}={node.metadata.labels[key]} from node {name}",
         "operator",
-        on_node(node, lambda obj: _with_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})),
+        build_node_edits(
+            node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})
+        ),
         LABEL,
         f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
         commands=(kubectl.render_command("label", "node", name, f"{key}-"),),
@@ -209,7 +234,8 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
     )
 
 
-def _with_labels(node: Node, labels: dict[str, str]) -> Node:
+def _set_labels(node: Node, labels: dict[str, str]) -> Node:
+    """Return the node with these labels in place of its own."""
     return replace(node, metadata=replace(node.metadata, labels=labels))
 
 
@@ -217,34 +243,35 @@ CORRECT_CLASS, OTHER_CLASS = 15, 70
 
 
 def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass | None:
-    """Return the pod's RuntimeClass if its node selector requires this label, else None."""
+    """Return the pod's RuntimeClass if its node selector has this label, or None."""
     runtime_class = find_runtime_class(pod, tried.cycle.view.cluster)
     if runtime_class is None or runtime_class.scheduling is None or key not in runtime_class.scheduling.node_selector:
         return None
     return runtime_class
 
 
-def fix_runtime_class(tried: TriedNode, wanted: Wanted) -> Iterator[Fix]:
-    """Yield fixes for a node label that the pod's RuntimeClass requires and the node lacks."""
-    pod, key, value = tried.trial.pod, wanted.key, wanted.values[0]
+def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
+    """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks."""
+    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
     runtime_class = find_selecting_class(pod, key, tried)
     if runtime_class is None:
         return
     for similar_key in find_similar_keys(key, tried):
-        yield _correct_selector(pod, runtime_class, {key: None, similar_key: value})
-    if wanted.found and is_misspelt(key, value, wanted.found, tried.cycle.view.nodes.label(key).values):
-        yield _correct_selector(pod, runtime_class, {key: wanted.found})
+        yield _correct_class_selector(pod, runtime_class, {key: None, similar_key: value})
+    if unmet.found and is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
+        yield _correct_class_selector(pod, runtime_class, {key: unmet.found})
     for other in tried.cycle.view.cluster.runtime_classes:
         if other.metadata.name != runtime_class.metadata.name:
             yield _use_other_class(pod, runtime_class, other)
 
 
-def _correct_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
-    """Build the fix that changes labels in the RuntimeClass's node selector. None as a value removes the label."""
+def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
+    """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
     name, scheduling = runtime_class.metadata.name, runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
 
     def change(known: RuntimeClass) -> RuntimeClass:
+        """Return the RuntimeClass with the new selector."""
         return replace(known, scheduling=replace(scheduling, node_selector=selector))
 
     selector_text = ", ".join(f"{key}={value}" for key, value in selector.items())
@@ -255,29 +282,30 @@ def _correct_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, s
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
         "operator",
-        (ObjectEdit(key, change), *on_pod(pod, _change_selector(labels))),
+        (ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
         CORRECT_CLASS,
         commands=(command,),
     )
 
 
-def _use_other_class(pod: Pod, runtime_class: RuntimeClass, other: RuntimeClass) -> Fix:
-    """Build the fix that gives the pod another RuntimeClass and removes what the current class added to it."""
-    old_name, new_name = runtime_class.metadata.name, other.metadata.name
-    scheduling = runtime_class.scheduling or RuntimeClassScheduling()
+def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass) -> Fix:
+    """Build the fix that gives the pod another RuntimeClass, without what its current class added to the pod."""
+    old_name, new_name = old_class.metadata.name, new_class.metadata.name
+    scheduling = old_class.scheduling or RuntimeClassScheduling()
 
     def change(known: Pod) -> Pod:
+        """Return the pod with the new class."""
         spec = known.spec
         selector = {key: value for key, value in spec.node_selector.items() if key not in scheduling.node_selector}
-        added = frozenset(scheduling.tolerations) - _get_tolerations(other)
+        old_tolerations = frozenset(scheduling.tolerations) - _get_tolerations(new_class)
         return replace(
             known,
             spec=replace(
                 spec,
                 runtime_class_name=new_name,
-                node_selector={**selector, **(other.scheduling.node_selector if other.scheduling else {})},
-                tolerations=tuple(toleration for toleration in spec.tolerations if toleration not in added),
-                overhead=other.overhead.pod_fixed if other.overhead else {},
+                node_selector={**selector, **(new_class.scheduling.node_selector if new_class.scheduling else {})},
+                tolerations=tuple(toleration for toleration in spec.tolerations if toleration not in old_tolerations),
+                overhead=new_class.overhead.pod_fixed if new_class.overhead else {},
             ),
         )
 
@@ -286,7 +314,7 @@ def _use_other_class(pod: Pod, runtime_class: RuntimeClass, other: RuntimeClass)
         (old_name, new_name),
         f"use RuntimeClass {new_name} instead of {old_name}",
         "author",
-        on_pod(pod, change),
+        build_pod_edits(pod, change),
         OTHER_CLASS,
         f"its containers are isolated as RuntimeClass {new_name} does it, not as {old_name} does",
         variant_of=old_name,
@@ -300,13 +328,13 @@ def _get_tolerations(runtime_class: RuntimeClass) -> frozenset[Toleration]:
 
 
 def _merge_labels(selector: dict[str, str], labels: dict[str, str | None]) -> dict[str, str]:
-    """Return the selector with these labels set, or removed if the value is None."""
+    """Return the selector with these labels set. A value of None removes the label."""
     merged = {**selector, **labels}
     return {key: value for key, value in merged.items() if value is not None}
 
 
-def _change_selector(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that sets or removes labels in its nodeSelector."""
+def _merge_into_selector(labels: dict[str, str | None]) -> Callable[[Pod], Pod]:
+    """Return a pod change that sets or removes these labels in the nodeSelector."""
 
     def change(pod: Pod) -> Pod:
         return replace(pod, spec=replace(pod.spec, node_selector=_merge_labels(pod.spec.node_selector, labels)))

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Container, DeviceClass, Node, Pod, ResourceRequirements
 from kschedctl.api.pod_requests import revert_resize
 from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import find_device_mark
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
@@ -22,94 +22,96 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import DevicesUnfit
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient, TooManyPods
 
 PUBLISH, LOWER, BACK = 12, 40, 42
-MOST = 4
+MOST_CLASSES = 4
+"""The most DeviceClasses that are proposed for one extended resource."""
 INSTANCE_TYPE = "node.kubernetes.io/instance-type"
 
 
-def published(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the device plugin's repair for a node that is marked as having devices and publishes none.
+def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the fix that repairs the device plugin of a node that is marked as having devices and publishes none.
 
-    As many devices are assumed as nodes of its instance type publish, or as are requested if there are none.
+    The node is assumed to have as many devices as nodes of its instance type publish, or else as many as are requested.
     """
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
     nodes, resource = tried.cycle.view.nodes, fact.resource
-    node = nodes.objects[tried.at]
+    node = nodes.objects[tried.known_row]
     mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
     kind = resource.rpartition("/")[2]
     if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
         return  # its devices are those of another vendor
     types = nodes.label(INSTANCE_TYPE)
     column = tried.cycle.view.resources.get(resource)
-    alike = (types.codes == types.codes[tried.at]) & (types.codes >= 0)
-    offered = 0 if column is None else int(tried.cycle.view.allocatable[alike, column].max(initial=0))
+    same_type = (types.codes == types.codes[tried.known_row]) & (types.codes >= 0)
+    offered = 0 if column is None else int(tried.cycle.view.allocatable[same_type, column].max(initial=0))
     amount = str(offered or fact.requested)
 
     def change(read: Node) -> Node:
+        """Return the node with the devices that it should publish."""
         status = replace(read.status, allocatable={**read.status.allocatable, resource: amount})
         return replace(read, status=status)
 
     name = node.metadata.name
     text = f"check the device plugin of {resource} on node {name}, which publishes none in spite of its {mark}"
     commands = (kubectl.render_command("describe", "node", name),)
-    edits = on_node(node, change)
+    edits = build_node_edits(node, change)
     target = (name, resource)
     yield Fix(FixKind.PUBLISH_RESOURCE, target, text, "operator", edits, PUBLISH, "", commands, resource, name)
 
 
-def request_fewer(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
-    """Yield fixes that lower a container's request to the number of free devices."""
+def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]:
+    """Yield fixes that lower a container's request for an extended resource to the number of free devices."""
     spec = tried.trial.pod.spec
-    places = [("init_containers", i) for i in range(len(spec.init_containers))]
-    places += [("containers", i) for i in range(len(spec.containers))]
+    containers = [("init_containers", i) for i in range(len(spec.init_containers))]
+    containers += [("containers", i) for i in range(len(spec.containers))]
     for request in fact.requests:
         if request.claim.rpartition("/")[2] != IN_MEMORY_NAME or not 0 < request.free < (request.wanted or 0):
             continue
         _, container, _, resource = request.request.split("-")  # container-0-request-1, the second by name
-        field, place = places[int(container)]
-        own: Container = getattr(spec, field)[place]
-        name, count = sorted(own.resources.requests)[int(resource)], str(request.free)
-        text = f"request {count} {name} instead of {request.wanted} in container {own.name}"
-        edits = on_pod(tried.trial.pod, _with_request(field, place, name, count))
-        yield Fix(FixKind.LOWER_REQUEST, (field, place, name, count), text, "author", edits, LOWER)
+        field, index = containers[int(container)]
+        container_spec: Container = getattr(spec, field)[index]
+        name, count = sorted(container_spec.resources.requests)[int(resource)], str(request.free)
+        text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
+        edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
+        yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, "author", edits, LOWER)
 
 
-def _with_request(field: str, place: int, name: str, count: str) -> Callable[[Pod], Pod]:
-    """Return a change that sets a container's request, and its limit if it has one."""
+def _set_container_request(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
+    """Return a pod change that sets a container's request, and its limit if it has one."""
 
     def change(pod: Pod) -> Pod:
         containers = list(getattr(pod.spec, field))
-        own = containers[place].resources
+        own = containers[index].resources
         limits = {**own.limits, name: count} if name in own.limits else own.limits
         resources = replace(own, requests={**own.requests, name: count}, limits=limits)
-        containers[place] = replace(containers[place], resources=resources)
+        containers[index] = replace(containers[index], resources=resources)
         return replace(pod, spec=replace(pod.spec, **{field: tuple(containers)}))
 
     return change
 
 
 def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that make a DeviceClass stand for an extended resource that no node offers."""
+    """Yield fixes that let a DeviceClass stand for an extended resource that no node offers."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient) or fact.largest or not is_dra_extended(fact.resource):
         return
-    free = [
+    unassigned_classes = [
         device_class
         for device_class in tried.cycle.view.cluster.device_classes
         if device_class.spec.extended_resource_name is None
     ]
-    for class_ in free[:MOST]:
+    for class_ in unassigned_classes[:MOST_CLASSES]:
         key, name = ObjectKey.of(class_), class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
-        edits = (ObjectEdit(key, _with_resource_name(fact.resource)),)
+        edits = (ObjectEdit(key, _set_resource_name(fact.resource)),)
         target = (name, fact.resource)
         yield Fix(FixKind.BACK_RESOURCE, target, text, "operator", edits, BACK, "", (command,), fact.resource, name)
 
 
-def _with_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
-    """Return a change of a DeviceClass that makes it stand for the resource."""
+def _set_resource_name(resource: str) -> Callable[[DeviceClass], DeviceClass]:
+    """Return a DeviceClass change that lets the class stand for the resource."""
     return lambda known: replace(known, spec=replace(known.spec, extended_resource_name=resource))
 
 
@@ -117,17 +119,18 @@ RAISE = 60
 
 
 def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that lets the kubelet accept one more pod, if its limit is the only reason for the rejection.
+    """Yield the fix that lets the kubelet accept one more pod, if its limit is the only obstacle.
 
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """
     fact = refusal.fact
-    if not isinstance(fact, TooManyPods) or len(tried.refusals()) > 1:
+    if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name, limit = node.metadata.name, max(fact.pods, fact.limit) + 1
 
     def change(read: Node) -> Node:
+        """Return the node with the higher limit."""
         return replace(read, status=replace(read.status, allocatable={**read.status.allocatable, PODS: str(limit)}))
 
     yield Fix(
@@ -135,7 +138,7 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         (name, limit),
         f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
         "operator",
-        on_node(node, change),
+        build_node_edits(node, change),
         RAISE,
         "a pod for which the node's network has no address left never starts",
         (kubectl.render_command("describe", "node", name),),
@@ -150,7 +153,7 @@ MOST_REVERTED = 3
 
 
 def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that revert the largest deferred resizes on the node."""
+    """Yield fixes that each revert one of the largest deferred resizes on the node."""
     if tried.row is None or not isinstance(refusal.fact, Insufficient):
         return
     view, resource = tried.cycle.view, refusal.fact.resource
@@ -166,7 +169,7 @@ def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             resize.pod,
             text,
             "operator",
-            on_pod(pod, revert_resize),
+            build_pod_edits(pod, revert_resize),
             REVERT,
             commands=(_render_resize_command(pod),),
             where=resize.pod,
@@ -174,7 +177,7 @@ def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _render_resize_command(pod: Pod) -> str:
-    """Return the command that patches the pod's resize subresource back to the allocated resources (kubectl 1.32+)."""
+    """Return the command that patches the pod's resources back to the allocated ones (kubectl 1.32 or later)."""
     reverted = revert_resize(pod)
     spec: dict[str, Json] = {}
     for field, name in (("containers", "containers"), ("init_containers", "initContainers")):
@@ -184,8 +187,10 @@ def _render_resize_command(pod: Pod) -> str:
             spec[name] = changed
     if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
         spec["resources"] = _build_resources_patch(reverted.spec.resources)
-    named = kubectl.object_arguments(ObjectKey.of(pod))
-    return kubectl.render_command("patch", *named, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec}))
+    arguments = kubectl.object_arguments(ObjectKey.of(pod))
+    return kubectl.render_command(
+        "patch", *arguments, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec})
+    )
 
 
 def _build_container_patch(container: Container) -> Json:
@@ -194,7 +199,7 @@ def _build_container_patch(container: Container) -> Json:
 
 
 def _build_resources_patch(resources: ResourceRequirements) -> Json:
-    """Return the requests and limits of the resources that can be resized in place: CPU and memory."""
+    """Return the requests and limits of CPU and memory, which are the resources that can be resized in place."""
     amounts = {"requests": resources.requests, "limits": resources.limits}
     resizable = (resource_names.CPU, resource_names.MEMORY)
     return {

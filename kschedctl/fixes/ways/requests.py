@@ -11,9 +11,9 @@ from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resource
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -43,7 +43,7 @@ class PodRequest(NamedTuple):
 
 
 def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that lower one of the pod's requests until it fits on the node, or drop a scalar resource."""
+    """Yield fixes that each lower one of the pod's requests until the pod fits, or that drop an extended resource."""
     fact = refusal.fact
     if not isinstance(fact, Insufficient):
         return
@@ -51,24 +51,28 @@ def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     for request in pod_requests if fact.free > 0 else ():
         new_amount = _find_largest_amount(tried, request, fact)
         if new_amount:
-            yield _build_lower_request(tried, request, fact.resource, new_amount)
+            yield _build_lowering_fix(tried, request, fact.resource, new_amount)
     if pod_requests and is_scalar(fact.resource):
         yield _drop_request(tried, fact)
 
 
 def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that add the unit "m" to a CPU request that is too large for any machine."""
+    """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
     fact = refusal.fact
-    if not isinstance(fact, Insufficient) or fact.resource != CPU or is_plausible(CPU, fact.requested, fact.largest):
+    if (
+        not isinstance(fact, Insufficient)
+        or fact.resource != CPU
+        or is_plausible_machine_size(CPU, fact.requested, fact.largest)
+    ):
         return
     for request in _find_requests(tried, CPU):
         old_amount = str(request.resources.requests[CPU])
-        if old_amount.isdecimal() and not is_plausible(CPU, request.amount, fact.largest):
-            yield _build_lower_request(tried, request, CPU, f"{old_amount}m")
+        if old_amount.isdecimal() and not is_plausible_machine_size(CPU, request.amount, fact.largest):
+            yield _build_lowering_fix(tried, request, CPU, f"{old_amount}m")
 
 
 def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
-    """Return the pod's requests for the resource: the pod-level one if it counts, else those of the containers."""
+    """Return the pod-level request for the resource if it counts, or else the containers' requests."""
     pod, pod_resources = tried.trial.pod, tried.trial.pod.spec.resources
     pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
@@ -82,16 +86,16 @@ def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
 
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
-    """Return a quantity as an integer: in milli-CPUs for CPU, else in the resource's unit."""
+    """Parse a quantity as milli-CPUs for CPU, or else in the resource's unit."""
     quantity = parse(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 
 
 def _find_largest_amount(tried: TriedNode, request: PodRequest, fact: Insufficient) -> str:
-    """Return the largest amount to which the request can be lowered so that the pod fits, or an empty string.
+    """Return the largest amount for the request with which the pod fits, or an empty string if there is none.
 
-    Containers that run at another time are not considered and have to be lowered separately. If the containers that run
-    at the same time request too much as well, all give up the same share.
+    Only containers that run at the same time are considered. If the other containers alone request too much, all
+    requests are lowered by the same share.
     """
     pod = _keep_concurrent_containers(tried.trial.pod, request)
     largest = fact.free - _sum_requests(tried, pod, request, fact.resource, "0")
@@ -121,13 +125,15 @@ def _keep_concurrent_containers(pod: Pod, request: PodRequest) -> Pod:
 
 
 def _sum_requests(tried: TriedNode, pod: Pod, request: PodRequest, resource: str, new_amount: str) -> int:
-    """Return the pod's total request for the resource, with `new_amount` for this request unless that is empty."""
+    """Return the pod's total request for the resource. `new_amount`, unless empty, replaces the amount of this
+    request.
+    """
     changed = _set_request(pod, request, resource, new_amount) if new_amount else pod
     return PodInfo(changed, tried.cycle.view.settings.requests).incoming_requests.get(resource, 0)
 
 
 def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) -> int:
-    """Return the smallest valid amount: a pod-level request cannot be below the sum of its containers."""
+    """Return the smallest valid amount, which for a pod-level request is the sum of its containers' requests."""
     if request.field:
         return 0
     options = tried.cycle.view.settings.requests._replace(use_status=False, pod_level=False, overhead=False)
@@ -135,7 +141,7 @@ def _find_smallest_amount(tried: TriedNode, request: PodRequest, resource: str) 
 
 
 def format_request(amount: int, resource: str, old_text: str) -> str:
-    """Format an amount in a unit that people use, rounded down, or as an empty string if nothing remains.
+    """Format an amount in a usual unit, rounded down. The result is empty if nothing remains.
 
     CPU stays exact. For memory and similar resources the unit is at most a thousandth of the amount.
 
@@ -161,7 +167,8 @@ def format_request(amount: int, resource: str, old_text: str) -> str:
 def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) -> Pod:
     """Return the pod with a new amount for the request, and for its limit if both must be equal."""
 
-    def lowered(own: ResourceRequirements) -> ResourceRequirements:
+    def set_amount(own: ResourceRequirements) -> ResourceRequirements:
+        """Return the resources with the new amount."""
         limits: Resources = own.limits
         is_without_unit = f"{limits.get(resource)}m" == new_amount
         if resource in limits and (not _can_overcommit(resource) or is_without_unit):
@@ -169,10 +176,10 @@ def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) 
         return replace(own, requests={**own.requests, resource: new_amount}, limits=limits)
 
     if not request.field:
-        return replace(pod, spec=replace(pod.spec, resources=lowered(pod.spec.resources or ResourceRequirements())))
+        return replace(pod, spec=replace(pod.spec, resources=set_amount(pod.spec.resources or ResourceRequirements())))
 
     containers = [
-        replace(container, resources=lowered(container.resources))
+        replace(container, resources=set_amount(container.resources))
         if container.name == request.container_name
         else container
         for container in getattr(pod.spec, request.field)
@@ -181,63 +188,72 @@ def _set_request(pod: Pod, request: PodRequest, resource: str, new_amount: str) 
 
 
 def _can_overcommit(resource: str) -> bool:
-    """Return whether limits may exceed requests, which extended resources and huge pages do not allow."""
+    """Return whether limits may exceed requests, which is not so for extended resources and huge pages."""
     return not is_scalar(resource)
 
 
-def _build_lower_request(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
-    """Build the fix that sets one request to a new amount."""
+def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, new_amount: str) -> Fix:
+    """Build the fix that lowers one request to a new amount."""
     old_amount = request.resources.requests[resource]
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
     text = f"request {new_amount} {resource} instead of {old_amount}{place_text}"
-    edits = on_pod(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
+    edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
-    price = Price.CORRECTION if is_unit_added else price_of_remaining_share(remaining_share)
+    price = Price.CORRECTION if is_unit_added else get_price_of_reduction(remaining_share)
     return Fix(FixKind.LOWER_REQUEST, target, text, "author", edits, cost, variant_of=target[:-1], price=price)
 
 
-def price_of_remaining_share(share: float) -> Price | None:
-    """Return the price of reducing a request to this share of it, or None for the price of its kind."""
+def get_price_of_reduction(share: float) -> Price | None:
+    """Return the price of reducing a request to this share, or None for the usual price."""
     if share >= 1 - NEGLIGIBLE_SHARE:
         return Price.CORRECTION
     return Price.GUARANTEE if share < SUBSTANTIAL_SHARE else None
 
 
 def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
-    """Build the fix that drops the resource from all containers' requests and limits."""
+    """Build the fix that removes the resource from the requests and limits of all containers."""
     resource = fact.resource
 
-    def none(own: Resources) -> Resources:
+    def remove_resource(own: Resources) -> Resources:
+        """Return the amounts without the resource."""
         return {name: amount for name, amount in own.items() if name != resource}
 
-    def container(before: Container) -> Container:
+    def change_container(before: Container) -> Container:
+        """Return the container without the resource."""
         own = before.resources
-        return replace(before, resources=replace(own, requests=none(own.requests), limits=none(own.limits)))
+        return replace(
+            before, resources=replace(own, requests=remove_resource(own.requests), limits=remove_resource(own.limits))
+        )
 
     def change(pod: Pod) -> Pod:
+        """Return the pod without the resource."""
         spec = pod.spec
-        both = {name: tuple(map(container, getattr(spec, name))) for name in ("containers", "init_containers")}
-        return replace(pod, spec=replace(spec, **both))
+        changed_lists = {
+            name: tuple(map(change_container, getattr(spec, name))) for name in ("containers", "init_containers")
+        }
+        return replace(pod, spec=replace(spec, **changed_lists))
 
     scarcity = "" if fact.largest else ", which no node offers"
     text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
-    return Fix(FixKind.DROP_REQUEST, resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
+    return Fix(
+        FixKind.DROP_REQUEST, resource, text, "author", build_pod_edits(tried.trial.pod, change), WITHOUT, weakens
+    )
 
 
 REMEDIES = {
     NodeResourcesFit: PluginRemedies(
         (
-            waiting.await_terminating,
-            node_resources.published,
+            waiting.await_terminating_pods,
+            node_resources.repair_device_plugin,
             correct_cpu_unit,
             node_resources.revert_resizes,
             lower_request,
             node_resources.back_by_class,
-            neighbours.move_or_drop,
+            neighbours.remove_neighbours,
             node_resources.raise_max_pods,
         ),
         facts_tell_all=True,

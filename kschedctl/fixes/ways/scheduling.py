@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import format_amount
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
@@ -25,31 +25,31 @@ OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet where none is above its own."""
 GOES_BEFORE = "it goes before pods of lower priority"
-SYSTEM = "system-"
+SYSTEM_PREFIX = "system-"
 
 
 def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that set the pod's schedulerName to a profile of this scheduler, if it names none of them."""
+    """Yield fixes that set the pod's schedulerName to a profile of this scheduler, if it names no profile."""
     trial = tried.trial
     if trial.framework is not None or trial.cycle is not None:
         return
     for name in trial.scheduler.configuration.profiles:
-        edits = on_pod(trial.pod, _set_scheduler_name(name))
+        edits = build_pod_edits(trial.pod, _set_scheduler_name(name))
         before = trial.pod.spec.scheduler_name
         text = f"use scheduler {name} instead of {before}"
         yield Fix(FixKind.OTHER_SCHEDULER, name, text, "author", edits, OTHER_SCHEDULER)
 
 
 def _set_scheduler_name(scheduler_name: str) -> Callable[[Pod], Pod]:
-    """Return a change of a pod that sets its schedulerName."""
+    """Return a pod change that sets the schedulerName."""
     return lambda pod: replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name))
 
 
 def raise_priority(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes that give the pod a higher PriorityClass, the least important first.
+    """Yield fixes that give the pod a higher PriorityClass, starting with the lowest.
 
-    Classes of the system are left out. A DaemonSet's pod should take precedence over pods that can run on any node, so
-    its fixes are cheap, and a class is created for it if there is none above its own.
+    Classes of the system are left out. DaemonSet pods should take precedence over pods that can run on any node, so
+    their fixes are cheap, and a class is created if there is none above their own.
     """
     pod, cluster = tried.trial.pod, tried.cycle.view.cluster
     never_preempts = pod.spec.preemption_policy == "Never"
@@ -60,13 +60,14 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
         for priority_class in cluster.priority_classes
         if (priority_class.value > own_priority or (never_preempts and priority_class.value == own_priority))
         and priority_class.preemption_policy != "Never"
-        and not priority_class.metadata.name.startswith(SYSTEM)
+        and not priority_class.metadata.name.startswith(SYSTEM_PREFIX)
     ]
     price, first_cost = (Price.NEIGHBOUR, RAISE_OF_AGENT) if is_agent else (None, RAISE)
     for rank, class_ in enumerate(sorted(higher, key=lambda c: (c.value, c.metadata.name))):
         name = class_.metadata.name
 
         def change(read: Pod, name: str = name) -> Pod:
+            """Return the pod with the PriorityClass."""
             return with_priority_class(read, name, cluster)
 
         text = f"use PriorityClass {name} ({class_.value:,} instead of {own_priority:,})"
@@ -76,7 +77,7 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
             name,
             text,
             "author",
-            on_pod(pod, change),
+            build_pod_edits(pod, change),
             cost,
             GOES_BEFORE,
             (),
@@ -91,22 +92,23 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
 
 def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
     """Build the fix that creates a PriorityClass for node agents and gives it to the pod."""
-    new = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
-    with_class = replace(cluster, priority_classes=(*cluster.priority_classes, new))
+    new_class = PriorityClass(ObjectMeta(AGENT_CLASS_NAME), AGENT_CLASS_VALUE)
+    new_cluster = replace(cluster, priority_classes=(*cluster.priority_classes, new_class))
 
     def change(read: Pod) -> Pod:
-        return with_priority_class(read, AGENT_CLASS_NAME, with_class)
+        """Return the pod with the new PriorityClass."""
+        return with_priority_class(read, AGENT_CLASS_NAME, new_cluster)
 
-    key = ObjectKey.of(new)
-    edits = (ObjectEdit(key, lambda _: new), *on_pod(pod, change))
-    unread = ", or take one that exists: none was read" * (cluster.gap("PriorityClass") is not None)
+    key = ObjectKey.of(new_class)
+    edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
+    unread_note = ", or take one that exists: none was read" * (cluster.gap("PriorityClass") is not None)
     own_priority = pod.spec.priority or 0
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"
-    commands = (kubectl.render_apply(kubectl.build_manifest(key, new)),)
+    commands = (kubectl.render_apply(kubectl.build_manifest(key, new_class)),)
     return Fix(
         FixKind.USE_PRIORITY_CLASS,
         AGENT_CLASS_NAME,
-        text + unread,
+        text + unread_note,
         "operator",
         edits,
         RAISE_OF_AGENT,
@@ -119,46 +121,49 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
 
 
 RAISE_MAX, RAISE_MIN = 35, 50
-Field = Literal["max", "min"]
+QuotaField = Literal["max", "min"]
 
 
 def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that raises the max of the pod's quota, or else its min by what all quotas lack."""
+    """Yield the fix that raises the max of the pod's quota or, if that suffices, its min by what all quotas lack."""
     use = find_quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or claim is None:
         return
-    used, most = add_requests(use.sum_namespace(quota.namespace), claim.same_quota), quota.max_amounts or {}
-    limits = find_applicable_limits(claim.same_quota, most, INT64_MAX) if quota.max_amounts is not None else {}
-    over = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
-    if over:
-        yield _raise_field(quota, "max", over, most)
+    used, max_amounts = add_requests(use.sum_namespace(quota.namespace), claim.same_quota), quota.max_amounts or {}
+    limits = find_applicable_limits(claim.same_quota, max_amounts, INT64_MAX) if quota.max_amounts is not None else {}
+    exceeded = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
+    if exceeded:
+        yield _raise_quota_field(quota, "max", exceeded, max_amounts)
         return
     used = add_requests(use.sum_all_namespaces(), claim.all_quotas)
-    least = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
-    limits = find_applicable_limits(used, least, 0)
+    min_amounts = add_requests(*(quota.min_amounts for quota in use.quotas.values()))
+    limits = find_applicable_limits(used, min_amounts, 0)
     lacking = {name: used[name] - limit for name, limit in limits.items() if used.get(name, 0) > limit}
     if lacking:
-        yield _raise_field(
+        yield _raise_quota_field(
             quota, "min", {name: quota.min_amounts.get(name, 0) + n for name, n in lacking.items()}, quota.min_amounts
         )
 
 
-def _raise_field(quota: Quota, field: Field, to: Requests, before: Requests) -> Fix:
-    """Build the fix that raises a field of the ElasticQuota."""
+def _raise_quota_field(quota: Quota, field: QuotaField, new_amounts: Requests, old_amounts: Requests) -> Fix:
+    """Build the fix that raises amounts in the max or min of the ElasticQuota."""
     key = ObjectKey(KIND, quota.namespace, quota.name)
-    amounts = {name: _exact(name, amount) for name, amount in to.items()}
+    amounts = {name: _format_exactly(name, amount) for name, amount in new_amounts.items()}
 
     def change(known: ElasticQuota) -> ElasticQuota:
+        """Return the quota with the raised amounts."""
         raised = {**(getattr(known.spec, field) or {}), **amounts}
         return replace(known, spec=replace(known.spec, **{field: raised}))
 
-    raises = ", ".join(f"{name} {amounts[name]} instead of {_exact(name, before.get(name, 0))}" for name in amounts)
+    changes_text = ", ".join(
+        f"{name} {amounts[name]} instead of {_format_exactly(name, old_amounts.get(name, 0))}" for name in amounts
+    )
     return Fix(
         FixKind.RAISE_QUOTA_MAX if field == "max" else FixKind.RAISE_QUOTA_MIN,
         (key, *sorted(amounts.items())),
-        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {raises}",
+        f"raise the {field} of ElasticQuota {quota.namespace}/{quota.name}: {changes_text}",
         "operator",
         (ObjectEdit(key, change),),
         RAISE_MAX if field == "max" else RAISE_MIN,
@@ -167,8 +172,8 @@ def _raise_field(quota: Quota, field: Field, to: Requests, before: Requests) -> 
     )
 
 
-def _exact(name: str, amount: int) -> str:
-    """An amount as people write it, where that is not rounded."""
+def _format_exactly(name: str, amount: int) -> str:
+    """Format an amount in the unit that people use, unless that would round it."""
     text = format_amount(name, amount)
     return str(amount) if "." in text else text
 

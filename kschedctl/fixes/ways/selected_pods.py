@@ -12,7 +12,7 @@ from kschedctl.api.objects import LabelSelector, Namespace, PodAffinityTerm
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
-from kschedctl.fixes.ways.node_labels import near_words
+from kschedctl.fixes.ways.node_labels import find_similar_words
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import find_infos_matching_term
@@ -61,7 +61,7 @@ class UnmatchedTerm(NamedTuple):
 
 
 def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of a pod affinity term that selects no pod."""
+    """Yield corrections of the pod affinity term at this index, if it selects no pod."""
     unmatched_term = _find_unmatched_term(tried, index, term)
     if unmatched_term is None:
         return
@@ -77,7 +77,7 @@ def propose_term_corrections(tried: TriedNode, index: int, term: PodAffinityTerm
 
 
 def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that label namespaces with matching pods so that a term's namespaceSelector selects them."""
+    """Yield fixes that label namespaces with matching pods, so that a term's namespaceSelector selects them."""
     affinity = tried.trial.own.spec.affinity
     terms = (
         affinity.pod_affinity.required_during_scheduling_ignored_during_execution
@@ -95,7 +95,7 @@ def label_namespaces(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) -> UnmatchedTerm | None:
-    """Return the pod's required affinity term at this index if it selects no pod, else None."""
+    """Return the pod's required affinity term at this index if it selects no pod, or None."""
     parsed_terms, view = tried.cycle.info.required_affinity, tried.cycle.view
     if index >= len(parsed_terms):
         return None
@@ -105,17 +105,18 @@ def _find_unmatched_term(tried: TriedNode, index: int, term: PodAffinityTerm) ->
 
 
 def _collect_pod_labels(view: Fork, namespaces: frozenset[str]) -> LabelValues:
-    """Return the labels and label values of the pods in these namespaces."""
+    """Return the labels of the pods in these namespaces with all their values."""
 
-    def make() -> dict[str, set[str]]:
+    def collect() -> dict[str, set[str]]:
+        """Collect the labels from the pods of the namespaces."""
         infos = [info for info in view.pods.infos if info.namespace in namespaces]
         return _collect_label_values(info.labels for info in infos)
 
-    return view.memo(("labels of pods", namespaces), make)
+    return view.memo(("labels of pods", namespaces), collect)
 
 
 def _collect_label_values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
-    """Return each label with the set of its values."""
+    """Map each label to the set of its values."""
     values: dict[str, set[str]] = {}
     for labels in all_labels:
         for key, value in labels.items():
@@ -126,16 +127,16 @@ def _collect_label_values(all_labels: Iterable[Mapping[str, str]]) -> dict[str, 
 def _iter_similar_selectors(
     selector: LabelSelector, label_values: LabelValues
 ) -> Iterator[tuple[str, str, LabelSelector]]:
-    """Yield similar selectors whose labels occur, each with one key or value corrected.
+    """Yield selectors with one key or value replaced by a similar one that occurs.
 
-    Each comes with the label as the selector has it and the corrected label, both as ``key=value``.
+    Each comes after the label as the selector has it and the corrected label, both as ``key=value``.
     """
     labels = selector.match_labels
     for key, value in labels.items():
         other_labels = {k: v for k, v in labels.items() if k != key}
-        for similar_key in _find_similar_words(key, label_values):
+        for similar_key in _find_meant_words(key, label_values):
             similar_values = (
-                [value] if value in label_values[similar_key] else _find_similar_words(value, label_values[similar_key])
+                [value] if value in label_values[similar_key] else _find_meant_words(value, label_values[similar_key])
             )
             for similar_value in similar_values:
                 yield (
@@ -143,7 +144,7 @@ def _iter_similar_selectors(
                     f"{similar_key}={similar_value}",
                     replace(selector, match_labels={**other_labels, similar_key: similar_value}),
                 )
-        for similar_value in _find_similar_words(value, label_values.get(key, ())):
+        for similar_value in _find_meant_words(value, label_values.get(key, ())):
             yield (
                 f"{key}={value}",
                 f"{key}={similar_value}",
@@ -151,7 +152,7 @@ def _iter_similar_selectors(
             )
     for index, requirement in enumerate(selector.match_expressions):
         for value in (requirement.values or ()) if requirement.operator == "In" else ():
-            for similar_value in _find_similar_words(value, label_values.get(requirement.key, ())):
+            for similar_value in _find_meant_words(value, label_values.get(requirement.key, ())):
                 values = tuple(similar_value if other == value else other for other in requirement.values or ())
                 expressions = list(selector.match_expressions)
                 expressions[index] = replace(requirement, values=values)
@@ -159,18 +160,18 @@ def _iter_similar_selectors(
                 yield f"{requirement.key}={value}", f"{requirement.key}={similar_value}", corrected
 
 
-def _find_similar_words(word: str, known: Collection[str]) -> list[str]:
-    """Return the known words that an unknown word probably means; none if the word itself is known."""
+def _find_meant_words(word: str, known: Collection[str]) -> list[str]:
+    """Return the known words that an unknown word probably means, or none if the word is known."""
     if word in known:
         return []
-    return near_words(word, known)
+    return find_similar_words(word, known)
 
 
 def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrection]:
-    """Yield corrections of a term's namespaces: similar names or labels, or namespaces that have matching pods."""
+    """Yield corrections of a term's namespaces: similar names or labels, or namespaces with matching pods."""
     term, namespace_labels = unmatched_term.api_term, unmatched_term.view.namespace_labels
     for name in term.namespaces:
-        for similar_name in _find_similar_words(name, namespace_labels):
+        for similar_name in _find_meant_words(name, namespace_labels):
             names = tuple(similar_name if namespace == name else namespace for namespace in term.namespaces)
             text = f"match pods in namespace {similar_name} instead of {name}"
             yield TermCorrection(
@@ -191,10 +192,7 @@ def _propose_namespaces(unmatched_term: UnmatchedTerm) -> Iterator[TermCorrectio
 
 
 def _find_selected_labels(selector: LabelSelector) -> dict[str, str]:
-    """Return labels with which a namespace would match the selector.
-
-    Return none if the selector has an expression with an operator other than In.
-    """
+    """Return labels that make a namespace match the selector, or none if an operator is not In."""
     if any(expression.operator != "In" or not expression.values for expression in selector.match_expressions):
         return {}
     return {
@@ -208,6 +206,7 @@ def _label_namespace(namespace: Namespace, new_labels: dict[str, str]) -> Fix:
     name = namespace.metadata.name
 
     def change(namespace: Namespace) -> Namespace:
+        """Return the namespace with the labels."""
         return replace(
             namespace, metadata=replace(namespace.metadata, labels={**namespace.metadata.labels, **new_labels})
         )

@@ -11,40 +11,40 @@ from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
 from kschedctl.fixes.ways.neighbours import find_domain_counts
 from kschedctl.fixes.ways.node_labels import iter_other_topologies, label_node
-from kschedctl.fixes.ways.taints import is_of_condition
+from kschedctl.fixes.ways.taints import reports_condition
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import HARD
 from kschedctl.scheduler.plugins.pod_topology_spread.filtering import DomainCounts, TooSkewed
 from kschedctl.scheduler.plugins.pod_topology_spread.plugin import PodTopologySpread
 
 CORRECT, ROLLOUT, HONOUR, MIN_DOMAINS, MORE_SKEW, ANYWAY = 10, 12, 15, 40, 45, 55
-UNEVEN = "pods may be spread less evenly over {key}"
+UNEVEN_TEXT = "pods may be spread less evenly over {key}"
 MOST_DOMAINS = 3
-"""A node without the label is offered so many of its values."""
+"""The most label values that are proposed for a node without the topology label."""
 
 
 def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that relax the constraints on the topology of the fact."""
+    """Yield fixes that relax the hard constraints on the topology key of the rejection."""
     match refusal.fact:
         case TooSkewed(key=key) as fact:
-            for place, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _relax_constraint(tried, place, constraint, fact)
+            for index, constraint in _find_hard_constraints(tried.trial.pod, key):
+                yield from _relax_constraint(tried, index, constraint, fact)
         case TopologyLabelMissing(key=key):
-            for place, constraint in _find_hard_constraints(tried.trial.pod, key):
-                yield from _other_key(tried, place, constraint)
-                yield _prefer_spread(tried, place, constraint)
-            for value in _find_values(tried, key):
+            for index, constraint in _find_hard_constraints(tried.trial.pod, key):
+                yield from _replace_topology_key(tried, index, constraint)
+                yield _prefer_spread(tried, index, constraint)
+            for value in _find_label_values(tried, key):
                 yield from label_node(tried, key, value)
 
 
 def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpreadConstraint]]:
-    """Return the position and content of the hard constraints on that topology."""
+    """Return the hard constraints on this topology key, each with its index in the pod's spec."""
     own = enumerate(pod.spec.topology_spread_constraints)
     return [
         (i, constraint)
@@ -53,63 +53,65 @@ def _find_hard_constraints(pod: Pod, key: str) -> list[tuple[int, TopologySpread
     ]
 
 
-def _find_values(tried: TriedNode, key: str) -> list[str]:
-    """Return label values that other nodes have, those of the least crowded domains first."""
+def _find_label_values(tried: TriedNode, key: str) -> list[str]:
+    """Return values of the label that other nodes have, those of the least crowded domains first."""
     column = tried.cycle.view.nodes.label(key)
     counted = next((count for count in find_domain_counts(tried) if count.column is column), None)
-    order = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
-    return [column.values[code] for code in order][:MOST_DOMAINS]
+    codes = range(column.size) if counted is None else counted.counts.argsort(kind="stable").tolist()
+    return [column.values[code] for code in codes][:MOST_DOMAINS]
 
 
-def _find_counts(tried: TriedNode, place: int) -> DomainCounts | None:
-    """Return the domain counts of the constraint at that position, or None."""
+def _find_counts(tried: TriedNode, index: int) -> DomainCounts | None:
+    """Return the domain counts of the hard constraint at this index, or None."""
     own = tried.trial.pod.spec.topology_spread_constraints
-    before = sum(constraint.when_unsatisfiable == HARD for constraint in own[:place])
-    pods = find_domain_counts(tried)
-    return pods[before] if before < len(pods) else None
+    earlier_hard = sum(constraint.when_unsatisfiable == HARD for constraint in own[:index])
+    domain_counts = find_domain_counts(tried)
+    return domain_counts[earlier_hard] if earlier_hard < len(domain_counts) else None
 
 
 def _relax_constraint(
-    tried: TriedNode, place: int, constraint: TopologySpreadConstraint, fact: TooSkewed
+    tried: TriedNode, index: int, constraint: TopologySpreadConstraint, fact: TooSkewed
 ) -> Iterator[Fix]:
-    """Yield fixes that relax a constraint that the node's domain violates."""
-    counted = _find_counts(tried, place)
+    """Yield fixes that relax a constraint that the pod would violate on this node."""
+    counted = _find_counts(tried, index)
     if counted is None:
         return
-    skew = _compute_skew(tried, counted, tried.at)
+    skew = _compute_skew(tried, counted, tried.known_row)
     if fact.max_skew == constraint.max_skew:
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
         return
-    key, less = constraint.topology_key, UNEVEN.format(key=constraint.topology_key)
+    key, loss_text = constraint.topology_key, UNEVEN_TEXT.format(key=constraint.topology_key)
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)
-        yield _change_constraint(tried, place, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
+        yield _build_constraint_fix(tried, index, FixKind.MATCH_LABEL_KEYS, text, ROLLOUT, match_label_keys=keys)
     if constraint.node_taints_policy != "Honor":
         text = f"spread across {key} without counting nodes whose taints it does not tolerate (nodeTaintsPolicy: Honor)"
         price = Price.CORRECTION if _is_emptiest_domain_tainted(tried, counted) else None
-        yield _change_constraint(
-            tried, place, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
+        yield _build_constraint_fix(
+            tried, index, FixKind.NODE_TAINTS_POLICY, text, HONOUR, price=price, node_taints_policy="Honor"
         )
     if constraint.node_affinity_policy == "Ignore":
         text = f"spread across {key} without counting nodes that it does not select (nodeAffinityPolicy: Honor)"
-        yield _change_constraint(tried, place, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor")
+        yield _build_constraint_fix(
+            tried, index, FixKind.NODE_AFFINITY_POLICY, text, HONOUR, node_affinity_policy="Honor"
+        )
     domains = int(counted.exists.sum())
     if constraint.min_domains is not None and constraint.min_domains > max(domains, 1):
         text = f"spread across {key} with minDomains {max(domains, 1)} instead of {constraint.min_domains}"
-        yield _change_constraint(
-            tried, place, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=less, min_domains=max(domains, 1)
+        yield _build_constraint_fix(
+            tried, index, FixKind.MIN_DOMAINS, text, MIN_DOMAINS, weakens=loss_text, min_domains=max(domains, 1)
         )
     text = f"allow a skew of {skew} instead of {constraint.max_skew} over {key}"
-    yield _change_constraint(tried, place, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=less, max_skew=skew)
-    yield _prefer_spread(tried, place, constraint)
+    yield _build_constraint_fix(tried, index, FixKind.MAX_SKEW, text, MORE_SKEW, weakens=loss_text, max_skew=skew)
+    yield _prefer_spread(tried, index, constraint)
 
 
 def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool:
-    """Return whether all nodes of the emptiest domains have taints that are meant to last and keep the pod away.
+    """Return whether the pod is kept off all nodes of the emptiest domains by lasting taints.
 
-    Nobody wants such domains to count. A cordon or a fault is temporary: its domain counts again afterwards.
+    Such domains should not count. A cordon or a fault is temporary, so its domain counts again later.
     """
     taint_sets, taint_set = tried.cycle.view.nodes.taint_sets
     tolerations = tried.cycle.info.spec.tolerations
@@ -122,43 +124,45 @@ def _is_emptiest_domain_tainted(tried: TriedNode, counted: DomainCounts) -> bool
 
 
 def _is_temporary(taint: Taint) -> bool:
-    return taint.key == UNSCHEDULABLE_TAINT.key or is_of_condition(taint)
+    """Return whether the taint is a cordon or reports a condition of the node."""
+    return taint.key == UNSCHEDULABLE_TAINT.key or reports_condition(taint)
 
 
 def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
-    """Return the skew of the row's domain with the pod in it, without nominated pods."""
-    here, minimum = counted.counts_and_minimum(None)
-    return int(here[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
+    """Return the skew of the node's domain once the pod is in it, without nominated pods."""
+    counts, minimum = counted.compute_counts_and_minimum(None)
+    return int(counts[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 
-def _prefer_spread(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Fix:
-    """Build the fix that makes the constraint a preference."""
+def _prefer_spread(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Fix:
+    """Build the fix that turns the constraint into a preference."""
     key = constraint.topology_key
     text = f"prefer to spread across {key} instead of requiring it (whenUnsatisfiable: ScheduleAnyway)"
-    less = UNEVEN.format(key=key)
-    return _change_constraint(
+    loss_text = UNEVEN_TEXT.format(key=key)
+    return _build_constraint_fix(
         tried,
-        place,
+        index,
         FixKind.SCHEDULE_ANYWAY,
         text,
         ANYWAY,
-        weakens=less,
+        weakens=loss_text,
         when_unsatisfiable="ScheduleAnyway",
         min_domains=None,
     )
 
 
-def _other_key(tried: TriedNode, place: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
-    for right, price in iter_other_topologies(constraint.topology_key, tried):
-        text = f"spread across {right} instead of {constraint.topology_key}"
-        yield _change_constraint(
-            tried, place, FixKind.CORRECT_TOPOLOGY_KEY, text, CORRECT, price=price, topology_key=right
+def _replace_topology_key(tried: TriedNode, index: int, constraint: TopologySpreadConstraint) -> Iterator[Fix]:
+    """Yield fixes that spread over another topology key, for a key that no node has."""
+    for new_key, price in iter_other_topologies(constraint.topology_key, tried):
+        text = f"spread across {new_key} instead of {constraint.topology_key}"
+        yield _build_constraint_fix(
+            tried, index, FixKind.CORRECT_TOPOLOGY_KEY, text, CORRECT, price=price, topology_key=new_key
         )
 
 
-def _change_constraint(
+def _build_constraint_fix(
     tried: TriedNode,
-    place: int,
+    index: int,
     kind: FixKind,
     text: str,
     cost: int,
@@ -167,15 +171,16 @@ def _change_constraint(
     price: Price | None = None,
     **fields: object,
 ) -> Fix:
-    """Build the fix that sets other fields of one constraint."""
+    """Build the fix that sets these fields of the constraint at an index."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the changed constraint."""
         constraints = list(pod.spec.topology_spread_constraints)
-        constraints[place] = replace(constraints[place], **fields)
+        constraints[index] = replace(constraints[index], **fields)
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
 
-    target = (place, *fields.items())
-    return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
+    target = (index, *fields.items())
+    return Fix(kind, target, text, "author", build_pod_edits(tried.trial.pod, change), cost, weakens, price=price)
 
 
-REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.move_or_drop), indirect=True)}
+REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}

@@ -41,12 +41,12 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
-    volume_class,
-    volume_storage,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_binding.facts import (
@@ -62,41 +62,44 @@ from kschedctl.scheduler.plugins.volume_binding.plugin import VolumeBinding
 from kschedctl.scheduler.plugins.volume_zone import VolumeInOtherZone, VolumeZone
 
 FORGET_NODE, RELEASE, OTHER_VOLUME, OTHER_CLASS, WAIT, TOPOLOGY = 15, 25, 30, 32, 34, 40
-OF_ANOTHER_CLASS = 4
-"""Added to the cost of a volume of another class, so that a class that makes a volume for the claim comes first."""
+OTHER_CLASS_SURCHARGE = 4
+"""Added to the cost of a volume of another class, so that a class that provisions volumes comes first."""
 MOST_VOLUMES, MOST_CLASSES = 6, 5
 
 
-def fix_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+def fix_volume_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield fixes for the claim for which VolumeBinding or VolumeZone rejects the node or the pod."""
     match refusal.fact:
         case ClaimsUnbound(claims=(first, *_)):
             claim = find_claim(tried, first.claim)
             if claim is not None:
                 yield from _fix_immediate_claim(tried, claim)
-                yield from other_storage(tried, claim)
+                yield from propose_other_storage(tried, claim)
         case NoVolume(claim=name) | NotEnoughStorage(claim=name) | ProvisionedElsewhere(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
                 yield from _fix_provisioning(tried, claim, refusal)
-                yield from other_storage(tried, claim)
+                yield from propose_other_storage(tried, claim)
         case VolumeMissing(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
-                yield from other_storage(tried, claim)
+                yield from propose_other_storage(tried, claim)
         case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
-                yield from other_storage(tried, claim)
+                yield from propose_other_storage(tried, claim)
         case None:
-            yield from missing_objects.fix_claims(tried)
+            yield from missing_objects.fix_missing_or_lost_claims(tried)
             for claim in _find_lost_claims(tried)[:1]:
-                yield from other_storage(tried, claim)
+                yield from propose_other_storage(tried, claim)
 
 
-def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """A claim's other volumes and classes, and new volumes: with the volume that it has, what is on it is given up."""
-    if claim.spec.volume_name and has_delayed_binding(claim_class(claim), listers(tried.cycle.view)):
+def propose_other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
+    """Yield fixes that give a claim another volume, another class or a new volume.
+
+    Fixes for a bound claim give up its data.
+    """
+    if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
         yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _use_other_volumes(tried, claim)
@@ -105,74 +108,93 @@ def other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
 
 
 def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
-    """Return the pod's claims that are bound to volumes that do not exist."""
-    known = listers(tried.cycle.view).volumes
+    """Return the pod's claims whose volume does not exist."""
+    volumes = get_listers(tried.cycle.view).volumes
     claims = [
         pod_claim.claim
         for pod_claim in iter_pod_claims(tried)
         if pod_claim.claim is not None and pod_claim.claim.spec.volume_name
     ]
-    return [claim for claim in claims if claim.spec.volume_name not in known]
+    return [claim for claim in claims if claim.spec.volume_name not in volumes]
 
 
 # -- volumes that are there ------------------------------------------------------------------------------------------
 
 
 def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes that use free or released volumes, the most similar first."""
+    """Yield fixes that use free or released volumes, the most suitable first."""
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
             yield from _use_volume(tried, claim, volume)
-        elif volume_class(volume) == claim_class(claim):
+        elif get_volume_class(volume) == get_claim_class(claim):
             yield _release_volume(tried, claim, volume)
 
 
 def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[PersistentVolume]:
-    """Return available volumes: reachable ones first, then those with the fewest differences, then the smallest."""
-    storage = listers(tried.cycle.view)
+    """Return the most suitable available volumes, reachable ones first.
+
+    Then come those with the fewest differences from the claim, then the smallest.
+    """
+    storage = get_listers(tried.cycle.view)
     ranked = []
     for volume in storage.volumes.values():
         if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
             continue
-        rows = storage.topology.reachable_rows(volume.spec.node_affinity)
-        near = tried.row is None or tried.row in rows
+        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
+        is_reachable = tried.row is None or tried.row in rows
         differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
-        ranked.append((not near, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
+        ranked.append(
+            (not is_reachable, differences, to_billionths(parse_volume_storage(volume)), volume.metadata.name, volume)
+        )
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
 def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
-    """Return whether the volume is free, or its claim is gone."""
-    holder = volume.spec.claim_ref
-    if holder is None:
+    """Return whether the volume is free or its claim is gone."""
+    claim_ref = volume.spec.claim_ref
+    if claim_ref is None:
         return volume.status.phase == "Available"
-    claim = find_claim(tried, f"{holder.namespace}/{holder.name}")
-    gone = claim is None or (bool(holder.uid) and holder.uid != claim.metadata.uid)
-    return gone or volume.status.phase in ("Released", "Failed")
+    claim = find_claim(tried, f"{claim_ref.namespace}/{claim_ref.name}")
+    is_claim_gone = claim is None or (bool(claim_ref.uid) and claim_ref.uid != claim.metadata.uid)
+    return is_claim_gone or volume.status.phase in ("Released", "Failed")
 
 
 def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
-    """Yield the fix that recreates the claim to match the volume, or binds the volume to it."""
-    fitting, differences = adapt_to_volume(claim, volume)
-    bind, taken = build_binding(fitting, volume, listers(tried.cycle.view))
+    """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume."""
+    adapted_claim, differences = adapt_to_volume(claim, volume)
+    bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
-            yield _bind_volume(claim, volume, _binding(claim, volume))
+            yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
         return
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        new = adapt_to_volume(reset_claim(known), volume)[0]
-        return bind(new) if bind else new
+        """Return the claim reset and adapted to the volume."""
+        new_claim = adapt_to_volume(reset_claim(known), volume)[0]
+        return bind(new_claim) if bind else new_claim
 
     text = f" for volume {volume.metadata.name}{': ' * bool(differences)}{', '.join(differences)}"
-    cost = OTHER_VOLUME + 2 * len(differences) + (OF_ANOTHER_CLASS if volume_class(volume) != claim_class(claim) else 0)
-    more, name = (taken,) if bind else (), volume.metadata.name
+    cost = (
+        OTHER_VOLUME
+        + 2 * len(differences)
+        + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
+    )
+    extra_edits, name = (volume_edit,) if bind else (), volume.metadata.name
     yield from recreate_claim(
-        tried, FixKind.OTHER_VOLUME, claim, change, text=text, cost=cost, target=name, more_edits=more, where=name
+        tried,
+        FixKind.OTHER_VOLUME,
+        claim,
+        change,
+        text=text,
+        cost=cost,
+        target=name,
+        extra_edits=extra_edits,
+        where=name,
     )
 
 
-def _binding(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
+def _build_binding_edits(claim: PersistentVolumeClaim, volume: PersistentVolume) -> tuple[ObjectEdit, ...]:
+    """Return the edits that bind the claim and the volume to each other."""
     name = volume.metadata.name
     return (
         ObjectEdit(ObjectKey.of(claim), lambda known: bind_claim(known, name)),
@@ -185,29 +207,29 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
-    text = f"bind volume {name} to claim {claim_key(claim)}"
+    text = f"bind volume {name} to claim {format_claim_key(claim)}"
     return Fix(
         FixKind.BIND_VOLUME,
-        (name, claim_key(claim)),
+        (name, format_claim_key(claim)),
         text,
         "operator",
         edits,
         RELEASE,
         "",
         commands,
-        claim_key(claim),
+        format_claim_key(claim),
         name,
     )
 
 
 def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
-    """Build the fix that reserves the volume of a deleted claim for this one."""
-    key, name, own = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
-    before = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, taken = build_binding(claim, volume, listers(tried.cycle.view))
-    kept, edits = retain_volume(volume)
+    """Build the fix that reserves the volume of a deleted claim for this claim."""
+    key, name, claim_key_text = ObjectKey.of(volume), volume.metadata.name, format_claim_key(claim)
+    old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
+    bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
+    retain_commands, edits = retain_volume(volume)
     edits = (
-        (*edits, ObjectEdit(ObjectKey.of(claim), bind), taken)
+        (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
         if bind
         else (*edits, ObjectEdit(key, _reserve_for(claim)))
     )
@@ -217,25 +239,36 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
         "uid": None,
         "resourceVersion": None,
     }
-    commands = (*kept, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
-    text = f"release volume {name}, whose claim {before} is gone, for claim {own}"
-    weakens, price = f"what claim {before} left on volume {name} is handed over, and may be overwritten", None
-    if before == own:
+    commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
+    text = f"release volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
+    weakens, price = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten", None
+    if old_claim_key == claim_key_text:
         text, weakens, price = (
-            f"give claim {own} back volume {name}, which it had before it was recreated",
+            f"give claim {claim_key_text} back volume {name}, which it had before it was recreated",
             "",
             Price.ROOM,
         )
     return Fix(
-        FixKind.RELEASE_VOLUME, (name, own), text, "operator", edits, RELEASE, weakens, commands, own, name, price=price
+        FixKind.RELEASE_VOLUME,
+        (name, claim_key_text),
+        text,
+        "operator",
+        edits,
+        RELEASE,
+        weakens,
+        commands,
+        claim_key_text,
+        name,
+        price=price,
     )
 
 
 def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], PersistentVolume]:
-    """Return a change that reserves the volume for the claim."""
+    """Return a volume change that reserves the volume for the claim."""
     reference = TypedObjectReference(name=claim.metadata.name, namespace=claim.metadata.namespace)
 
     def change(volume: PersistentVolume) -> PersistentVolume:
+        """Return the volume with the reservation."""
         return replace(volume, spec=replace(volume.spec, claim_ref=reference), status=PhaseStatus("Available"))
 
     return change
@@ -245,25 +278,25 @@ def _reserve_for(claim: PersistentVolumeClaim) -> Callable[[PersistentVolume], P
 
 
 def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield the claim recreated for a class whose volumes are made where the pod goes.
+    """Yield fixes that recreate the claim with another class that provisions volumes where the pod is placed.
 
-    That is a correction if the claim names a class that does not exist.
+    They are corrections if the claim names a class that does not exist.
     """
-    storage = listers(tried.cycle.view)
-    named = claim_class(claim)
-    is_missing = bool(named) and named not in storage.classes
-    makes = [
+    storage = get_listers(tried.cycle.view)
+    own_class = get_claim_class(claim)
+    is_missing = bool(own_class) and own_class not in storage.classes
+    provisioning_classes = [
         name
         for name, class_ in sorted(storage.classes.items())
-        if _makes(class_) and has_delayed_binding(name, storage)
+        if _provisions(class_) and has_delayed_binding(name, storage)
     ]
-    for name in [name for name in makes if name != named][:MOST_CLASSES]:
-        text = f" with class {name} instead of {named or 'none'}{', which does not exist' * is_missing}"
+    for name in [name for name in provisioning_classes if name != own_class][:MOST_CLASSES]:
+        text = f" with class {name} instead of {own_class or 'none'}{', which does not exist' * is_missing}"
         for fix in recreate_claim(
             tried,
             FixKind.OTHER_STORAGE_CLASS,
             claim,
-            _of_class(name),
+            _reset_with_class(name),
             text=text,
             cost=OTHER_CLASS,
             target=name,
@@ -272,36 +305,39 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             yield copy_with(fix, price=Price.CORRECTION) if is_missing and fix.price is None else fix
 
 
-def _of_class(name: str) -> ClaimChange:
+def _reset_with_class(name: str) -> ClaimChange:
+    """Return a claim change that resets the claim and sets its class."""
     return lambda known: with_class(reset_claim(known), name)
 
 
-def _makes(class_: StorageClass) -> bool:
+def _provisions(class_: StorageClass) -> bool:
+    """Return whether the class provisions volumes."""
     return class_.provisioner not in ("", NO_PROVISIONER)
 
 
 def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
-    """Yield fixes for an unbound claim with immediate binding: bind, wait, or change its class."""
-    name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
-    class_ = listers(tried.cycle.view).classes.get(name)
+    """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
+    name, volume = get_claim_class(claim), get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
-        yield _bind_volume(claim, volume, _binding(claim, volume))
+        yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
-        yield from missing_objects.fix_storage_class(tried, claim)
-    elif _makes(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
+        yield from missing_objects.fix_missing_storage_class(tried, claim)
+    elif _provisions(class_) and class_.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         yield new_volumes.await_provisioner(tried, claim)
         text = f"recreate StorageClass {name} with volumeBindingMode WaitForFirstConsumer"
-        yield _class_anew(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _waiting, WAIT)
+        yield _recreate_class(FixKind.WAIT_FOR_FIRST_CONSUMER, class_, text, _delay_binding, WAIT)
 
 
-def _waiting(class_: StorageClass) -> StorageClass:
+def _delay_binding(class_: StorageClass) -> StorageClass:
+    """Return the class with binding mode WaitForFirstConsumer."""
     return replace(class_, volume_binding_mode=WAIT_FOR_FIRST_CONSUMER)
 
 
-def _class_anew(
+def _recreate_class(
     kind: FixKind, class_: StorageClass, text: str, change: Callable[[StorageClass], StorageClass], cost: int
 ) -> Fix:
-    """A class in another form: its fields are fixed once it is there."""
+    """Build the fix that recreates a StorageClass, whose fields are immutable, with a change."""
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
     return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
@@ -311,12 +347,12 @@ def _class_anew(
 
 
 def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for what keeps a volume from being provisioned for the node."""
+    """Yield fixes for what keeps the claim's volume from being provisioned for the node."""
     match refusal.fact:
         case ProvisionedElsewhere(node=node):
             yield _forget_selected_node(claim, node)
         case NoVolume(provisions=True):
-            class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+            class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
                 yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
@@ -326,23 +362,31 @@ def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: N
                 size = fact.largest_size
                 text = f" with {size} instead of {fact.size}"
                 yield from recreate_claim(
-                    tried, FixKind.SMALLER_CLAIM, claim, _of_size(size), text=text, cost=OTHER_VOLUME, target=size
+                    tried,
+                    FixKind.SMALLER_CLAIM,
+                    claim,
+                    _reset_with_size(size),
+                    text=text,
+                    cost=OTHER_VOLUME,
+                    target=size,
                 )
 
 
-def _of_size(size: str) -> ClaimChange:
+def _reset_with_size(size: str) -> ClaimChange:
+    """Return a claim change that resets the claim and sets its size."""
     return lambda known: with_size(reset_claim(known), size)
 
 
 def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
-    """Build the fix that removes the claim's selected-node annotation."""
+    """Build the fix that removes the annotation with the node selected for the claim."""
 
     def change(known: PersistentVolumeClaim) -> PersistentVolumeClaim:
+        """Return the claim without the annotation."""
         annotations = {key: value for key, value in known.metadata.annotations.items() if key != SELECTED_NODE}
         return replace(known, metadata=replace(known.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
-    text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
+    text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
         FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands
@@ -350,18 +394,24 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
 
 
 def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
-    """Build the fix that adds the node's topology to those that the class allows."""
-    labels = tried.cycle.view.nodes.objects[tried.at].metadata.labels
-    first = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
-    own = tuple(
-        replace(requirement, values=(labels[requirement.key],)) for requirement in first if requirement.key in labels
+    """Build the fix that adds the node's topology to the topologies that the class allows."""
+    labels = tried.cycle.view.nodes.objects[tried.known_row].metadata.labels
+    first_requirements = class_.allowed_topologies[0].match_label_expressions if class_.allowed_topologies else ()
+    node_requirements = tuple(
+        replace(requirement, values=(labels[requirement.key],))
+        for requirement in first_requirements
+        if requirement.key in labels
     )
-    known = bool(own) and len(own) == len(first)
-    terms = (*class_.allowed_topologies, TopologySelectorTerm(own)) if known else ()
-    where = ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in own) if known else "every node"
+    is_complete = bool(node_requirements) and len(node_requirements) == len(first_requirements)
+    terms = (*class_.allowed_topologies, TopologySelectorTerm(node_requirements)) if is_complete else ()
+    where = (
+        ", ".join(f"{requirement.key}={requirement.values[0]}" for requirement in node_requirements)
+        if is_complete
+        else "every node"
+    )
     name = class_.metadata.name
     text = f"recreate StorageClass {name}, so that its volumes are made for {where} too"
-    return _class_anew(
+    return _recreate_class(
         FixKind.ALLOW_TOPOLOGY,
         class_,
         text,
@@ -370,8 +420,8 @@ def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
     )
 
 
-def _columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield (N,) columns: the claims that conflict on each node, and which claims find a volume there."""
+def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
+    """Yield columns (N,) that tell nodes apart by the claims that conflict there and those that find a volume there."""
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return
@@ -381,6 +431,6 @@ def _columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 REMEDIES = {
-    VolumeBinding: PluginRemedies((fix_claims,), clears_with="volume", columns=_columns),
-    VolumeZone: PluginRemedies((fix_claims,), clears_with="volume"),
+    VolumeBinding: PluginRemedies((fix_volume_claims,), clears_with="volume", columns=_iter_claim_columns),
+    VolumeZone: PluginRemedies((fix_volume_claims,), clears_with="volume"),
 }

@@ -14,7 +14,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
@@ -27,74 +27,74 @@ LEAVES = 5
 MOST_NAMED = 3
 
 
-def await_terminating(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that waits for terminating pods on the node or in the rejection."""
+def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
+    """Yield the fix that waits for terminating pods that are on the node or cause the rejection."""
     if tried.row is None:
         return
-    pods = _find_terminating(tried, refusal.fact)
+    pods = _find_terminating_pods(tried, refusal.fact)
     if not pods:
         return
     keys = tuple(sorted(pod.key for pod in pods))
     named = ", ".join(keys[:MOST_NAMED]) + (f" and {len(keys) - MOST_NAMED} more" if len(keys) > MOST_NAMED else "")
     what = "pod that is terminating leaves" if len(keys) == 1 else "pods that are terminating leave"
-    node = tried.cycle.view.nodes.names[tried.at]
+    node = tried.cycle.view.nodes.names[tried.known_row]
     text = f"wait until {len(keys)} {what} {node}: {named}"
-    edits = tuple(edit for pod in pods for edit in delete_pod(tried.cycle.view, pod))
-    commands = tuple(map(_render_wait, _group_by_namespace(keys)))
+    edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
+    commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
     yield Fix(FixKind.WAIT, keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
 
 
-def _find_terminating(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
+def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:
     """Return the terminating pods whose departure may resolve the rejection."""
-    view, asked = tried.cycle.view, tried.trial.pod.key
-    positions = dict.fromkeys(view.pods_on(tried.at))
+    view, target_key = tried.cycle.view, tried.trial.pod.key
+    positions = dict.fromkeys(view.pods_on(tried.known_row))
     match fact:
         case PodInTheWay(pod=key) | HostPortHeld(holder=key) | DiskMounted(pod=key) | ClaimInUse(pod=key):
             position = view.pods.find_position(key) if key else None
             if position is not None and view.node[position] >= 0:
                 positions[position] = None
     pods = (view.pods.objects[position] for position in positions)
-    return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != asked]
+    return [pod for pod in pods if pod.metadata.deletion_timestamp is not None and pod.key != target_key]
 
 
 def _group_by_namespace(keys: tuple[str, ...]) -> Iterator[list[str]]:
-    """Yield the keys of each namespace."""
-    spaces = dict.fromkeys(key.partition("/")[0] for key in keys)
-    yield from ([key for key in keys if key.startswith(f"{space}/")] for space in spaces)
+    """Yield the keys of each namespace as a list."""
+    namespaces = dict.fromkeys(key.partition("/")[0] for key in keys)
+    yield from ([key for key in keys if key.startswith(f"{space}/")] for space in namespaces)
 
 
-def _render_wait(keys: list[str]) -> str:
-    """Return the command that waits until pods of one namespace are deleted."""
+def _render_wait_command(keys: list[str]) -> str:
+    """Return the command that waits until these pods of one namespace are deleted."""
     names = (key.partition("/")[2] for key in keys)
     return kubectl.render_command(
         "wait", "-n", keys[0].partition("/")[0], "--for=delete", *(f"pod/{name}" for name in names)
     )
 
 
-def delete_pod(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
-    """Return the edits that delete the pod, release its devices, and detach its volumes."""
+def build_deletion_edits(view: Fork, pod: Pod) -> tuple[ObjectEdit, ...]:
+    """Return the edits that delete the pod, release its ResourceClaims, and detach its volumes."""
     return (ObjectEdit(ObjectKey.of(pod), lambda _: None), *_release_claims(view, pod), *detach_volumes(view, pod))
 
 
 def _release_claims(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that release the pod's claims, and delete those that were generated for it."""
+    """Yield the edits that release the pod's ResourceClaims, and delete those generated for it."""
     user = {get_pod_user(pod)}
     for claim in release_claims(view.objects.of("ResourceClaim"), user):
         controller = find_controller(claim.metadata)
         if controller is not None and controller.uid == pod.metadata.uid:
             yield ObjectEdit(ObjectKey.of(claim), lambda _: None)
         else:
-            yield ObjectEdit(ObjectKey.of(claim), lambda known: _without_user(known, user))
+            yield ObjectEdit(ObjectKey.of(claim), lambda known: _remove_reservation(known, user))
 
 
-def _without_user(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
+def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> ResourceClaim:
     """Return the claim without the pod's reservation."""
     return next(release_claims((claim,), user), claim)
 
 
 def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
-    """Yield the edits that detach the volumes that no other pod on the node uses."""
-    row, storage = view.nodes.index.get(pod.spec.node_name), listers(view)
+    """Yield the edits that detach the pod's volumes that no other pod on the node uses."""
+    row, storage = view.nodes.index.get(pod.spec.node_name), get_listers(view)
     if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
@@ -109,8 +109,8 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
-    """Return the pod's attached CSI volumes and in-tree disks, or none if they cannot be determined."""
-    info, storage = view.pods.infos[view.pods.info[position]], listers(view)
+    """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
+    info, storage = view.pods.infos[view.pods.info[position]], get_listers(view)
     try:
         return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
     except PluginError:
@@ -118,7 +118,7 @@ def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume
 
 
 def find_driver_users(view: Fork, row: Row, driver: str) -> list[Position]:
-    """Return the node's pods with volumes of the driver, those with the fewest volumes first."""
+    """Return the pods on the node with volumes of the driver, those with the fewest volumes first."""
     volumes = {
         at: {volume for volume in find_attached_volumes(view, at) if volume.driver == driver}
         for at in view.pods_on(row)

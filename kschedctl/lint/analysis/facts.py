@@ -35,7 +35,7 @@ from kschedctl.scheduler.simulation.outcome import SCHEDULED, Outcome
 from kschedctl.scheduler.simulation.outcome import UNSCHEDULABLE as NO_NODE
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.nodes import find_tolerated, match_required_affinity
+from kschedctl.snapshot.nodes import match_required_affinity, match_tolerations
 from kschedctl.snapshot.pod_info import PodInfo
 
 NODE_PLUGINS = (NodeAffinity, TaintToleration, NodeUnschedulable, NodeName)
@@ -85,7 +85,7 @@ class ClusterFacts:
         if key not in self._masks:
             columns, tolerations = self.view.nodes, workload.spec.tolerations
             cordon = is_tolerated(tolerations, UNSCHEDULABLE_TAINT)
-            self._masks[key] = find_tolerated(columns, tolerations) & (cordon | ~columns.unschedulable)
+            self._masks[key] = match_tolerations(columns, tolerations) & (cordon | ~columns.unschedulable)
         return self._masks[key]
 
     def get_eligible_nodes(self, workload: Workload) -> Bools:
@@ -139,12 +139,12 @@ class ClusterFacts:
 
     @cached_property
     def free_amounts(self) -> Amounts:
-        """Return (N, R) what is free on each node."""
+        """Return (N, R) the free amounts on each node."""
         free: Amounts = self.view.allocatable - self.view.requested
         return free
 
     def get_requests(self, workload: Workload) -> Amounts:
-        """Return (R,) what one pod of the workload requests, with 1 in the column of pods."""
+        """Return (R,) the requests of one pod of the workload, with 1 in the column of pods."""
         if workload not in self._requests:
             amounts = self._build_pod_info(workload, self.view).requests
             with_column = {name: amount for name, amount in amounts.items() if name in self.view.resources}
@@ -180,7 +180,7 @@ class ClusterFacts:
 
         Returns None if no profile does, or if missing data could make nodes feasible, so that nothing can be claimed.
         """
-        framework, unknown = self.scheduler.framework_for(self._build_pod_info(workload, self.view), self.view)
+        framework, unknown = self.scheduler.find_framework_for(self._build_pod_info(workload, self.view), self.view)
         if any(plugin.dependency.effect in (Effect.EITHER, Effect.ADMITS) for plugin in unknown):
             return None
         return framework
@@ -191,7 +191,10 @@ class ClusterFacts:
         return None if framework is None else run_cycle(framework, self._build_pod_info(workload, view), view)
 
     def get_rejected_nodes(self, workload: Workload, plugin: PluginClass) -> Bools:
-        """Return the nodes that a plugin rejects for a pod of the workload, or none if the replay fails."""
+        """Return a mask (N,) of the nodes that a plugin rejects for a pod of the workload.
+
+        No node is in it if the replay fails.
+        """
         cycle = self.replay(workload)
         verdict = cycle.filter.verdicts.get(plugin.name) if cycle is not None and cycle.error is None else None
         return verdict.rejected if verdict is not None else np.zeros(len(self), np.bool_)
@@ -211,7 +214,7 @@ class ClusterFacts:
         return cycle.pre_filter.plugin in names or bool(rejected.all())
 
     def lacks_devices(self, workload: Workload, specs: Mapping[str, ResourceClaimSpec]) -> bool:
-        """Return whether no node has the devices that the workload's claims ask for, if all devices were free.
+        """Return whether no node has the devices that the workload's claims need, even if all devices were free.
 
         ``specs`` has the claims by their names in the pod. Everything else of the pod is left out.
         """
@@ -231,7 +234,7 @@ class ClusterFacts:
         return cycle.error is None and verdict is not None and bool(verdict.rejected.all())
 
     def is_full_after(self, workload: Workload, rows: Rows) -> bool:
-        """Return whether no further pod fits, even without movable pods, once the workload has a pod on each row."""
+        """Return whether no further pod fits once the workload has a pod on each row, even without movable pods."""
         framework = self.find_framework(workload)
         if framework is None:
             return False
@@ -243,7 +246,7 @@ class ClusterFacts:
         return cycle.error is None and not len(cycle.feasible)
 
     def count_placeable(self, workload: Workload, count: int) -> int:
-        """Return how many of ``count`` pods of the workload fit one after the other, without movable pods."""
+        """Count how many of ``count`` pods of the workload fit one after the other, without movable pods."""
         framework = self.find_framework(workload)
         if framework is None:
             return count
@@ -279,7 +282,7 @@ class ClusterFacts:
 
 
 def has_room(amounts: Amounts, requests: Amounts) -> Bools:
-    """Return (N,) which rows of (N, R) have room for the requests (R,).
+    """Return a mask (N,) of the rows of (N, R) that have room for the requests (R,).
 
     A resource that is not requested may be overcommitted.
     """
@@ -298,7 +301,7 @@ MAX_PLACED = 1000
 
 
 class PlacementResult(NamedTuple):
-    """How many pods of a workload found a node, and why the next one did not."""
+    """The number of a workload's pods that found a node, and the reason why the next one did not."""
 
     number: int
     """The number of pods that found a node."""
@@ -308,7 +311,7 @@ class PlacementResult(NamedTuple):
     """Whether the next pod could be placed by preemption."""
 
 
-def place_now(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
+def place_additional_pods(facts: ClusterFacts, wanted: Mapping[Workload, int]) -> dict[Workload, PlacementResult]:
     """Place the wanted number of additional pods of each workload, each workload on its own.
 
     Volumes, claims and gates are left out, as the objects they refer to may be created together with the workload.
@@ -355,7 +358,7 @@ def _explain_stop(simulation: Simulation, position: Position, count: int) -> Pla
 
 
 def _describe_shortage(cycle: Cycle) -> str:
-    """Return what nodes lack that reject the pod for its requests alone: ``4 Insufficient cpu, 1 Too many pods``."""
+    """Describe the shortages that alone make nodes reject the pod: ``4 Insufficient cpu, 1 Too many pods``."""
     verdicts = cycle.filter.verdicts
     if NodeResourcesFit.name not in verdicts or cycle.pre_filter.status.rejected:
         return ""

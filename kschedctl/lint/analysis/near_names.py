@@ -34,7 +34,7 @@ _LONG_WORD = 8
 
 
 def find_similar_name(written: str, known_names: Iterable[str], min_length: int = _MIN_LENGTH) -> str:
-    """Return the known name that a name is a misspelling of, or "" if it is known or similar to none.
+    """Find the known name that a name is a misspelling of. Return "" if the name is known or not similar to any.
 
     Words of fewer than ``min_length`` letters do not count as misspelt.
     """
@@ -50,7 +50,7 @@ def find_similar_name(written: str, known_names: Iterable[str], min_length: int 
 
 
 def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
-    """Return how many slips two names are apart, or None if they are different names."""
+    """Count the slips between two names, or return None if they are different names."""
     if written == known_name or _extract_digits(written) != _extract_digits(known_name):
         return None
     written_words, known_words = _SEPARATORS.split(written.lower()), _SEPARATORS.split(known_name.lower())
@@ -66,7 +66,7 @@ def _count_slips(written: str, known_name: str, min_length: int) -> int | None:
     is_other_code = len(word) == len(known_word) < _SHORT_WORD and set(word) != set(known_word)  # such as rwo and rwx
     if is_common_word or is_other_code or shorter < min_length:
         return None
-    slips = edit_distance(word, known_word)
+    slips = count_edits(word, known_word)
     allowed_slips = 2 if shorter >= _LONG_WORD else 1
     return slips if slips <= allowed_slips else None
 
@@ -76,10 +76,10 @@ def _extract_digits(name: str) -> str:
     return "".join(filter(str.isdigit, name))
 
 
-def edit_distance(first: str, second: str) -> int:
-    """Return how many letters have to be inserted, removed, replaced or swapped with the next one.
+def count_edits(first: str, second: str) -> int:
+    """Count the letters to insert, remove, replace or swap with the next one.
 
-    >>> edit_distance("cahce", "cache"), edit_distance("zone", "zones"), edit_distance("web", "api")
+    >>> count_edits("cahce", "cache"), count_edits("zone", "zones"), count_edits("web", "api")
     (1, 1, 3)
     """
     before: list[int] = []

@@ -77,7 +77,7 @@ class AllowedValues:
         return (self.above is None or number > self.above) and (self.below is None or number < self.below)
 
     def restrict(self, requirement: SelectorRequirement) -> AllowedValues:
-        """Return the values that one more requirement leaves.
+        """Restrict the values by one more requirement.
 
         Exists together with DoesNotExist leaves an empty set of allowed values.
         """
@@ -97,7 +97,7 @@ class AllowedValues:
         return self
 
     def _restrict_bounds(self, operator: str, number: int) -> AllowedValues:
-        """Return the values with a bound that is at least as strict."""
+        """Restrict the bounds of the values by a Gt or Lt requirement."""
         if operator == "Gt":
             return replace(self, above=number if self.above is None else max(self.above, number))
         return replace(self, below=number if self.below is None else min(self.below, number))
@@ -165,12 +165,12 @@ class PoolTypes:
 
     @property
     def total(self) -> int:
-        """Return the number of instance types that there are."""
+        """The number of instance types in the list."""
         return len(self._template.columns)
 
     @cached_property
     def matching(self) -> int:
-        """Return the number of instance types that the pool may launch."""
+        """The number of instance types that the pool may launch."""
         return int(self._template.options.sum())
 
     def iter_few_values(self) -> Iterator[FewValues]:
@@ -180,7 +180,7 @@ class PoolTypes:
             yield FewValues(key, requirements[key].min_values or 0, values)
 
     def find_blocking_labels(self) -> list[str]:
-        """Return the labels without whose requirement some instance type would match."""
+        """Find the labels without whose requirement some instance type would match."""
         columns, requirements = self._template.columns, self._template.requirements
         declared = [requirement.key for requirement in self._template.pool.spec.template.spec.requirements]
         blocking = []
@@ -200,7 +200,7 @@ class PoolTypes:
 
 
 class PoolTypeCatalog:
-    """Finds the instance types of NodePools. The cluster's node classes decide where a pool may launch them."""
+    """A catalog of the instance types that NodePools may launch, as far as their node classes allow."""
 
     def __init__(self, sold: InstanceTypeCatalog, cluster: Cluster | None) -> None:
         self._sold, self._classes = sold, NodeClasses(cluster or Cluster())
@@ -222,7 +222,7 @@ class PoolTypeCatalog:
 
 
 def _to_node_pool(name: str, pool: WrittenNodePool) -> NodePool:
-    """Return the parts of a written NodePool that decide which instance types it may launch."""
+    """Convert the parts of a written NodePool that decide which instance types it may launch."""
     written_spec = pool.spec.template.spec
     requirements = tuple(
         RequirementWithMinValues(r.key, r.operator, tuple(map(str, r.values)), r.min_values)

@@ -33,7 +33,7 @@ _DOMAIN_NOUNS = {HOSTNAME: "hosts", ZONE: "zones", REGION: "regions"}
 
 
 def format_domain_noun(key: str) -> str:
-    """Return what to call the domains of a topology key, in the plural.
+    """Return the plural noun for the domains of a topology key.
 
     >>> format_domain_noun("kubernetes.io/hostname"), format_domain_noun("example.com/rack")
     ('hosts', 'example.com/rack domains')
@@ -67,7 +67,9 @@ class RequiredTerm(NamedTuple):
     matches_all_revisions: bool
     """Whether the term matches the pods of all revisions of the workload."""
 
-    def list_namespaces(self, labels_by_namespace: Mapping[str, Mapping[str, str]], own: str) -> frozenset[str]:
+    def list_namespaces(
+        self, labels_by_namespace: Mapping[str, Mapping[str, str]], own_namespace: str
+    ) -> frozenset[str]:
         """Return the namespaces that the term applies to.
 
         ``labels_by_namespace`` has the labels of all namespaces by name.

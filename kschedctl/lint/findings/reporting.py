@@ -87,7 +87,7 @@ def build_report(
 
 
 def _severity_sort_key(finding: Finding) -> tuple[object, ...]:
-    """Return the sort key that puts the most severe findings first, then orders by place."""
+    """Return a sort key that puts the most severe findings first and orders equally severe ones by location."""
     return (
         Severity(finding.severity).rank,
         finding.file,
@@ -141,7 +141,7 @@ def _merge_builds(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def _merge_group(group: Sequence[Finding]) -> Finding:
-    """Return the first finding of a group with the builds of all and a note on the other builds."""
+    """Merge a group into its first finding, with the builds of all and a note on the other builds."""
     first, other_count = group[0], len(group) - 1
     if not other_count:
         return first
@@ -151,12 +151,12 @@ def _merge_group(group: Sequence[Finding]) -> Finding:
 
 
 def _describe_rule(rule: Rule, severity: Severity) -> FoundRule:
-    """Return the texts of a rule for a report."""
+    """Build the description of a rule for a report."""
     return FoundRule(rule.id, severity, rule.summary, rule.why, rule.fix, rule.source)
 
 
 def condense_findings(findings: Iterable[Finding], rules: Iterable[Rule]) -> tuple[Finding, ...]:
-    """Return the findings without those that repeat another one for the same object, namespace or variant."""
+    """Drop findings that repeat another one for the same object, namespace or variant."""
     rules = tuple(rules)
     findings = keep_one_per_object(findings, {rule.id for rule in rules if rule.once_per_object})
     findings = merge_variants(findings)
@@ -220,14 +220,14 @@ def merge_variants(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 
 def _add_files(finding: Finding, files: tuple[str, ...]) -> Finding:
-    """Return the finding with a note on the other files that it is in."""
+    """Add a note on the other files that contain the finding."""
     if not files:
         return finding
     return replace(finding, message=f"{finding.message} (so in {join_names(files, 1)})", also_in=files)
 
 
 def _add_count(finding: Finding, other_count: int) -> Finding:
-    """Return the finding with a note on how many others it stands for."""
+    """Add a note on how many other findings this one stands for."""
     if not other_count:
         return finding
     where = f"in namespace {finding.namespace}" if finding.namespace else "without a namespace"
@@ -236,7 +236,10 @@ def _add_count(finding: Finding, other_count: int) -> Finding:
 
 @dataclass(frozen=True)
 class LintScope:
-    """Reports findings of objects in a namespace or with some labels. Rules still see all linted objects."""
+    """A selection of objects, by namespace or labels, whose findings are reported.
+
+    Rules still see all linted objects.
+    """
 
     namespace: str = ""
     """Only objects in this namespace, or "" for all. Cluster-scoped objects are in none."""
@@ -244,7 +247,7 @@ class LintScope:
     """Only objects that have such labels, themselves or on their pods."""
 
     def build_filter(self, context: LintContext) -> Callable[[Subject], bool]:
-        """Return a function that returns whether findings of an object are reported."""
+        """Build a function that returns whether findings of an object are reported."""
         if self.selector is None:
             return self._is_in_namespace
         labels = _collect_labels(context)
@@ -265,7 +268,7 @@ ALL_OBJECTS = LintScope()
 
 
 def _collect_labels(context: LintContext) -> Mapping[Subject, Mapping[str, str]]:
-    """Return the labels of workloads' pods, and those of the cluster's other objects."""
+    """Collect the labels of workloads' pods, and the labels of the cluster's other objects."""
     labels: dict[Subject, Mapping[str, str]] = defaultdict(dict)
     for items in context.items.values():
         for item in items:

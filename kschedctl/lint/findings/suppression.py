@@ -71,7 +71,7 @@ def find_ignore_reason(rule_id: str, subject: Subject) -> str:
 
 
 class PathIgnores(NamedTuple):
-    """Rules that are not reported for some paths."""
+    """The rules that are not reported for some paths."""
 
     patterns: Mapping[str, tuple[str, ...]] = {}
     """Rule patterns by path pattern."""
@@ -89,7 +89,7 @@ class PathIgnores(NamedTuple):
 
 
 def render_baseline(findings: Iterable[Finding]) -> str:
-    """Return the text of a baseline file with these findings."""
+    """Render the text of a baseline file with these findings."""
     entries = [
         {"fingerprint": f.fingerprint, "rule": f.rule, "object": f.object, "path": f.path, "file": f.file}
         for f in findings
@@ -110,23 +110,23 @@ class _Baseline(msgspec.Struct, tag_field="kind", tag=BASELINE_KIND):
     findings: list[_Entry] = []
 
 
-def parse_baseline(document: object, where: str) -> Counter[str]:
-    """Return how often each fingerprint is in a baseline. Raises InputError that names the field."""
+def parse_baseline(document: object, file: str) -> Counter[str]:
+    """Parse a baseline file and return how often it has each fingerprint. Raises InputError that names the field."""
     hint = "write one with --write-baseline FILE"
     if not isinstance(document, Mapping) or document.get("kind") != BASELINE_KIND:
-        raise InputError(f"not a {BASELINE_KIND}", where=where, hint=hint)
+        raise InputError(f"not a {BASELINE_KIND}", where=file, hint=hint)
     try:
         baseline = convert_builtins(document, _Baseline)
     except msgspec.ValidationError as error:
         message, _, field = str(error).replace("`", "").partition(" - at $.")
         raise InputError(
-            message[:1].lower() + message[1:], where=f"{where}, {field}" if field else where, hint=hint
+            message[:1].lower() + message[1:], where=f"{file}, {field}" if field else file, hint=hint
         ) from None
     return Counter(entry.fingerprint for entry in baseline.findings)
 
 
 def drop_baseline_findings(findings: Iterable[Finding], baseline: Counter[str]) -> tuple[Finding, ...]:
-    """Return the findings that are not in the baseline. Each of its entries suppresses one finding."""
+    """Drop the findings that are in the baseline. Each of its entries suppresses one finding."""
     remaining = baseline.copy()
     return tuple(finding for finding in findings if not _take_from_baseline(remaining, finding))
 
@@ -176,12 +176,12 @@ IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "hostPort", "containerPort")
 
 
 def build_fingerprint(rule: str, subject: Subject, path: Path) -> str:
-    """Return the fingerprint of a problem. Findings that agree in rule, object and names share it."""
+    """Build the fingerprint of a problem. Findings that agree in rule, object and names share one fingerprint."""
     return _hash_parts(rule, str(subject), *_iter_step_names(subject.document, path))
 
 
 def build_legacy_fingerprint(finding: Finding) -> str:
-    """Return the fingerprint that the first version of baselines has for a finding, by file and list index."""
+    """Build the fingerprint of a finding for the first version of baselines, by file and list index."""
     path = finding.path if finding.file else _POD_TEMPLATE_PREFIX.sub("", finding.path)
     return _hash_parts(finding.rule, finding.file, finding.object, path)
 
@@ -202,5 +202,5 @@ def _identify_item(item: object) -> str:
 
 
 def _hash_parts(*parts: str) -> str:
-    """Return 16 hexadecimal digits of the hash of some texts."""
+    """Return 16 hexadecimal digits of the hash of these texts."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]

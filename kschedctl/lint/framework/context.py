@@ -106,7 +106,7 @@ class LintContext:
         namespace: str = "",
         get_sets: Callable[[Location], frozenset[AppliedSet]] | None = None,
     ) -> LintContext:
-        """Return the context of manifests and the cluster that they are applied to.
+        """Build the context of manifests and the cluster that they are applied to.
 
         ``gates`` counts without a cluster. Objects without a namespace go to ``namespace``, or, if that is empty, to
         the namespace of their Helm release. ``get_sets`` returns the sets in which what was read at a place is applied.
@@ -126,7 +126,7 @@ class LintContext:
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> LintContext:
-        """Return the context of everything in a cluster."""
+        """Build the context of everything in a cluster."""
         items = {struct: tuple(map(_to_typed_object, getattr(cluster, FIELDS[kind]))) for kind, struct in TYPED.items()}
         pools = tuple(
             TypedObject(_to_typed_object(p).subject, to_written_pool(p)) for p in cluster.karpenter_node_pools
@@ -196,7 +196,10 @@ class LintContext:
 
     @cached_property
     def pool_types(self) -> PoolTypeCatalog | None:
-        """Return the instance types that NodePools may launch, or None, recorded as a gap, if no types were given."""
+        """Return the instance types that NodePools may launch, or None if no types were given.
+
+        In that case the gap is recorded.
+        """
         if self.enclosing is not None:
             return self.enclosing.pool_types
         if self.instance_types is None:
@@ -221,7 +224,7 @@ class LintContext:
         return [*linted, *map(_to_typed_object, self.list_all(kind)[len(linted) :])]
 
     def are_all_read(self, *kinds: str) -> bool:
-        """Return whether all objects of these kinds were read, so that an object that is not here does not exist.
+        """Return whether all objects of these kinds were read, so that an object that was not read does not exist.
 
         Records the kinds that were not fully read in ``gaps``.
         """
@@ -239,12 +242,12 @@ class LintContext:
         return [subject for subject in self.subjects if may_create_pods(subject)]
 
     def find_creator(self, subject: Subject) -> str:
-        """Return what creates an object of the cluster, or "" if that is not known."""
-        return self._makers.describe(subject) if self._makers else ""
+        """Return the controller that creates an object of the cluster, or "" if none is known."""
+        return self._topmost_owners.describe(subject) if self._topmost_owners else ""
 
     @cached_property
-    def _makers(self) -> TopmostOwners | None:
-        """Return the controllers of the cluster's objects, or None without a cluster."""
+    def _topmost_owners(self) -> TopmostOwners | None:
+        """Return the topmost controllers of the cluster's objects, or None without a cluster."""
         return TopmostOwners(self.cluster) if self.cluster else None
 
     @cached_property
@@ -269,7 +272,7 @@ class LintContext:
     @cached_property
     def workloads_by_namespace(self) -> dict[str, list[Workload]]:
         """Return the linted workloads of each namespace."""
-        return _group((workload.namespace, workload) for workload in self.workloads)
+        return _group_pairs((workload.namespace, workload) for workload in self.workloads)
 
     def select_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
         """Return the linted workloads of a namespace whose pods a selector matches."""
@@ -300,7 +303,7 @@ class LintContext:
     def are_in_same_namespace(self, first: Subject, second: Subject) -> bool:
         """Return whether two objects go to the same namespace.
 
-        Objects that name no namespace do so if the folder of one is inside that of the other.
+        Objects that name no namespace go to the same one if the folder of one is inside that of the other.
         """
         if (first.namespace or "default") != (second.namespace or "default") or not self.variants.can_coexist(
             first, second
@@ -349,7 +352,7 @@ class LintContext:
     @cached_property
     def _subjects_by_kind(self) -> dict[tuple[str, str], list[Subject]]:
         """Return the manifests by kind and namespace, which is "" for cluster-scoped kinds."""
-        return _group(
+        return _group_pairs(
             ((subject.kind, "" if subject.kind in UNSCOPED else subject.namespace or "default"), subject)
             for subject in self.subjects
         )
@@ -359,7 +362,7 @@ class LintContext:
         return [item.value for item in items if self.variants.can_coexist(subject, item.subject)]
 
     def _find_matching_workloads(self, namespace: str, selector: Selector) -> list[Workload]:
-        """Return the workloads of a namespace that a selector matches, looked up by a label if it names one."""
+        """Find the workloads of a namespace that a selector matches, looked up by a label if the selector names one."""
         requirement = next((r for r in selector.requirements if r.operator in (EQUALS, IN)), None)
         if requirement is None:
             candidates = self.workloads_by_namespace.get(namespace, [])
@@ -371,7 +374,7 @@ class LintContext:
     @cached_property
     def _workloads_by_label(self) -> dict[tuple[str, str, str], list[Workload]]:
         """Return the workloads by namespace, label and value."""
-        return _group(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
+        return _group_pairs(((w.namespace, key, value), w) for w in self.workloads for key, value in w.labels.items())
 
     def iter_claims(self, workload: Workload) -> Iterator[tuple[int, api.PersistentVolumeClaim]]:
         """Yield each known PersistentVolumeClaim of a workload with the index of its volume."""
@@ -388,7 +391,7 @@ class LintContext:
     def _linted_claims(self) -> dict[tuple[str, str], list[TypedObject[api.PersistentVolumeClaim]]]:
         """Return the linted claims by namespace and name."""
         claims = self.list_linted(api.PersistentVolumeClaim)
-        return _group(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
+        return _group_pairs(((claim.subject.namespace or "default", claim.subject.name), claim) for claim in claims)
 
     @cached_property
     def _cluster_claims(self) -> dict[tuple[str, str], api.PersistentVolumeClaim]:
@@ -397,7 +400,7 @@ class LintContext:
         return {(c.metadata.namespace or "default", c.metadata.name): c for c in claims}
 
 
-def _group(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
+def _group_pairs(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
     """Return the values of each key, in order."""
     groups: dict[K, list[V]] = {}
     for key, value in pairs:

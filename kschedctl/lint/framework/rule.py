@@ -76,12 +76,12 @@ def replace_label(problem: Problem) -> FieldEdit | None:
 
 
 def is_pod_count(text: str) -> bool:
-    """Return whether the text is a plain decimal integer of at most nine digits, as of a number of pods."""
+    """Return whether a text is a plain number of pods: a decimal integer of at most nine digits."""
     return re.fullmatch("0|[1-9][0-9]{0,8}", text) is not None
 
 
 class Severity(StrEnum):
-    """How bad a finding is."""
+    """The severity of a finding."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -89,7 +89,7 @@ class Severity(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return the position from the worst severity, which is 0."""
+        """The position from the worst severity, which is 0."""
         return tuple(Severity).index(self)
 
 
@@ -97,7 +97,7 @@ ERROR, WARNING, NOTE = Severity
 
 
 class RuleProfile(StrEnum):
-    """A set of rules. Each profile has the rules of the profiles before it."""
+    """A set of rules. Each profile includes the profiles before it."""
 
     DEFAULT = "default"
     STRICT = "strict"
@@ -105,7 +105,7 @@ class RuleProfile(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Return the position from the smallest profile, which is 0."""
+        """The position from the smallest profile, which is 0."""
         return tuple(RuleProfile).index(self)
 
 
@@ -153,5 +153,5 @@ class Rule:
 
 
 def find_nothing(context: LintContext) -> Iterator[Problem]:
-    """Find no problems. This is the check of rules whose problems are found elsewhere, such as while reading."""
+    """Find no problems, for rules whose problems are found elsewhere, such as while reading."""
     return iter(())

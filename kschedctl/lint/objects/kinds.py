@@ -175,8 +175,9 @@ _KINDS: dict[str, tuple[str, type[Struct]]] = {
 
 
 def get_manifest_struct(document: JsonObject) -> type[Struct] | None:
-    """Return the struct for a document, or None if it is of another kind or of another group with a kind of that
-    name.
+    """Return the struct for a document, or None if lint does not read its kind.
+
+    Kinds of the same name in another API group do not count.
     """
     group, struct = _KINDS.get(str(document.get("kind")), ("", None))
     version = str(document.get("apiVersion") or "")

@@ -56,7 +56,7 @@ class TopmostOwners:
         self._cluster = cluster
 
     def describe(self, subject: Subject) -> str:
-        """Return the topmost known controller, such as `Prometheus monitoring/k8s`, or an empty string.
+        """Name the topmost known controller of an object, such as `Prometheus monitoring/k8s`, or return "".
 
         Objects without a controller and objects from manifests have none.
         """
@@ -70,7 +70,7 @@ class TopmostOwners:
 
     @cached_property
     def _controllers(self) -> dict[Owner, Owner]:
-        """Object -> its controller in the same namespace."""
+        """The controller of each object, in the object's namespace."""
         return {
             Owner(kind, meta.namespace, meta.name): Owner(controller.kind, meta.namespace, controller.name)
             for kind, meta in self._iter_metadata()
@@ -85,6 +85,6 @@ class TopmostOwners:
 
     @cached_property
     def _workloads_of_pods(self) -> dict[Owner, Owner]:
-        """Pod -> the workload that owns it."""
+        """The workload that owns each pod."""
         pods = self._cluster.pods
         return {Owner("Pod", pod.metadata.namespace, pod.metadata.name): find_owner(pod) for pod in pods}

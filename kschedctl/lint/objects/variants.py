@@ -60,7 +60,7 @@ class Variants:
     """The alternatives among objects, and the sets in which they are applied."""
 
     def __init__(self, subjects: Sequence[Subject], sets: AppliedSets = NO_SETS) -> None:
-        self._homes = dict(_find_places(subjects))
+        self._homes = dict(_iter_places(subjects))
         distinct_sets = set(sets.values())
         loose = (
             any(applied.loose for together in distinct_sets for applied in together)
@@ -81,7 +81,10 @@ class Variants:
         return bool(self._alternatives or self._sets)
 
     def can_coexist(self, subject: Subject, other: Subject) -> bool:
-        """Return whether two objects can be in one cluster; an object read from a cluster can coexist with any."""
+        """Return whether two objects can be in one cluster.
+
+        An object read from a cluster can coexist with any other.
+        """
         here, there = self._homes.get(subject), self._homes.get(other)
         if here is None or there is None or here == there:
             return True
@@ -98,7 +101,7 @@ class Variants:
         return here[depth] not in groups or there[depth] not in groups[here[depth]]
 
     def find_largest_group(self, subjects: Sequence[Subject]) -> Sequence[Subject]:
-        """Return the largest group of objects that can be in one cluster, the first one in case of a tie."""
+        """Find the largest group of objects that can be in one cluster, or the first of several."""
         most: Sequence[Subject] = subjects[:1]
         for first in subjects if self else ():
             kept: list[Subject] = [first]
@@ -107,7 +110,7 @@ class Variants:
         return most if self else subjects
 
     def _mark_alternatives(self, parent: PlaceParts, children: set[str]) -> None:
-        """Make the children of a folder or file alternatives of each other, together with those that already are."""
+        """Make the children of a folder or file alternatives of each other and of their present alternatives."""
         groups = self._alternatives.setdefault(parent, {})
         overlapping = [groups[child] for child in children if child in groups]
         if overlapping and children <= overlapping[0]:
@@ -135,8 +138,8 @@ def _find_divergences(places: set[PlaceParts]) -> Iterator[tuple[PlaceParts, set
         undivided += [(depth + 1, ways) for ways in by_step.values() if len(ways) > 1]
 
 
-def _find_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlaceParts]]:
-    """Yield the folders, file and part of the file of each object."""
+def _iter_places(subjects: Iterable[Subject]) -> Iterator[tuple[Subject, PlaceParts]]:
+    """Yield each object with its place: folders, file and part of the file."""
     by_file: dict[str, list[Subject]] = {}
     for subject in subjects:
         place = subject.location
@@ -157,7 +160,10 @@ def _split_path(path: str) -> PlaceParts:
 
 
 def _split_file(subjects: Sequence[Subject]) -> list[Sequence[Subject]]:
-    """Split the objects of a file before each one that repeats an earlier one, as renders in one file do."""
+    """Split the objects of a file before each one that repeats an earlier one.
+
+    Several renders of a chart in one file repeat objects.
+    """
     parts: list[Sequence[Subject]] = []
     begin, seen = 0, set()
     for index, subject in enumerate(subjects):
@@ -186,7 +192,10 @@ def _follows_in_render(before: Subject, after: Subject) -> bool:
 
 
 def _iter_identities(subject: Subject) -> Iterator[tuple[str, ...]]:
-    """Yield keys that a cluster has only once: the object and, if it was built, the place where it was written."""
+    """Yield the keys of an object of which a cluster has only one.
+
+    They are the object itself and, if it was built, the place where it was written.
+    """
     if (identity := _get_identity(subject)) is not None:
         yield identity
         if subject.location and subject.location.build:

@@ -31,10 +31,14 @@ SERVING_KINDS = frozenset({"ReplicationController", "ReplicaSet", "Deployment", 
 
 
 class _EmptyDir(api.Struct, frozen=True):
+    """An emptyDir volume."""
+
     medium: str = ""
 
 
 class _Volume(api.Struct, frozen=True):
+    """A volume of a pod."""
+
     name: str = ""
     empty_dir: _EmptyDir | None = None
 
@@ -150,10 +154,10 @@ class Workload:
         return selector.matches(self.labels)
 
     def compute_surge(self) -> tuple[int, int]:
-        """Return maxSurge and maxUnavailable of a rolling Deployment in pods; (0, 1) for all others.
+        """Return maxSurge and maxUnavailable of a rolling Deployment in pods, or (0, 1) for all others.
 
-        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down; both 0
-        means that one may be unavailable.
+        Upstream: ResolveFenceposts in pkg/controller/deployment/util (v1.36): surge rounds up, unavailable down. If
+        both are 0, one pod may be unavailable.
         """
         if self.kind != "Deployment" or self.strategy.type == "Recreate":
             return 0, 1
@@ -185,7 +189,7 @@ def read_workload(subject: Subject) -> Workload | None:
     Raises InvalidFieldError.
     """
     at = POD_TEMPLATE_PATHS.get(subject.kind)
-    if at is None or not is_in_core_group(subject):
+    if at is None or not has_built_in_group(subject):
         return None
     template = object_at(subject.document, *at)
     metadata = object_at(template, "metadata")
@@ -207,7 +211,7 @@ def read_workload(subject: Subject) -> Workload | None:
 
 
 def _find_disk_volumes(at: Path, spec: object) -> dict[int, str]:
-    """Return index -> name of the emptyDir volumes that are not in memory."""
+    """Return the emptyDir volumes that are not in memory, by their index."""
     volumes = convert_field(at, spec, _Volumes).volumes
     return {i: v.name for i, v in enumerate(volumes) if v.empty_dir is not None and v.empty_dir.medium != "Memory"}
 
@@ -218,13 +222,13 @@ def _read_strategy(subject: Subject) -> UpdateStrategy:
     return convert_field(("spec", "strategy"), drop_nulls(written or {}), UpdateStrategy)
 
 
-def is_in_core_group(subject: Subject) -> bool:
-    """Return whether the object is of a built-in API group, and not a custom resource with the same kind."""
+def has_built_in_group(subject: Subject) -> bool:
+    """Return whether the object's API group is built in. A custom resource may have the kind of a built-in object."""
     return subject.group in ("", "apps", "batch", "extensions")
 
 
 def _read_replicas(subject: Subject) -> int | None:
-    """Read the number of replicas of a built-in kind; None for a DaemonSet."""
+    """Read the number of replicas of a built-in kind. It is None for a DaemonSet."""
     if subject.kind == "DaemonSet":
         return None
     if subject.kind in ("Pod", "PodTemplate"):
@@ -298,9 +302,9 @@ def find_invalid_storage(subject: Subject, value: object) -> Iterator[Problem]:
 
 
 def explain_uncountable_requests(workload: Workload) -> str:
-    """Explain why the total requests of a pod cannot be computed: negative, or too large for any node.
+    """Explain why the total requests of a pod cannot be computed, or return "" if they can.
 
-    Return an empty string if they can.
+    They are negative, or too large for any node.
     """
     try:
         to_amounts(compute_pod_requests(workload.pod))

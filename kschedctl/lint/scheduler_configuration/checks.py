@@ -63,7 +63,7 @@ def check_configuration(
         configuration = load_with_registered_plugins(document, gates)
     except ConfigurationError as error:
         for path, message in find_errors(document, gates) or [(parse_error_path(str(error)), format_error(error))]:
-            yield INVALID, subject.build_problem(*_name_version(path, message, unknown_here))
+            yield INVALID, subject.build_problem(*_add_mismatch(path, message, unknown_here))
         return
 
     profiles = array_at(document, "profiles") or ({},)
@@ -79,8 +79,11 @@ def check_configuration(
         yield from ((PERCENTAGE, problem) for problem in _find_unsuitable_percentages(subject, configuration, nodes))
 
 
-def _name_version(path: Path, message: str, unknown_here: Iterable[VersionMismatch]) -> tuple[Path, str]:
-    """Return the path and message of an error, with the version that has what this one does not know, if any."""
+def _add_mismatch(path: Path, message: str, unknown_here: Iterable[VersionMismatch]) -> tuple[Path, str]:
+    """Return the path and message of an error.
+
+    If only another version knows the field, the path leads to the field and the message names the version.
+    """
     for unknown in unknown_here:
         if unknown.path[: len(path)] == path and unknown.name in message:
             return unknown.path, f"{message} ({unknown})"
@@ -175,7 +178,7 @@ def _find_unknown_disabled_plugins(checked: _CheckedProfile) -> Iterator[Problem
             name = object_at(plugin).get("name")
             if name not in existing:
                 path = (*checked.path, "plugins", point, "disabled", i)
-                _, message = _name_version(path, f"there is no plugin {name} to disable", checked.unknown_here)
+                _, message = _add_mismatch(path, f"there is no plugin {name} to disable", checked.unknown_here)
                 yield checked.subject.build_problem(path, message)
 
 
@@ -227,7 +230,7 @@ def _find_unused_args(checked: _CheckedProfile) -> Iterator[Problem]:
                 if name in get_in_tree_plugins(checked.gates.minor)
                 else "is not known, and not enabled"
             )
-            _, message = _name_version(path, f"arguments of {name}, which {state} in this profile", unknown_args)
+            _, message = _add_mismatch(path, f"arguments of {name}, which {state} in this profile", unknown_args)
             yield checked.subject.build_problem(path, message)
         elif unknown_args:
             yield checked.subject.build_problem(path, f"{unknown_args[0]}: this version does not look at them")

@@ -83,6 +83,7 @@ class EffectiveConfiguration(Report, frozen=True):
     kind: str = "EffectiveConfiguration"
 
     def first_line(self) -> tuple[str, ...]:
+        """Return the number and names of the profiles, and the version that reads them."""
         names = ", ".join(profile.scheduler_name for profile in self.profiles)
         of_version = f"as kube-scheduler {self.kube_version} takes it" if self.kube_version else ""
         return counted(len(self.profiles), "profile"), f"({names})", of_version
@@ -96,7 +97,7 @@ RUN_ORDER = (
 
 
 def build_effective_configuration(document: JsonObject | None, gates: FeatureGates) -> EffectiveConfiguration:
-    """Return the configuration in effect. ``document`` is what was written, or None for the defaults.
+    """Build the configuration in effect. ``document`` is the written one, or None for the defaults.
 
     Raises ConfigurationError, ThirdPartyError.
     """
@@ -118,7 +119,7 @@ def build_effective_configuration(document: JsonObject | None, gates: FeatureGat
 
 
 def _build_profile(profile: Profile, written: object, percentage: int) -> EffectiveProfile:
-    """Return what a profile does. ``written`` is the profile in the document."""
+    """Build the effective profile. ``written`` is the profile in the document."""
     with_own_args = {str(object_at(config).get("name")) for config in array_at(written, "pluginConfig")}
     args = (
         EffectiveArgs(name, "pluginConfig" if name in with_own_args else "default", _to_plain(value))
@@ -132,7 +133,7 @@ def _build_profile(profile: Profile, written: object, percentage: int) -> Effect
 
 
 def _to_plain(value: object) -> object:
-    """Return arguments, defaults included, as plain values without nulls."""
+    """Convert arguments, defaults included, to plain values without nulls."""
     if isinstance(value, msgspec.Struct):
         fields = ((f.encode_name, getattr(value, f.name)) for f in msgspec.structs.fields(value))
         return {name: _to_plain(item) for name, item in fields if item is not None}
@@ -160,12 +161,15 @@ _STRICT = "strict decoding error"
 
 
 def load_with_registered_plugins(document: JsonObject | None, gates: FeatureGates) -> SchedulerConfiguration:
-    """Return the configuration with registered plugins. Raises ConfigurationError, ThirdPartyError."""
+    """Load the configuration together with registered plugins. Raises ConfigurationError, ThirdPartyError."""
     return load_configuration(document, gates, find_registered_plugins(other_builds=True), other_builds=True)
 
 
 def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) -> list[VersionMismatch]:
-    """Return what other versions have and this one does not, apart from plugins that a package registers."""
+    """List the fields and plugins of the document that only other versions have.
+
+    Plugins that a package registers are left out.
+    """
     registered = find_registered_plugins(other_builds=True)
     return [
         other for other in validation.iter_version_mismatches(document, gates.minor) if other.name not in registered
@@ -173,8 +177,9 @@ def list_unknown_to_version(document: JsonObject | None, gates: FeatureGates) ->
 
 
 def find_errors(document: JsonObject, gates: FeatureGates) -> list[ConfigurationFault]:
-    """Return errors of types and names, then those of values, or else those that keep a profile from starting.
+    """Find all errors that kube-scheduler would report for a configuration.
 
+    Errors of types and names come before errors of values. Only without them are profiles tried, which may not start.
     Raises ThirdPartyError.
     """
     errors: list[ConfigurationFault] = []
@@ -211,7 +216,7 @@ def parse_error_path(message: str) -> Path:
 
 
 def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFault]:
-    """Yield all unknown fields of a document, or the field that is of another type."""
+    """Yield an error for each unknown field of a document, or the error about a field of a wrong type."""
     if _STRICT not in error.what:
         yield split_path(error.where) or parse_error_path(str(error)), str(error)
         return
@@ -221,7 +226,7 @@ def _iter_decoding_errors(error: ConfigurationError) -> Iterator[ConfigurationFa
 
 
 def _iter_profile_errors(document: JsonObject, gates: FeatureGates) -> Iterator[ConfigurationFault]:
-    """Yield the error of each profile that does not start. kube-scheduler ends at the first."""
+    """Yield the error of each profile that does not start. kube-scheduler stops at the first one."""
     for i, profile in enumerate(array_at(document, "profiles")):
         try:
             load_with_registered_plugins({**document, "profiles": [profile]}, gates)
@@ -237,9 +242,9 @@ def _remove_fields(document: JsonObject, paths: list[Path]) -> JsonObject:
 
 
 def _remove_field(document: JsonObject, path: Path) -> JsonObject:
-    """Return a copy of the document without a field. A list item is emptied instead of removed.
+    """Return a copy of the document without a field.
 
-    So the other items keep their index.
+    A list item is emptied instead of removed, so that the other items keep their index.
     """
     copied = deepcopy(document)
     parent = field_at(copied, *path[:-1])

@@ -21,6 +21,7 @@ from kschedctl.api.copying import replace
 from kschedctl.render.fixes import TITLE, TITLE_OF_INCOMPLETE, TITLE_WITH_RIVALS
 from kschedctl.render.html.sections import HtmlSection, Words, split_into_sections, truncate
 from kschedctl.render.page import Page, Style
+from kschedctl.render.renderers import kind_of
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
 from kschedctl.text.printable import printable
@@ -35,8 +36,8 @@ def render_html(
 ) -> str:
     """Render the document as HTML.
 
-    `page` was built with the style from `choose_style`. `widgets` are sections that other formats do not have. `about`
-    has names and values for the header, such as the cluster and the command.
+    `page` must be built with the style from `choose_style`. `widgets` are sections that other formats do not have.
+    `about` has names and values for the header, such as the cluster and the command.
     """
     style, script = _read_asset("report.css"), _read_asset("report.js")
     return _load_template().render(
@@ -52,7 +53,7 @@ def render_html(
 
 
 def choose_style(document: Document, style: Style) -> Style:
-    """Return the style for an HTML page: all rows, which the script lays out on demand.
+    """Return the style for an HTML page. It has all rows, which the script lays out on demand.
 
     A report whose HTML form has a matrix of all nodes keeps its short tables.
     """
@@ -60,13 +61,8 @@ def choose_style(document: Document, style: Style) -> Style:
     return replace(style, width=WIDTH, color=False, wide=wide, fixes=True, patches=True, answer_first=True)
 
 
-def kind_of(document: Document) -> str:
-    """Return the kind that the document declares, or an empty string."""
-    return str(getattr(document, "kind", ""))
-
-
 def _build_title(document: Document) -> str:
-    """Return the title: the kind of report in words, and the pod it is about."""
+    """Build the title: the kind of report in words, and the pod that it is about."""
     first, *others = split_camel_case(kind_of(document))
     kind = " ".join((first, *map(str.lower, others)))
     pod = getattr(document, "pod", "")
@@ -94,7 +90,7 @@ def _arrange_sections(
 
     Sections of an audit are folded. Widgets of reports about many pods come last.
     """
-    if answers := document.answers_of_sections() if isinstance(document, Report) else {}:
+    if answers := document.get_section_answers() if isinstance(document, Report) else {}:
         answers = {title: truncate(printable(answer)) for title, answer in answers.items()}
         parts[1:] = [replace(section, folded=True, answer=answers.get(section.title, "")) for section in parts[1:]]
     if parts and not parts[0].title:
@@ -112,14 +108,14 @@ TEXT_BLOCKS = ("paragraph", "bullets")
 
 
 def _find_tone(answer: Sequence[tuple[str, object]]) -> str:
-    """Return the tone of the first words that are good, bad or a warning."""
+    """Return the tone of the first words of an answer that are good, bad or a warning."""
     contents = (content for _, content in answer if isinstance(content, tuple))
     words = (content_words for content in contents for content_words in content if isinstance(content_words, Words))
     return next((word.tone for word in words if word.tone in ("good", "bad", "warning")), "")
 
 
 def _fold_scheduler_message(kind: str, content: object) -> tuple[str, object]:
-    """Make kube-scheduler's message a block that is folded at first."""
+    """Turn kube-scheduler's message into a block that is folded at first."""
     if kind == "paragraph" and isinstance(content, tuple) and content[0].text == SCHEDULER_PREFIX and len(content) == 2:
         return "said", (Words("kube-scheduler's own message", "faint"), content[1])
     return kind, content
@@ -142,5 +138,5 @@ def _read_asset(name: str) -> str:
 
 
 def _hash_for_csp(text: str) -> str:
-    """Return the hash of a script or style as CSP wants it."""
+    """Return the hash of a script or style for the content security policy."""
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"

@@ -79,7 +79,7 @@ class Grid:
 
 
 def _cell_to_script_data(cell: tuple[Words, ...]) -> str | list[list[str]]:
-    """Return a cell for the script: a text if it has one line without tone."""
+    """Convert a cell for the script. A single line without tone becomes a plain text."""
     if len(cell) == 1 and cell[0].tone == "plain":
         return cell[0].text
     return [[words.text, words.tone] for words in cell]
@@ -104,24 +104,24 @@ class HtmlSection:
 
 
 def split_into_sections(page: Page) -> list[HtmlSection]:
-    """Split a page at its headings. Blocks before any heading form a section without title."""
+    """Split a page at its headings. Blocks before the first heading form a section without title."""
     top = [HtmlSection("")]
     for block in page:
         if isinstance(block, Heading):
             under = top if block.level == 1 else top[-1].parts
             under.append(HtmlSection(truncate(printable(block.text)), [], block.level))
         else:
-            _innermost_section(top[-1]).blocks.append(_convert_block(block))
+            _find_innermost_section(top[-1]).blocks.append(_convert_block(block))
     return [html for html in top if html.blocks or html.parts]
 
 
-def _innermost_section(section: HtmlSection) -> HtmlSection:
-    """Return the last subsection, or the section itself if it has none."""
+def _find_innermost_section(section: HtmlSection) -> HtmlSection:
+    """Return the section's last subsection at any depth, or the section itself if it has none."""
     return section.parts[-1] if section.parts else section
 
 
 def _convert_block(block: Paragraph | Command | Verbatim | Bullets | Table | Plot) -> tuple[str, object]:
-    """Return kind and content of a block for the template."""
+    """Convert a block to its kind and its content for the template."""
     match block:
         case Paragraph(parts):
             return "paragraph", tuple(map(build_words, parts))
@@ -145,18 +145,18 @@ def build_grid(table: Table) -> Grid:
 
 
 def build_lines(cell: Cell | Stack) -> tuple[Words, ...]:
-    """Return the lines of a cell."""
+    """Build the lines of a cell."""
     return tuple(build_words(line) for line in list_lines(cell))
 
 
 def build_words(cell: Cell) -> Words:
-    """Return the text of a cell with its tone."""
+    """Build the printable text of a cell with the CSS class of its tone."""
     text, tone = with_tone(cell)
     return Words(truncate(printable(text)), (tone if text else Tone.PLAIN).name.lower())
 
 
 def truncate(text: str) -> str:
-    """Cut a text of more than MAX_TEXT_LENGTH characters and say so.
+    """Cut a text of more than MAX_TEXT_LENGTH characters and append a note.
 
     >>> truncate("a" * 5003)[4998:]
     'aa… (3 characters more)'

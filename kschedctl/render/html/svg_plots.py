@@ -17,7 +17,7 @@ from kschedctl.render.plots.plot import (
     Point,
     build_line,
     compute_totals,
-    describe,
+    describe_plot,
     format_number,
     shorten_middle,
 )
@@ -69,7 +69,7 @@ class CurvePlot:
 
 
 def build_curve_plot(plot: Plot) -> CurvePlot:
-    """Build the line plot without points that are not finite."""
+    """Build a line plot for the template, leaving out points that are not finite."""
     lines = [build_line(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
     x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
@@ -80,7 +80,7 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
     )
     return CurvePlot(
         printable(plot.title),
-        describe(plot),
+        describe_plot(plot),
         printable(plot.x.title),
         printable(plot.y.title),
         drawn,
@@ -95,7 +95,7 @@ def _make_scaler(axis: AxisScale, start: int, end: int) -> Callable[[float], flo
 
 
 def _interpolate(axis: AxisScale, at: float, start: int, end: int) -> float:
-    """Map a position on the axis to one between `start` and `end`, rounded to tenths."""
+    """Map a position on the axis to a coordinate between `start` and `end`, rounded to tenths."""
     return round(start + (end - start) * (at - axis.start) / (axis.end - axis.start), 1)
 
 
@@ -156,7 +156,7 @@ class BarChart:
 
 
 def build_bar_chart(plot: Plot) -> BarChart:
-    """Build a bar per place, or for unstacked bars one per place and series."""
+    """Build a bar plot for the template, with a bar per place, or one per place and series if they are not stacked."""
     stacked = plot.kind is PlotKind.STACKS
     rows = [(place, [i for i, _ in enumerate(plot.series)]) for place, _ in enumerate(plot.places)]
     if not stacked:
@@ -173,7 +173,7 @@ def build_bar_chart(plot: Plot) -> BarChart:
     keys = tuple((printable(series.name), min(i, BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
     return BarChart(
         printable(plot.title),
-        describe(plot),
+        describe_plot(plot),
         printable(plot.y.title),
         tuple(drawn),
         keys,
@@ -183,14 +183,17 @@ def build_bar_chart(plot: Plot) -> BarChart:
 
 
 def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int, is_named: bool, total: str) -> Bar:
-    """Build one bar of a place: `unit` is the width of an amount of 1, `total` the text behind the bar."""
-    made = list[BarPiece]()
+    """Build one bar of a place from the pieces of some series.
+
+    `unit` is the width of an amount of 1. `total` is the text behind the bar.
+    """
+    pieces = list[BarPiece]()
     x = 0.0
     name = printable(plot.places[place])
     for i in series:
         amount = plot.series[i].points[place][1]
         if amount > 0:
             title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
-            made.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, BAR_LOOKS - 1), title))
+            pieces.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, BAR_LOOKS - 1), title))
             x += amount * unit
-    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(made), round(x, 2), total)
+    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(pieces), round(x, 2), total)

@@ -36,7 +36,7 @@ class AxisScale:
 
 
 def build_scale(axis: Axis, values: Sequence[float]) -> AxisScale:
-    """Build a scale that includes all values; counts get no fractions."""
+    """Build the scale of an axis that includes all values. Scales of counts have no fractions."""
     if not axis.decades:
         chosen = choose_ticks(values or (0.0,))
         if all(float(value).is_integer() for value in values):

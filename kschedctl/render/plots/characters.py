@@ -61,7 +61,7 @@ def _build_legend(plot: Plot, marks: str) -> Text:
 
 
 def _color_marks(line: str, marks: str) -> Text:
-    """Color the marks of the series in a line, except in the frame, which may contain such characters."""
+    """Color the marks of the series in a line. The frame is left out, because it may contain the same characters."""
     text, start = Text(line), re.search("[│┤|]", line)
     for run in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
         if start and run.start() > start.start() and line.endswith(("│", "|")):
@@ -124,13 +124,13 @@ def _draw_bars(plot: Plot, width: int, ascii_only: bool) -> list[Text]:
 
 
 def _compute_bar_lengths(plot: Plot) -> list[float]:
-    """Return the length of the bar of each place: the sum of its positive values."""
+    """Return the length of each place's bar: the sum of its positive values."""
     places = range(len(plot.places))
     return [sum(max(series.points[place][1], 0) for series in plot.series) for place in places]
 
 
 def _draw_bar(pieces: Sequence[tuple[int, float]], unit: float, fills: str) -> Text:
-    """Draw one bar with the pieces of its series."""
+    """Draw one bar with a piece for each of its series."""
     bar, reached = Text(), 0.0
     for series, amount in pieces:
         cells = round((reached + max(amount, 0)) * unit) - round(reached * unit)

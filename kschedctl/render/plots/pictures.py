@@ -22,7 +22,7 @@ from kschedctl.render.plots.plot import (
     Point,
     build_line,
     compute_totals,
-    describe,
+    describe_plot,
     format_number,
     shorten_middle,
 )
@@ -71,7 +71,7 @@ SVG = "http://www.w3.org/2000/svg"
 def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
     """Render the plots as SVG with a description in words. Raises UsageError without matplotlib.
 
-    `doubt` stands below all plots.
+    `doubt` is written below all plots.
     """
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
@@ -84,7 +84,7 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
     titles = "; ".join(printable(plot.title) for plot in plots[:MAX_PLOTS])
-    words = "\n".join([*map(describe, plots[:MAX_PLOTS]), *filter(None, [printable(doubt)])])
+    words = "\n".join([*map(describe_plot, plots[:MAX_PLOTS]), *filter(None, [printable(doubt)])])
     for tag, text in (("desc", words), ("title", titles)):
         element = ElementTree.Element(f"{{{SVG}}}{tag}", id=tag)
         element.text = text
@@ -150,6 +150,7 @@ def _compute_axes_height(plot: Plot) -> float:
 
 
 def _count_key_rows(plot: Plot) -> int:
+    """Return the number of rows of the legend."""
     return -(-len(plot.series) // KEYS_IN_ROW) if len(plot.series) > 1 else 0
 
 

@@ -72,10 +72,10 @@ def build_bar_plot(
     place_count: int,
     stacked: bool = False,
 ) -> tuple[Plot, ...]:
-    """Build a bar plot, or () if all amounts are 0.
+    """Build a bar plot, or return () if all amounts are 0.
 
-    `axes` are the titles: what the places are, and what is counted. `amounts` has, per place, the amount per series.
-    `known` is the number of places in all.
+    `axes` has the titles of the places and of the amounts. `amounts` has, per place, the amount per series.
+    `place_count` counts all places, including those that are left out.
     """
     places = tuple(amounts)[:MAX_PLACES]
     names = dict.fromkeys(name for place in places for name in amounts[place])
@@ -92,7 +92,7 @@ def build_bar_plot(
 
 
 def differ_in_total(amounts: Mapping[str, Mapping[str, float]]) -> bool:
-    """Return whether the totals of the places differ; equal bars would show nothing."""
+    """Return whether the totals of the places differ. A plot of equal bars would show nothing."""
     return len({sum(parts.values()) for parts in amounts.values()}) > 1
 
 
@@ -103,7 +103,7 @@ def filter_finite(points: Sequence[Point], x: Axis | None = None) -> tuple[Point
 
 
 def build_line(plot: Plot, series: Series) -> tuple[Point, ...]:
-    """Return the points of the line through a series, with the corners of steps."""
+    """Build the line through the points of a series, with the corners of steps."""
     points = filter_finite(series.points, plot.x)
     if plot.kind is not PlotKind.STEPS:
         return points
@@ -116,13 +116,13 @@ def compute_totals(plot: Plot) -> list[float]:
     return [sum(series.points[place][1] for series in plot.series) for place in range(len(plot.places))]
 
 
-def describe(plot: Plot) -> str:
+def describe_plot(plot: Plot) -> str:
     """Describe the plot in words, for people who cannot see it."""
     if plot.has_bars:
         values = ", ".join(f"{place}: {_describe_amounts(plot, i)}" for i, place in enumerate(plot.places))
         return printable(f"{plot.y.title} by {plot.x.title}: {values}{f', {plot.note}' if plot.note else ''}")
     lines = ((series.name, filter_finite(series.points, plot.x)) for series in plot.series)
-    values = "; ".join(f"{name} {_describe_course(points)}" for name, points in lines if points)
+    values = "; ".join(f"{name} {_describe_ends(points)}" for name, points in lines if points)
     return printable(f"{plot.y.title} over {plot.x.title}: {values}")
 
 
@@ -148,13 +148,13 @@ def shorten_middle(name: str, max_length: int, dots: str = "…") -> str:
 
 
 def _describe_amounts(plot: Plot, place: int) -> str:
-    """Return the amounts of a place as text."""
+    """Describe the amounts of a place."""
     if plot.kind is PlotKind.STACKS:
         return format_number(compute_totals(plot)[place])
     return ", ".join(f"{format_number(series.points[place][1])} {series.name}" for series in plot.series)
 
 
-def _describe_course(points: Sequence[Point]) -> str:
-    """Return the first and last point of a line as text."""
+def _describe_ends(points: Sequence[Point]) -> str:
+    """Describe the first and the last point of a line."""
     first, last = (f"{format_number(y)} at {format_number(x)}" for x, y in (points[0], points[-1]))
     return f"from {first} to {last}"

@@ -318,5 +318,5 @@ def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tup
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return (), f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-    cycle = scheduler.cycle(framework.without_extenders(), pod)
+    cycle = scheduler.run_cycle(framework.without_extenders(), pod)
     return (tuple(cycle.passed.names), "") if cycle.schedulable else ((), cycle.error or build_fit_error(cycle))

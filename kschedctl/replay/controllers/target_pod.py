@@ -15,12 +15,12 @@ from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere
 from kschedctl.scheduler.scheduler import Scheduler
-from kschedctl.snapshot.pods import AnyGroupKey, group_key
+from kschedctl.snapshot.pods import AnyGroupKey, get_group_key
 
 
 def find_groups(pod: Pod) -> frozenset[AnyGroupKey]:
     """Return the keys of the groups, of Kubernetes and of other projects, that the pod declares to belong to."""
-    native_group = group_key(pod)
+    native_group = get_group_key(pod)
     return frozenset((*find_gangs(pod), *([native_group] if native_group else ())))
 
 

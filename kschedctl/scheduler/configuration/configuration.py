@@ -55,20 +55,20 @@ def load_configuration(
     *,
     other_builds: bool = False,
 ) -> SchedulerConfiguration:
-    """Load a parsed YAML or JSON document; None is the default configuration.
+    """Load a configuration from a parsed document, or the default configuration if it is None.
 
-    `registered` are plugins of third parties, looked up if a profile enables them. With `other_builds`, an unknown
-    plugin is assumed to be compiled into the scheduler (`Profile.foreign`), which the released kube-scheduler rejects.
-    Raises ThirdPartyError, and ConfigurationError in kube-scheduler's words; the hint says which version has what this
-    one lacks.
+    `registered` are third-party plugins, which are looked up if a profile enables them. With `other_builds`, an unknown
+    plugin is assumed to be compiled into the scheduler (`Profile.foreign`), whereas the released kube-scheduler rejects
+    it. Raises ThirdPartyError, or ConfigurationError in kube-scheduler's words with a hint that says which version has
+    what this one lacks.
     """
     try:
         return _load_document(document, gates, registered, other_builds=other_builds)
     except ConfigurationError as error:
-        others = (
+        mismatches = (
             str(version) for version in iter_version_mismatches(document, gates.minor) if version.name in error.what
         )
-        hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *others))))
+        hint = "; ".join(dict.fromkeys(filter(None, (error.hint, *mismatches))))
         raise ConfigurationError(error.what, where=error.where, hint=hint) from None
 
 
@@ -79,19 +79,19 @@ def _load_document(
     *,
     other_builds: bool,
 ) -> SchedulerConfiguration:
-    """Validate and load a document."""
+    """Validate a document and load it. Raises ConfigurationError."""
     written = KubeSchedulerConfiguration() if document is None else parse_document(document, gates.minor)
     parsed = with_document_defaults(written, gates)
     if errors := list(validate_configuration(parsed, gates)):
         raise ConfigurationError(format_aggregate(errors))
-    _check_tls(parsed.extenders)
+    _validate_tls(parsed.extenders)
     ignored = _find_ignored_resources(parsed.extenders)
-    own = [profile.plugins for profile in written.profiles] or [Plugins()]
+    custom_plugins = [profile.plugins for profile in written.profiles] or [Plugins()]
     profiles = [
         _load_profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
-        for profile, custom in zip(parsed.profiles, own, strict=True)
+        for profile, custom in zip(parsed.profiles, custom_plugins, strict=True)
     ]
-    _check_queue_sort(profiles)
+    _validate_queue_sort(profiles)
     return SchedulerConfiguration(
         profiles={profile.scheduler_name: profile for profile in profiles},
         extenders=_sort_extenders(parsed.extenders),
@@ -111,23 +111,28 @@ def _load_profile(
     gates: FeatureGates,
     other_builds: bool,
 ) -> Profile:
-    """Build one profile."""
+    """Build one profile. Raises ConfigurationError.
+
+    `custom` are the plugins as written, and `ignored` the resources that NodeResourcesFit ignores.
+    """
     args = {config.name: config.args for config in profile.plugin_config}
     if ignored:
         if NodeResourcesFit.name not in args:
             raise ConfigurationError("couldn't build extenders: can't find NodeResourcesFitArgs in plugin config")
         args[NodeResourcesFit.name] = msgspec.structs.replace(args[NodeResourcesFit.name], ignored_resources=ignored)
-    where = f"creating profile for scheduler name {profile.scheduler_name}"
+    location = f"creating profile for scheduler name {profile.scheduler_name}"
     enabled = NodeResourcesFit.name in profile.plugins.enabled_names
     if enabled and (errors := list(args[NodeResourcesFit.name].validate(gates))):
         raise ConfigurationError(
-            f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=where
+            f'initializing plugin "{NodeResourcesFit.name}": {format_aggregate(errors)}', where=location
         )
-    others = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
-    registry = {name: declared.points for name, declared in {**get_in_tree_plugins_for_gates(gates), **others}.items()}
+    third_party = {name: registered[name] for name in sorted(profile.plugins.enabled_names & registered.keys())}
+    registry = {
+        name: declared.points for name, declared in {**get_in_tree_plugins_for_gates(gates), **third_party}.items()
+    }
     args |= {
         name: _decode_third_party_args(name, args.get(name), declared.args_type, gates)
-        for name, declared in others.items()
+        for name, declared in third_party.items()
     }
     try:
         return build_profile(
@@ -140,14 +145,14 @@ def _load_profile(
             foreign=find_foreign_plugins(profile.plugins, registry) if other_builds else {},
         )
     except ConfigurationError as error:
-        raise ConfigurationError(error.what, where=where) from None
+        raise ConfigurationError(error.what, where=location) from None
 
 
-def _decode_third_party_args(name: str, document: Json, into: type[Struct] | None, gates: FeatureGates) -> object:
-    """Decode the arguments of a third party's plugin. Raises ConfigurationError."""
-    if into is None:
+def _decode_third_party_args(name: str, document: Json, args_type: type[Struct] | None, gates: FeatureGates) -> object:
+    """Decode and validate the arguments of a third-party plugin. Raises ConfigurationError."""
+    if args_type is None:
         return document
-    args, unknown = decode_args(document, into, f"args of plugin {name}", gates.minor)
+    args, unknown = decode_args(document, args_type, f"args of plugin {name}", gates.minor)
     if unknown:
         raise ConfigurationError(f"decoding args for plugin {name}: strict decoding error: {', '.join(unknown)}")
     if isinstance(args, PluginArgs):
@@ -157,7 +162,7 @@ def _decode_third_party_args(name: str, document: Json, into: type[Struct] | Non
     return args
 
 
-def _check_tls(extenders: tuple[Extender, ...]) -> None:
+def _validate_tls(extenders: tuple[Extender, ...]) -> None:
     """Raise ConfigurationError for an extender with both a root certificate and `insecure`.
 
     Upstream: NewHTTPExtender, and TLSConfigFor in staging/src/k8s.io/client-go/transport/transport.go.
@@ -165,8 +170,8 @@ def _check_tls(extenders: tuple[Extender, ...]) -> None:
     for extender in extenders:
         tls = extender.tls_config
         if tls is not None and tls.insecure and (tls.ca_file or tls.ca_data):
-            what = "specifying a root certificates file with the insecure flag is not allowed"
-            raise ConfigurationError(f"couldn't build extenders: {what}")
+            problem = "specifying a root certificates file with the insecure flag is not allowed"
+            raise ConfigurationError(f"couldn't build extenders: {problem}")
 
 
 def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
@@ -176,7 +181,7 @@ def _find_ignored_resources(extenders: tuple[Extender, ...]) -> tuple[str, ...]:
 
 
 def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
-    """Return the extenders with timeouts in calling order, ignorable ones last."""
+    """Return the extenders with timeouts in the order in which they are called, ignorable ones last."""
     timed = (
         msgspec.structs.replace(extender, http_timeout=extender.http_timeout or DEFAULT_EXTENDER_TIMEOUT)
         for extender in extenders
@@ -184,13 +189,15 @@ def _sort_extenders(extenders: tuple[Extender, ...]) -> tuple[Extender, ...]:
     return tuple(sorted(timed, key=lambda extender: extender.ignorable))
 
 
-def _check_queue_sort(profiles: list[Profile]) -> None:
-    """Raise ConfigurationError unless all profiles sort their shared queue in the same way."""
-    known = [profile for profile in profiles if profile.plugins["queueSort"]]
-    for profile in known[1:]:
-        own, first = profile.plugins["queueSort"][0], known[0].plugins["queueSort"][0]
-        if own != first:
-            what = f'different queue sort plugins for profile "{profile.scheduler_name}": "{own}", first: "{first}"'
-            raise ConfigurationError(what)
-        if profile.args.get(own) != known[0].args.get(own):
+def _validate_queue_sort(profiles: list[Profile]) -> None:
+    """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
+    sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
+    for profile in sorting[1:]:
+        plugin, first = profile.plugins["queueSort"][0], sorting[0].plugins["queueSort"][0]
+        if plugin != first:
+            problem = (
+                f'different queue sort plugins for profile "{profile.scheduler_name}": "{plugin}", first: "{first}"'
+            )
+            raise ConfigurationError(problem)
+        if profile.args.get(plugin) != sorting[0].args.get(plugin):
             raise ConfigurationError(f'different queue sort plugin args for profile "{profile.scheduler_name}"')

@@ -86,11 +86,11 @@ class KubeSchedulerConfiguration(Struct, frozen=True):
 
 
 def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSchedulerConfiguration:
-    """Parse a document including the plugins' arguments.
+    """Parse a document, including the plugins' arguments.
 
     Raises ConfigurationError for anything that is not strictly valid in this minor version.
     """
-    _check_kind(document)
+    _validate_kind(document)
     body = {key: value for key, value in document.items() if key not in _TYPE_META}
     parsed = decode_strictly(body, KubeSchedulerConfiguration)
     unknown = find_unknown_fields(body, KubeSchedulerConfiguration, minor)
@@ -98,7 +98,7 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
     for i, profile in enumerate(parsed.profiles):
         plugin_config = []
         for j, config in enumerate(profile.plugin_config):
-            args, faults = _decode_args(config, f"profiles[{i}].pluginConfig[{j}]", minor)
+            args, faults = _decode_plugin_args(config, f"profiles[{i}].pluginConfig[{j}]", minor)
             plugin_config.append(PluginConfig(config.name, args))
             unknown += faults
         profiles.append(msgspec.structs.replace(profile, plugin_config=tuple(plugin_config)))
@@ -108,7 +108,7 @@ def parse_document(document: JsonObject, minor: int = NEWEST_MINOR) -> KubeSched
 
 
 def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGates) -> KubeSchedulerConfiguration:
-    """Return the document with at least one profile, and default plugins and arguments in every profile."""
+    """Return the document with at least one profile, and with default plugins and arguments in every profile."""
     profiles = parsed.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
@@ -117,65 +117,69 @@ def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGat
 
 
 def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
+    """Return a profile with the default plugins and the defaults of all arguments."""
     plugins = merge_default_plugins(profile.plugins, gates)
     configured = {config.name for config in profile.plugin_config}
     types = get_args_types(gates.minor)
-    wanted = sorted((plugins.enabled_names & types.keys()) - configured)
-    configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in wanted))
+    missing = sorted((plugins.enabled_names & types.keys()) - configured)
+    configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in missing))
     defaulted = tuple(PluginConfig(config.name, _with_default_args(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 
 
 def _with_default_args(args: object, gates: FeatureGates) -> object:
-    """Return plugin arguments with their defaults."""
+    """Return plugin arguments with their defaults. Arguments that are not typed stay as they are."""
     return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 
 
-def _check_kind(document: object) -> None:
+def _validate_kind(document: object) -> None:
+    """Raise ConfigurationError unless the document is a KubeSchedulerConfiguration in the supported API version."""
     if not isinstance(document, Mapping):
-        raise ConfigurationError(f"a {KIND} is an object, this is {_shortened(document)}")
+        raise ConfigurationError(f"a {KIND} is an object, this is {_format_shortened(document)}")
     kind, version = document.get("kind"), document.get("apiVersion")
     for name, value in (("Kind", kind), ("apiVersion", version)):
         if not value:
-            raise ConfigurationError(f"Object '{name}' is missing in '{_shortened(document)}'")
+            raise ConfigurationError(f"Object '{name}' is missing in '{_format_shortened(document)}'")
     if (kind, version) != (KIND, API_VERSION):
         hint = f"supported is {KIND} in {API_VERSION}"
         raise ConfigurationError(f'no kind "{kind}" is registered for version "{version}"', hint=hint)
 
 
-def _decode_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
-    """Return a plugin's typed arguments, and errors for unknown fields."""
-    into = get_args_types(minor).get(config.name)
-    if into is None:
+def _decode_plugin_args(config: PluginConfig, path: str, minor: int) -> tuple[object, list[str]]:
+    """Return a plugin's typed arguments, and errors for unknown fields. Raises ConfigurationError for a wrong type."""
+    args_type = get_args_types(minor).get(config.name)
+    if args_type is None:
         return config.args, []
     if isinstance(config.args, Mapping):
-        _check_args_kind(config.name, config.args, path, minor)
-    args, unknown = decode_args(config.args, into, f"{path}.args", minor)
-    decoding = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
-    return args, [f"{decoding}: strict decoding error: {', '.join(unknown)}"] if unknown else []
+        _validate_args_kind(config.name, config.args, path, minor)
+    args, unknown = decode_args(config.args, args_type, f"{path}.args", minor)
+    prefix = f"decoding .{path}: strict decoding error: decoding args for plugin {config.name}"
+    return args, [f"{prefix}: strict decoding error: {', '.join(unknown)}"] if unknown else []
 
 
-def decode_args(document: Json, into: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
-    """Decode the arguments found at `path` (None: there are none), and return them with the unknown fields.
+def decode_args(document: Json, args_type: type[Struct], path: str, minor: int) -> tuple[object, list[str]]:
+    """Decode the arguments found at `path`, or the defaults if they are None, and list their unknown fields.
 
     Raises ConfigurationError for a wrong type.
     """
     body = {} if document is None else document
     if isinstance(body, Mapping):
         body = {key: value for key, value in body.items() if key not in _TYPE_META}
-    return decode_strictly(body, into, path), find_unknown_fields(body, into, minor)
+    return decode_strictly(body, args_type, path), find_unknown_fields(body, args_type, minor)
 
 
-def _check_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
+def _validate_args_kind(name: str, document: JsonObject, path: str, minor: int) -> None:
+    """Raise ConfigurationError unless kind and apiVersion of the arguments fit the plugin."""
     kind, version = str(document.get("kind") or f"{name}Args"), document.get("apiVersion") or API_VERSION
     if version != API_VERSION or kind.removesuffix("Args") not in get_args_types(minor):
-        what = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
-        raise ConfigurationError(f"decoding .{path}: {what}")
+        problem = f'decoding args for plugin {name}: no kind "{kind}" is registered for version "{version}"'
+        raise ConfigurationError(f"decoding .{path}: {problem}")
     if kind != f"{name}Args":
-        what = f"args for plugin {name} were not of type {name}Args.{GROUP}, got {kind}.{GROUP}"
-        raise ConfigurationError(f"decoding .{path}: {what}")
+        problem = f"args for plugin {name} were not of type {name}Args.{GROUP}, got {kind}.{GROUP}"
+        raise ConfigurationError(f"decoding .{path}: {problem}")
 
 
-def _shortened(document: object, limit: int = 160) -> str:
+def _format_shortened(document: object, limit: int = 160) -> str:
+    """Return the document as JSON without secrets, cut off at `limit` characters."""
     text = json.dumps(redact_secrets(document), separators=(",", ":"), default=str)
     return text if len(text) <= limit else f"{text[:limit]}…"

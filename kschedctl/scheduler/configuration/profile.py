@@ -49,12 +49,12 @@ class PluginSet(Struct, frozen=True):
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins enabled here."""
+        """The names of the plugins enabled here."""
         return frozenset(plugin.name for plugin in self.enabled)
 
     @property
     def disabled_names(self) -> frozenset[str]:
-        """The plugins disabled here, or `*` for all."""
+        """The names of the plugins disabled here, in which `*` stands for all."""
         return frozenset(plugin.name for plugin in self.disabled)
 
 
@@ -78,12 +78,12 @@ class Plugins(Struct, frozen=True):
     placement_score: Annotated[PluginSet, introduced_in(36)] = PluginSet()
 
     def map_sets_by_point(self) -> dict[str, PluginSet]:
-        """Return the sets by their names in the document (`preFilter`), without `multiPoint`."""
+        """Return the plugin sets by the name of their point in the document (`preFilter`), without `multiPoint`."""
         return {point: getattr(self, _FIELDS[point]) for point in EXTENSION_POINTS}
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins enabled at any point."""
+        """The names of the plugins enabled at any point."""
         return frozenset[str]().union(
             *(s.enabled_names for s in (self.multi_point, *self.map_sets_by_point().values()))
         )
@@ -112,12 +112,12 @@ class Profile(Struct, frozen=True):
 
     @property
     def enabled_names(self) -> frozenset[str]:
-        """The plugins that run at any known point."""
+        """The names of the plugins that run at any known point."""
         return frozenset(name for names in self.plugins.values() for name in names)
 
 
 def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
-    """Return the default plugins, in order, for all points that they implement."""
+    """Return the default plugins, in order, with their default weights."""
     return tuple(
         PluginEntry(name, declared.default_weight)
         for name, declared in get_in_tree_plugins_for_gates(gates).items()
@@ -126,7 +126,7 @@ def list_default_plugins(gates: FeatureGates) -> tuple[PluginEntry, ...]:
 
 
 def merge_default_plugins(custom: Plugins, gates: FeatureGates) -> Plugins:
-    """Merge the custom plugins into the default ones. Reconfigured defaults keep their place."""
+    """Merge the custom plugins into the default ones. A reconfigured default plugin keeps its place."""
     multi = custom.multi_point
     last_index = {plugin.name: index for index, plugin in enumerate(multi.enabled)}
     disabled = multi.disabled_names
@@ -151,11 +151,11 @@ def build_profile(
     percentage_of_nodes_to_score: int | None,
     foreign: Mapping[str, frozenset[str]],
 ) -> Profile:
-    """Build the profile of `plugins`, which are `custom` merged into the default ones.
+    """Build a profile from `plugins`, which are the `custom` plugins merged into the default ones.
 
-    `registry` has the extension points that each plugin implements, and `foreign` those of plugins that may also run at
-    others. Raises ConfigurationError for plugins that do not exist, that are listed twice or where they cannot run, for
-    weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
+    `registry` has the extension points that each plugin implements. `foreign` has the known points of plugins that may
+    also run at others. Raises ConfigurationError for plugins that do not exist, are listed twice or cannot run at their
+    point, for weights that could overflow, and unless one plugin sorts the queue and some plugin binds.
     """
     registry = {**registry, **foreign}
     by_point = _expand_plugins(plugins, registry)
@@ -190,7 +190,7 @@ def find_foreign_plugins(plugins: Plugins, registry: Mapping[str, frozenset[str]
 def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_unknown_points: bool) -> None:
     """Raise ConfigurationError unless one plugin sorts the queue, one binds and at most one generates placements.
 
-    With `has_unknown_points`, a plugin runs at unknown points and may be the one that sorts the queue or binds.
+    With `has_unknown_points`, some plugin runs at unknown points and may be the one that sorts the queue or binds.
     """
     sorting = len(by_point["queueSort"])
     if sorting > 1 or not (sorting or has_unknown_points):
@@ -206,9 +206,10 @@ def _validate_points(name: str, by_point: Mapping[str, tuple[str, ...]], *, has_
 def _compute_weights(
     point: str, label: str, plugins: Plugins, registry: Mapping[str, frozenset[str]]
 ) -> dict[str, int]:
-    """Return the weights at a scoring point. The point's own weights precede those of multiPoint, and 0 means 1.
+    """Return the weight of each plugin at a scoring point.
 
-    Raises ConfigurationError as upstream does. Upstream subtracts in int64, so a negative total wraps.
+    The point's own weights precede those of multiPoint, and 0 means 1. Raises ConfigurationError if the total score
+    could overflow. Upstream subtracts in int64, so a negative total wraps around.
     """
     weights: dict[str, int] = {}
     total = 0
@@ -224,7 +225,7 @@ def _compute_weights(
 
 
 def _wrap_int64(number: int) -> int:
-    """Wrap a number as int64 arithmetic does.
+    """Wrap a number around as int64 arithmetic does.
 
     >>> _wrap_int64(2**63) == -(2**63)
     True
@@ -233,7 +234,7 @@ def _wrap_int64(number: int) -> int:
 
 
 def _find_origins(point: str, names: tuple[str, ...], custom: Plugins) -> dict[str, str]:
-    """Return, by plugin, what enabled it: the point, multiPoint or default."""
+    """Return what enabled each plugin: the point itself, multiPoint or default."""
     at_point = {plugin.name: point for plugin in custom.map_sets_by_point()[point].enabled}
     multi = {plugin.name: "multiPoint" for plugin in custom.multi_point.enabled}
     return {name: at_point.get(name) or multi.get(name, "default") for name in names}
@@ -268,7 +269,11 @@ def _expand_multi_point(
     multi: PluginSet,
     registry: Mapping[str, frozenset[str]],
 ) -> tuple[str, ...]:
-    """Return the reconfigured plugins of multiPoint, its other plugins, then those that only the point itself names."""
+    """Return the plugins that run at a point, in order. Raises ConfigurationError.
+
+    Plugins of multiPoint that the point reconfigures come first, then the other plugins of multiPoint, and last the
+    plugins that only the point itself enables.
+    """
     if "*" in disabled:
         return explicit
     added: list[str] = []
@@ -285,13 +290,14 @@ def _expand_multi_point(
 
 
 def _get_implemented_points(name: str, point: str, registry: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    """Return the points that a plugin implements. Raises ConfigurationError if the plugin does not exist."""
     if name not in registry:
         raise ConfigurationError(f'{EXTENSION_POINTS[point].interface} "{name}" does not exist')
     return registry[name]
 
 
 def _append_once(names: list[str], name: str, point: str) -> None:
-    """Append the name. Raises ConfigurationError if it is listed already."""
+    """Append the name. Raises ConfigurationError if it is already listed."""
     if name in names:
         raise ConfigurationError(f'plugin "{name}" already registered as "{EXTENSION_POINTS[point].interface}"')
     names.append(name)

@@ -29,15 +29,15 @@ _LIKE_A_SECRET = re.compile(
 
 
 def redact_secrets(document: Any, secret: bool = False) -> Any:
-    """Return the document, of any shape, with every secret redacted and every URL reduced to its location.
+    """Return the document, of any shape, with secrets redacted and URLs reduced to their location.
 
-    `secret`: redact everything.
+    With `secret`, everything is redacted.
 
     >>> redact_secrets({"keyData": "LS0t", "urlPrefix": "https://me:hunter2@extender.example", "weight": 1})
     {'keyData': 'REDACTED', 'urlPrefix': 'https://extender.example', 'weight': 1}
     """
     match document:
-        case {"name": str(name), "args": _} if _is_typed(name):
+        case {"name": str(name), "args": _} if _has_typed_args(name):
             return document  # what they hold is typed: no secrets, and keys of labels that may be called like one
         case {"name": str(name), "value": _} if _SECRET.search(name):
             return {**document, "value": REDACTED}
@@ -53,15 +53,15 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
 
 
 def _redact_value(value: object) -> object:
-    """Redact a single value if it looks like a secret."""
+    """Redact a string that looks like a secret, and strip a URL of user and query."""
     if not isinstance(value, str):
         return value
     shown = strip_url(value)
     return REDACTED if _LIKE_A_SECRET.search(shown) else shown
 
 
-def _is_typed(name: str) -> bool:
-    """Return whether a plugin's arguments are typed."""
+def _has_typed_args(name: str) -> bool:
+    """Return whether a plugin's arguments are typed, so that they contain no secrets."""
     from kschedctl.scheduler.registry.in_tree import ARGS  # noqa: PLC0415 - the plugins, only where a configuration has args
 
     return name in ARGS

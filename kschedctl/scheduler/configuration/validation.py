@@ -40,7 +40,7 @@ INVALID_PLUGINS = ByVersion(
 
 
 def validate_configuration(document: KubeSchedulerConfiguration, gates: FeatureGates) -> Iterator[str]:
-    """Yield the field errors of a defaulted document."""
+    """Yield the field errors of a document in which defaults are set."""
     yield from _validate_client_connection(document.client_connection)
     yield from _validate_leader_election(document.leader_election)
     if document.parallelism <= 0:
@@ -92,44 +92,44 @@ def _validate_profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: Featur
 
 
 def _validate_percentage(path: str, percentage: int | None) -> Iterator[str]:
-    """Yield an error unless the percentage is between 0 and 100."""
+    """Yield an error unless the percentage is unset or between 0 and 100."""
     if percentage is not None and not 0 <= percentage <= 100:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, names: frozenset[str]) -> Iterator[str]:
-    """Yield an error for each removed plugin that a profile enables."""
+def _validate_plugin_names(path: str, profile: KubeSchedulerProfile, removed: frozenset[str]) -> Iterator[str]:
+    """Yield an error for each of the named plugins, which were removed, that a profile enables."""
     for point, plugin_set in profile.plugins.map_sets_by_point().items():
         for i, plugin in enumerate(plugin_set.enabled):
-            if plugin.name in names:
+            if plugin.name in removed:
                 yield _format_removed_plugin(f"{path}.plugins.{point}.enabled[{i}]", plugin.name)
 
 
 def _format_removed_plugin(path: str, name: str) -> str:
-    """Return the error for a removed plugin."""
+    """Return the error for a removed plugin at a path."""
     return invalid(
         path, name, f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
     )
 
 
 def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: FeatureGates) -> Iterator[str]:
-    """Yield the errors in pluginConfig."""
+    """Yield the errors in pluginConfig of the profile at this path."""
     seen = set()
     for i, config in enumerate(profile.plugin_config):
-        at = f"{path}.pluginConfig[{i}]"
+        entry_path = f"{path}.pluginConfig[{i}]"
         if config.name in seen:
-            yield duplicate(at, config.name)
+            yield duplicate(entry_path, config.name)
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
-            yield _format_removed_plugin(at, config.name)
+            yield _format_removed_plugin(entry_path, config.name)
         elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
-            yield invalid(f"{at}.args", config.args, "has to match plugin args")
+            yield invalid(f"{entry_path}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
-            yield from (f"{at}.args.{error}" for error in config.args.validate(gates))
+            yield from (f"{entry_path}.args.{error}" for error in config.args.validate(gates))
 
 
 def _validate_common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[str]:
-    """Yield an error for each profile with another QueueSort plugin or arguments than the first."""
+    """Yield an error for each profile whose QueueSort plugin or arguments differ from those of the first profile."""
     canon = profiles[0].plugins.queue_sort
     if len(canon.enabled) > 1:
         rule = "only one queue sort plugin can be enabled"
@@ -154,10 +154,10 @@ def _validate_extenders(extenders: tuple[Extender, ...]) -> Iterator[str]:
         if extender.prioritize_verb and extender.weight <= 0:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
         for j, resource in enumerate(extender.managed_resources):
-            at = f"{path}.managedResources[{j}].name"
-            yield from _validate_extended_resource_name(at, resource.name)
+            name_path = f"{path}.managedResources[{j}].name"
+            yield from _validate_extended_resource_name(name_path, resource.name)
             if resource.name in seen:
-                yield invalid(at, resource.name, "duplicate extender managed resource name")
+                yield invalid(name_path, resource.name, "duplicate extender managed resource name")
             seen.add(resource.name)
     binders = sum(1 for extender in extenders if extender.bind_verb)
     if binders > 1:
@@ -191,7 +191,7 @@ class VersionMismatch(NamedTuple):
 
 
 def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator[VersionMismatch]:
-    """Yield all version mismatches of a document, which need not be valid."""
+    """Yield the names in a document that this minor version lacks. The document need not be valid."""
     if not isinstance(document, Mapping):
         return
     version = str(document.get("apiVersion"))
@@ -206,7 +206,7 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 
 
 def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the mismatches of a profile's plugin sets."""
+    """Yield the version mismatches in a profile's plugin sets."""
     plugins = profile.get("plugins")
     for point, plugin_set in plugins.items() if isinstance(plugins, Mapping) else ():
         for list_name in ("enabled", "disabled"):
@@ -220,7 +220,7 @@ def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iter
 
 
 def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
-    """Yield the mismatches of a profile's plugin arguments."""
+    """Yield the version mismatches in a profile's plugin arguments."""
     for j, config in enumerate(_list_objects(profile, "pluginConfig")):
         entry_path, name = (*path, "pluginConfig", j), str(config.get("name"))
         declared = IN_TREE.get(name)
@@ -236,7 +236,7 @@ def _iter_argument_mismatches(profile: JsonObject, path: Path, minor: int) -> It
 
 
 def _explain_plugin(name: str, minor: int) -> str:
-    """Return why the version lacks the plugin, or "" if it has it or no version ever had."""
+    """Return why this minor version lacks the plugin, or "" if it has the plugin or no version ever had."""
     if name in FORMER_PLUGINS:
         return f"was removed before 1.{OLDEST_MINOR}"
     declared = IN_TREE.get(name)
@@ -248,13 +248,13 @@ def _explain_plugin(name: str, minor: int) -> str:
 
 
 def _explain_point(name: str, point: str, minor: int) -> str:
-    """Return since which version the plugin runs at the point, or "" if it does in this one."""
+    """Return since which version the plugin runs at the point, or "" if it does in this minor version."""
     declared = IN_TREE.get(name)
     since = declared.points_since.get(point, minor) if declared is not None else minor
     return f"needs 1.{since} at {point}" if since > minor else ""
 
 
 def _list_objects(value: Json, key: str) -> list[JsonObject]:
-    """Return the items of a list in a document, with {} for items that are not objects."""
+    """Return the items of a list in a document, with {} in place of items that are not objects."""
     items = value.get(key) if isinstance(value, Mapping) else None
     return [item if isinstance(item, Mapping) else {} for item in items] if isinstance(items, list) else []

@@ -21,7 +21,7 @@ from kschedctl.api.objects import PodSpec
 from kschedctl.api.validation import ValidationOptions
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, get_stage
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 Path = tuple[str | int, ...]
@@ -52,14 +52,14 @@ class VersionedField(NamedTuple):
         return self.path.rpartition(".")[2]
 
     def is_read(self, gates: FeatureGates) -> bool:
-        """Return whether a version with these gates keeps the field."""
+        """Return whether a version with these gates stores the field."""
         is_removed = self.removed is not None and gates.minor >= self.removed[0]
         return (
             not is_removed and self.since <= gates.minor and (gates.minor < self.gated_since or self._is_gate_on(gates))
         )
 
     def describe_requirement(self, gates: FeatureGates) -> str:
-        """Return what it would take to have the field read, or "".
+        """Return what is missing for the field to be stored, or "" if it is stored.
 
         >>> field = VersionedField("spec.resources", "PodLevelResources")
         >>> [field.describe_requirement(FeatureGates(version)) for version in ("1.33", "1.34")]
@@ -79,11 +79,12 @@ class VersionedField(NamedTuple):
         return f"needs 1.{default}" + (f", or 1.{first} and {gate}" if first < default else "")
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
-        return gates.enabled(self.gate) if self.gate in GATE_STAGES else stage_at(self.gate, gates.minor).on
+        """Return whether the field's feature gate is on."""
+        return gates.enabled(self.gate) if self.gate in GATE_STAGES else get_stage(self.gate, gates.minor).on
 
     def _find_first_minors(self) -> tuple[int, int | None]:
-        """Return the first version that can read the field, and the first that reads it by default, or None."""
-        stages = {minor: stage_at(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
+        """Return the first minor version that can store the field, and the first that does by default, or None."""
+        stages = {minor: get_stage(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
         return first, next((minor for minor, stage in stages.items() if stage.on), None)
 
@@ -209,7 +210,7 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
 
 
 def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each pod field that a version with these gates does not store."""
+    """Yield a line for each field of these pods that a version with these gates does not store."""
     missing_fields = _list_missing_fields("Pod", gates)
     specs = tuple(specs) if missing_fields else ()
     yield from _iter_requirements(
@@ -218,14 +219,14 @@ def iter_ignored_pod_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> It
 
 
 def iter_ignored_group_fields(specs: Iterable[PodSpec], gates: FeatureGates) -> Iterator[str]:
-    """Yield a line if pods belong to groups but GenericWorkload is off, so that they are placed one by one."""
+    """Yield a line if pods belong to groups but are placed one by one because GenericWorkload is off."""
     is_off = gates.minor >= find_first_minor("PodGroup") and not gates.enabled("GenericWorkload")
     if is_off and any(spec.scheduling_group is not None for spec in specs):
         yield "spec.schedulingGroup needs the feature gate GenericWorkload, which is off"
 
 
 def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterator[str]:
-    """Yield a line for each kind, and each field of a kind other than Pod, that such a version does not store."""
+    """Yield a line for each kind, and each field of a kind other than Pod, that the version does not store."""
     for kind, attribute in _CLUSTER_FIELDS.items():
         objects = getattr(cluster, attribute)
         missing_fields = _list_missing_fields(kind, gates) if objects else ()
@@ -237,6 +238,7 @@ def iter_ignored_cluster_fields(cluster: Cluster, gates: FeatureGates) -> Iterat
 
 
 def _list_missing_fields(kind: str, gates: FeatureGates) -> list[VersionedField]:
+    """Return the fields of a kind that a version with these gates does not store."""
     return [field for field in FIELDS[kind] if field.describe_requirement(gates)]
 
 
@@ -251,7 +253,9 @@ def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) ->
 
 
 def _has_field(value: Any, steps: Sequence[str]) -> bool:
-    """Return whether the field at the end of the steps is set in a struct or in one of the items on the way."""
+    """Return whether the field at the end of the steps is set in a struct, in at least one item of each list on the
+    way.
+    """
     for index, step in enumerate(steps):
         name = _map_attributes(value.__class__).get(step.removesuffix("[]"))
         value = getattr(value, name) if name else None
@@ -269,23 +273,23 @@ def _map_attributes(struct: Hashable) -> Mapping[str, str]:
     return dict(zip(names, getattr(struct, "__struct_fields__", ()), strict=True))
 
 
-def _iter_field_paths(value: Json, steps: Sequence[str], at: Path) -> Iterator[Path]:
+def _iter_field_paths(value: Json, steps: Sequence[str], path: Path) -> Iterator[Path]:
     """Yield the paths of a field in a document, one for each item of the lists on the way."""
     if not steps:
         if value not in (None, "", [], {}):
-            yield at
+            yield path
         return
     name = steps[0].removesuffix("[]")
     nested = value.get(name) if isinstance(value, Mapping) else None
     if name == steps[0]:
-        yield from _iter_field_paths(nested, steps[1:], (*at, name))
+        yield from _iter_field_paths(nested, steps[1:], (*path, name))
     elif isinstance(nested, list | tuple):
         for index, item in enumerate(nested):
-            yield from _iter_field_paths(item, steps[1:], (*at, name, index))
+            yield from _iter_field_paths(item, steps[1:], (*path, name, index))
 
 
 def build_validation_options(gates: FeatureGates) -> ValidationOptions:
-    """Build the options that a version with these gates uses."""
+    """Build the options with which a version with these gates validates pods."""
     return ValidationOptions(
         comparison_operators=gates.enabled("TaintTolerationComparisonOperators"),
         selector_merge=gates.enabled("MatchLabelKeysInPodTopologySpreadSelectorMerge"),

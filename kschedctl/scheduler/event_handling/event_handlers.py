@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEvent,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
@@ -56,8 +56,8 @@ class Occurrence(NamedTuple):
 class EventHandlers:
     """The event handlers of a scheduler.
 
-    `actions` has, by kind, the actions that some plugin registered for. Nodes and pods are always watched. `served` has
-    the schedulerNames of the profiles. `slices` and `classes` have the devices that taint rules may taint.
+    `actions` has, by kind, the actions for which some plugin registered. Nodes and pods are always watched. `served`
+    has the schedulerNames of the profiles. `slices` and `classes` have the devices that taint rules may taint.
     """
 
     def __init__(
@@ -72,10 +72,10 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices, self.classes = slices, classes
-        self.pre_checked = pre_checked_resources(gates)
+        self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
-        """Return the events made of a change. It is empty if no plugin registered for such changes."""
+        """Return the events made of a change, or an empty list if no plugin registered for such changes."""
         if change.kind == POD:
             return list(self._iter_pod_events(change))
         if change.kind == NODE:
@@ -92,7 +92,7 @@ class EventHandlers:
         return [Occurrence(self._build_event(RESOURCES[change.kind], action), change)]
 
     def _build_event(self, resource: str, action: ActionType, name: str = "") -> ClusterEvent:
-        """Return the event with the label of the replayed version."""
+        """Build an event with the label that it has in the replayed version."""
         return with_version_label(ClusterEvent(resource, action), self.gates.release, name)
 
     def _is_irrelevant_storage_class(self, change: ChangedObject) -> bool:
@@ -105,7 +105,7 @@ class EventHandlers:
         return is_pre_checked and is_added and change.new.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER
 
     def _iter_tainted_slices(self, change: ChangedObject) -> Iterator[ChangedObject]:
-        """Yield the slices whose taints a changed rule changes, like upstream's resourceslice/tracker."""
+        """Yield a change for each slice whose taints a changed rule changes, like upstream's resourceslice/tracker."""
         from kschedctl.scheduler.plugins.dynamic_resources.devices import TaintRules  # noqa: PLC0415 - behind a gate
 
         features = Features.from_gates(self.gates)
@@ -138,21 +138,24 @@ class EventHandlers:
         old, new = (None if pod is None or pod.terminated else pod for pod in (change.old, change.new))
         change = ChangedObject(POD, old, new, change.documents)
         if old is None and new is not None:
-            yield from self._iter_added_pod(change, new)
+            yield from self._iter_pod_addition_events(change, new)
         elif new is None and old is not None:
-            yield from self._iter_deleted_pod(change, old)
+            yield from self._iter_pod_deletion_events(change, old)
         elif old is not None and new is not None:
-            yield from self._iter_updated_pod(change, old, new)
+            yield from self._iter_pod_update_events(change, old, new)
 
-    def _iter_added_pod(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+    def _iter_pod_addition_events(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
         """Yield the events of an added pod."""
         if pod.spec.node_name:
             yield Occurrence(ClusterEvent(ASSIGNED_POD, ActionType.ADD), change)
         elif self._is_responsible_for(pod) and self.gates.enabled(GangScheduling.gate):
             yield Occurrence(ClusterEvent(UNSCHEDULABLE_POD, ActionType.ADD), change)
 
-    def _iter_deleted_pod(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
-        """Yield the events of a deleted pod. Losing a nomination concerns pods of at most its priority."""
+    def _iter_pod_deletion_events(self, change: ChangedObject, pod: Pod) -> Iterator[Occurrence]:
+        """Yield the events of a deleted pod.
+
+        The loss of a nomination concerns only pods of at most the same priority.
+        """
         if pod.spec.node_name:
             yield Occurrence(POD_DELETED, change)
         elif (
@@ -162,27 +165,28 @@ class EventHandlers:
         ):
             yield Occurrence(POD_DELETED, change, up_to_priority=pod.spec.priority or 0)
 
-    def _iter_updated_pod(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
+    def _iter_pod_update_events(self, change: ChangedObject, old: Pod, new: Pod) -> Iterator[Occurrence]:
         """Yield the events of an updated pod."""
         if old.spec.node_name:
             yield from (
                 Occurrence(self._build_placed_update(action), change) for action in self.list_pod_actions(change)
             )
         elif new.spec.node_name:
-            yield from self._iter_added_pod(ChangedObject(POD, None, new), new)
+            yield from self._iter_pod_addition_events(ChangedObject(POD, None, new), new)
         elif self._is_responsible_for(old):
             name = OWN_UPDATE if UNSCHEDULABLE_POD in self.pre_checked else ""
             for action in self._list_waiting_pod_actions(change):
                 yield Occurrence(self._build_event(UNSCHEDULABLE_POD, action, name), change, itself=True)
             nominated_node = old.status.nominated_node_name
             if nominated_node and nominated_node != new.status.nominated_node_name:
-                yield from self._iter_deleted_pod(ChangedObject(POD, old, None), old)
+                yield from self._iter_pod_deletion_events(ChangedObject(POD, old, None), old)
 
     def _is_responsible_for(self, pod: Pod) -> bool:
+        """Return whether a profile serves the pod."""
         return pod.spec.scheduler_name in self.served
 
     def list_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return how a pod was updated, or just `UPDATE` if no specific action applies."""
+        """Return the kinds of updates that a pod underwent, or just `UPDATE` if no specific one applies."""
         known_labels = UPDATES_OF_PODS.at(self.gates.release)
         action_types = [
             action
@@ -194,14 +198,17 @@ class EventHandlers:
         return action_types or [ActionType.UPDATE]
 
     def _build_placed_update(self, action: ActionType) -> ClusterEvent:
-        """Return the event that a pod on a node was updated."""
+        """Build the event that a pod on a node was updated."""
         as_any_update = REPORTED_AS_ANY_UPDATE.at(self.gates.release)
         if as_any_update and (action is ActionType.UPDATE_POD_SCALE_DOWN or self.gates.enabled(QUEUEING_HINTS)):
             return self._build_event(ASSIGNED_POD, ActionType.UPDATE)._replace(broad=True)
         return self._build_event(ASSIGNED_POD, action)
 
     def _list_waiting_pod_actions(self, change: ChangedObject) -> list[ActionType]:
-        """Return how a waiting pod was updated. Old versions without queueing hints do not distinguish updates."""
+        """Return the kinds of updates that a waiting pod underwent.
+
+        Old versions without queueing hints do not distinguish updates.
+        """
         undistinguished = NAMED_EACH.at(self.gates.release) and UNSCHEDULABLE_POD in self.pre_checked
         return [ActionType.UPDATE] if undistinguished else self.list_pod_actions(change)
 
@@ -213,12 +220,12 @@ def _find_basic_action(change: ChangedObject) -> ActionType:
     return ActionType.DELETE if change.new is None else ActionType.UPDATE
 
 
-def _condition_statuses(node: Node) -> dict[str, str]:
-    """Return condition type -> status."""
+def _map_condition_statuses(node: Node) -> dict[str, str]:
+    """Return the status of each of the node's conditions by type."""
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def _allocatable_differs(change: ChangedObject) -> bool:
+def _does_allocatable_differ(change: ChangedObject) -> bool:
     """Return whether the node's allocatable resources changed."""
     old, new = (parse_quantities(node.status.allocatable) for node in (change.old, change.new))
     return old != new
@@ -237,12 +244,12 @@ GATES: Mapping[ActionType, str] = {
 
 NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_TAINT, _is_uncordoned),
-    (ActionType.UPDATE_NODE_ALLOCATABLE, _allocatable_differs),
+    (ActionType.UPDATE_NODE_ALLOCATABLE, _does_allocatable_differ),
     (ActionType.UPDATE_NODE_LABEL, lambda change: change.differs("metadata", "labels")),
     (ActionType.UPDATE_NODE_TAINT, lambda change: change.differs("spec", "taints")),
     (
         ActionType.UPDATE_NODE_CONDITION,
-        lambda change: _condition_statuses(change.old) != _condition_statuses(change.new),
+        lambda change: _map_condition_statuses(change.old) != _map_condition_statuses(change.new),
     ),
     (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
@@ -251,7 +258,7 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
 
 
 def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
-    """Return whether some request became smaller or was removed, without requests that devices provide."""
+    """Return whether some request became smaller or was removed, disregarding requests that devices provide."""
     options = options._replace(pod_level=True, dra_node_allocatable=False)
     old, new = (compute_pod_requests(pod, options) for pod in (change.old, change.new))
     return any(name not in new or new[name].milli_value() < amount.milli_value() for name, amount in old.items())
@@ -269,8 +276,8 @@ def _are_claims_generated(change: ChangedObject, options: Options) -> bool:
     return bool(generated or old.extended_resource_claim_status != new.extended_resource_claim_status)
 
 
-def _tolerations_differ(change: ChangedObject, options: Options) -> bool:
-    """Return whether tolerations were added, the only change that the API allows."""
+def _do_tolerations_differ(change: ChangedObject, options: Options) -> bool:
+    """Return whether tolerations were added, which is the only change to them that the API allows."""
     return len(change.old.spec.tolerations) != len(change.new.spec.tolerations)
 
 
@@ -278,7 +285,7 @@ POD_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject, Options], bool]], 
     (ActionType.UPDATE_POD_LABEL, lambda change, options: change.differs("metadata", "labels")),
     (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
     (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _are_gates_removed),
-    (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
+    (ActionType.UPDATE_POD_TOLERATION, _do_tolerations_differ),
     (ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM, _are_claims_generated),
 )
 """In upstream's order."""
@@ -304,7 +311,9 @@ _SHORT = {"PersistentVolume": "Pv", "PersistentVolumeClaim": "Pvc"}
 
 
 def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = "") -> ClusterEvent:
-    """Return the event with its label in a version; `name` is a special label that differs from that of similar events.
+    """Return the event with the label that it has in this version.
+
+    `name` is a special label that distinguishes the event from others with the same resource and action.
 
     >>> with_version_label(ClusterEvent("storage.k8s.io/CSINode", ActionType.ADD), KubeVersion.parse("1.31")).label
     'CSINodeAdd'
@@ -318,7 +327,7 @@ def with_version_label(event: ClusterEvent, release: KubeVersion, name: str = ""
 
 
 def _shorten_resource(resource: str) -> str:
-    """Return the resource without its API group; unknown resources keep their plural, capitalized."""
+    """Return the resource without its API group. Unknown resources keep their plural, capitalized."""
     if "/" not in resource and "." in resource:
         return resource.partition(".")[0].title()
     kind = resource.rpartition("/")[2]

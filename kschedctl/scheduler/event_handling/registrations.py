@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     HintFunction,
     SkipPredicate,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -46,14 +46,18 @@ class EnqueueExtensions(Plugin, Protocol):
 
 
 class Registrations:
-    """The registrations of a profile's plugins: plugin -> events, with the hints that count.
+    """The registrations of a profile's plugins: the events of each plugin, with the hints that count.
 
-    A plugin that can reject pods but registers for nothing is told of everything, and so are extenders. `hinted` tells
+    A plugin that can reject pods but registers for nothing hears of everything, and so do extenders. `hinted` is
     whether hints count. `pre_checked` has the resources whose events the queue checks itself.
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked_resources(gates)
+        self.gates, self.hinted, self.pre_checked = (
+            gates,
+            gates.enabled(QUEUEING_HINTS),
+            list_pre_checked_resources(gates),
+        )
         extenders = {EXTENDERS: tuple(iter_wildcard_events(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
@@ -64,51 +68,53 @@ class Registrations:
         self._asking: dict[ClusterEvent, frozenset[str]] = {}
 
     def _iter_registrations(self, plugin: Plugin) -> Iterator[ClusterEventWithHint]:
-        """Yield a plugin's registrations."""
+        """Yield a plugin's registrations, with the hints that count and one that upstream adds for nodes."""
         if not offers(plugin, EnqueueExtensions):
             yield from iter_wildcard_events(self.gates)
             return
-        asked = list(plugin.events_to_register(self.gates))
+        registered = list(plugin.events_to_register(self.gates))
         hinted = self.hinted and self.gates.minor >= getattr(plugin, "hints_since", 0)
-        yield from (registration if hinted else registration._replace(hint=None) for registration in asked)
-        of_nodes = ActionType(0)
-        for event in asked:
-            of_nodes |= event.action if event.kind == NODE else ActionType(0)
-        if of_nodes & ActionType.ADD and not of_nodes & ActionType.UPDATE_NODE_TAINT:
+        yield from (registration if hinted else registration._replace(hint=None) for registration in registered)
+        node_actions = ActionType(0)
+        for event in registered:
+            node_actions |= event.action if event.kind == NODE else ActionType(0)
+        if node_actions & ActionType.ADD and not node_actions & ActionType.UPDATE_NODE_TAINT:
             yield ClusterEventWithHint(NODE, ActionType.UPDATE_NODE_TAINT)
 
-    def hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
-        """Return a plugin's hints for an event; None stands for one that is always Queue."""
+    def find_hints(self, plugin: str, event: ClusterEvent) -> tuple[HintFunction | None, ...]:
+        """Return a plugin's hint functions for an event, in which None stands for one that always answers Queue."""
         key = plugin, event
         if key not in self._told:
-            asked = self.by_plugin.get(plugin, ())
-            self._told[key] = tuple(registration.hint for registration in asked if registration.event.covers(event))
+            registered = self.by_plugin.get(plugin, ())
+            self._told[key] = tuple(
+                registration.hint for registration in registered if registration.event.covers(event)
+            )
         return self._told[key]
 
     def skips_all(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
         """Return whether the hints of all plugins are Skip for the pod and every change with such an event."""
         if event not in self._spares:
-            heard = [r for asked in self.by_plugin.values() for r in asked if r.event.covers(event)]
-            known = tuple(r.spares for r in heard if r.hint is not None and r.spares is not None)
-            self._spares[event] = known if len(known) == len(heard) else None
-        known_spares = self._spares[event]
-        return known_spares is not None and all(spares(info, event.action, view) for spares in known_spares)
+            covering = [r for plugin_events in self.by_plugin.values() for r in plugin_events if r.event.covers(event)]
+            predicates = tuple(r.spares for r in covering if r.hint is not None and r.spares is not None)
+            self._spares[event] = predicates if len(predicates) == len(covering) else None
+        event_predicates = self._spares[event]
+        return event_predicates is not None and all(spares(info, event.action, view) for spares in event_predicates)
 
     def find_registered_plugins(self, event: ClusterEvent) -> frozenset[str]:
         """Return the plugins that registered for an event."""
         if event not in self._asking:
-            self._asking[event] = frozenset(plugin for plugin in self.by_plugin if self.hints(plugin, event))
+            self._asking[event] = frozenset(plugin for plugin in self.by_plugin if self.find_hints(plugin, event))
         return self._asking[event]
 
 
-def union_of_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
-    """Return kind -> all actions that some plugin registered for. Upstream: unionedGVKs."""
+def collect_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
+    """Return, by kind, all actions for which some plugin registered. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
     for event in (
         registration
         for registrations in several
-        for asked in registrations.by_plugin.values()
-        for registration in asked
+        for plugin_events in registrations.by_plugin.values()
+        for registration in plugin_events
     ):
         action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
     return action_types

@@ -44,7 +44,7 @@ from kschedctl.scheduler.framework.version_changes import NotedChange
 from kschedctl.scheduler.framework.waking import ADD, UPDATE, WakeTrigger
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 GROUP_MISSING = 'waiting for pods\'s pod group "{}" to appear in scheduling queue'
 TOO_FEW_PODS = "waiting for minCount pods from a gang to appear in scheduling queue"
@@ -116,7 +116,7 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return changes that concern pods outside of groups, too: how many groups these would preempt."""
+        """Return the noted changes, which also concern pods without a group that could preempt pods of groups."""
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
             NotedChange(GROUPS_AS_VICTIMS, Effect.VICTIMS, _could_preempt_grouped_pods),
@@ -129,10 +129,10 @@ class GangScheduling(DeclaredPlugin):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         pod_group = find_pod_group(view, key) if key else None
         gang = pod_group.spec.scheduling_policy.gang if pod_group else None
         missing_pods = gang.min_count - find_group_state(view, key).size if gang and key else 0
@@ -145,20 +145,20 @@ class GangScheduling(DeclaredPlugin):
     admitting_changes = waking_changes
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is not None and find_pod_group(view, key) is None:
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Reject the pod until its PodGroup exists and has minCount pods."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
         if group is None:
             return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(key[1]),))
         gang = group.spec.scheduling_policy.gang
-        if gang is None or _group_size(info, view, key) >= gang.min_count:
+        if gang is None or _count_group_pods(info, view, key) >= gang.min_count:
             return SUCCESS
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
@@ -167,7 +167,7 @@ class GangScheduling(DeclaredPlugin):
 
         Raises PluginError if the PodGroup does not exist.
         """
-        key = group_key(info.pod) if self.permits else None
+        key = get_group_key(info.pod) if self.permits else None
         if key is None:
             return SUCCESS
         group = find_pod_group(view, key)
@@ -195,7 +195,7 @@ class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield a doubt for pods in trees, because simulations of several pods do not consider trees."""
+        """Yield a doubt for pods in trees, because simulations of several pods try each PodGroup by itself."""
         if _has_parent(info, view):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
@@ -206,11 +206,11 @@ class HierarchicalGangScheduling(GangScheduling):
         yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, with their descriptions."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         if _is_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         ancestors = [] if key is None else list(iter_ancestors(view, key))
         name = (
             f"the tree of CompositePodGroup {ancestors[-1][0].namespace}/{ancestors[-1][0].name}"
@@ -226,7 +226,7 @@ class HierarchicalGangScheduling(GangScheduling):
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds of missing groups above the pod, or of all groups of a complete tree."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return
         ancestors = list(iter_ancestors(view, key))
@@ -240,7 +240,7 @@ class HierarchicalGangScheduling(GangScheduling):
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
         """Let the pod into the queue once all groups of its group's tree are ready."""
-        key = group_key(info.pod)
+        key = get_group_key(info.pod)
         if key is None:
             return SUCCESS
         try:
@@ -250,25 +250,24 @@ class HierarchicalGangScheduling(GangScheduling):
         new = key if view.pods.find_position(info.pod.key) is None else None
         if has_enough_pods(view, tree, new):
             return SUCCESS
-        return Status(
-            Code.UNRESOLVABLE, (TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS,)
-        )
+        message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS
+        return Status(Code.UNRESOLVABLE, (message,))
 
 
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the same group, which it may complete."""
-    key = group_key(info.pod)
-    return key is not None and group_key(change.new) == key
+    key = get_group_key(info.pod)
+    return key is not None and get_group_key(change.new) == key
 
 
 def _is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
     """Return whether the pod is in no group, so that added pods do not matter."""
-    return group_key(info.pod) is None
+    return get_group_key(info.pod) is None
 
 
 def _is_schedulable_after_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added PodGroup is the pod's."""
-    return group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
+    return get_group_key(info.pod) == (change.new.metadata.namespace, change.new.metadata.name)
 
 
 def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -276,7 +275,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
     return _is_schedulable_after_group_added(info, change, view) and _needs_fewer_pods(change)
 
 
-def _group_size(info: PodInfo, view: Fork, key: GroupKey) -> int:
+def _count_group_pods(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
     return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
@@ -287,17 +286,17 @@ def _is_grouped(info: PodInfo) -> bool:
 
 
 def _could_preempt_grouped_pods(info: PodInfo, view: Fork) -> bool:
-    """Return whether a pod without a group could preempt pods of groups, by their own or their group's priority."""
-    return not _is_grouped(info) and _lowest_group_priority(view) < info.priority
+    """Return whether a pod without a group has a higher priority than some group or pod of a group."""
+    return not _is_grouped(info) and _find_lowest_group_priority(view) < info.priority
 
 
-def _lowest_group_priority(view: Fork) -> float:
+def _find_lowest_group_priority(view: Fork) -> float:
     """Return the lowest priority at which a pod of a group can be preempted, or infinity without groups."""
     return view.memo(("noted", "lowest of groups"), lambda: min(_iter_group_priorities(view), default=inf))
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield for each group the lowest priority of its pods, and its own if it has one."""
+    """Yield each group's own priority, if it has one, and the lowest priority of its pods."""
     for key, positions in view.pods.by_group.items():
         yield int(view.pods.priority[view.pods.info[positions]].min())
         priority = find_group_standing(view, key, as_groups=True).priority
@@ -310,27 +309,27 @@ def _iter_group_priorities(view: Fork) -> Iterator[int]:
 
 def _is_without_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group exists and has no parent."""
-    key = group_key(info.pod)
+    key = get_group_key(info.pod)
     ancestors = [] if key is None else list(iter_ancestors(view, key))
     return len(ancestors) == 1 and find_parent_key(ancestors[0][1]) is None
 
 
 def _has_parent(info: PodInfo, view: Fork) -> bool:
     """Return whether the pod's group names a parent."""
-    key = group_key(info.pod)
+    key = get_group_key(info.pod)
     ancestors = [] if key is None else list(iter_ancestors(view, key))
     return bool(ancestors) and find_parent_key(ancestors[0][1]) is not None
 
 
 def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added pod is in the tree of the waiting pod."""
-    key = group_key(change.new)
+    key = get_group_key(change.new)
     return key is not None and _is_in_same_tree(info, build_pod_group_key(key), view)
 
 
 def _is_schedulable_after_tree_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, build_pod_group_key(_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_pod_group_key(_get_group_key(change)), view)
 
 
 def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -346,16 +345,16 @@ def _needs_fewer_pods(change: ChangedObject) -> bool:
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added composite group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, build_composite_key(*_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_composite_key(*_get_group_key(change)), view)
 
 
-def _changed_group_key(change: ChangedObject) -> GroupKey:
+def _get_group_key(change: ChangedObject) -> GroupKey:
     """Return the namespace and name of the changed group."""
     return change.new.metadata.namespace, change.new.metadata.name
 
 
 def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
-    own = group_key(info.pod)
+    own = get_group_key(info.pod)
     root = find_root_key(view, build_pod_group_key(own)) if own else None
     return root is not None and root == find_root_key(view, other)

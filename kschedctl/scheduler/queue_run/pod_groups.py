@@ -33,7 +33,7 @@ from kschedctl.scheduler.framework import Code, Status
 from kschedctl.scheduler.queue_run.queue_run import GroupRecord, QueueReplay
 from kschedctl.scheduler.queueing.scheduling_loop import Failed
 from kschedctl.scheduler.scheduler import Framework, Scheduler
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 
 class QueuedPodGroups:
@@ -53,7 +53,7 @@ class QueuedPodGroups:
 
     def schedule(self, run: QueueReplay, popped: QueuedPod) -> None:
         """Try the popped pod together with the waiting pods of its group or tree of groups."""
-        key = group_key(run.exact.get_pod(popped.position))
+        key = get_group_key(run.exact.get_pod(popped.position))
         assert key is not None
         tree = find_composite_tree(run.view, key)
         keys = [leaf.pod_group for leaf in tree.leaves] if tree else [key]
@@ -84,7 +84,7 @@ def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator
     queue.
     """
     waiting = [Position(position) for position in find_group_state(run.view, key).unscheduled.tolist()]
-    already_popped = [popped] if group_key(run.exact.get_pod(popped.position)) == key else []
+    already_popped = [popped] if get_group_key(run.exact.get_pod(popped.position)) == key else []
     released = (run.queue.pop_specific(position) for position in waiting if position != popped.position)
     return (pod for pod in (*already_popped, *released) if pod is not None)
 

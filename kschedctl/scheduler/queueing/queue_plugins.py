@@ -32,7 +32,7 @@ class QueuePlugins:
     def run_pre_enqueue(self, pod: QueuedPod) -> tuple[str, Status]:
         """Return the plugin that keeps a pod out of the active queue and its status, or ("", SUCCESS)."""
         info = self._info(pod.position)
-        framework, _ = self._scheduler.framework_for(info, self._view)
+        framework, _ = self._scheduler.find_framework_for(info, self._view)
         return find_gating_plugin(framework, info, self._view, pod.gating_plugin) if framework else ("", SUCCESS)
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
@@ -45,7 +45,7 @@ class QueuePlugins:
         if key not in self._interested:
             registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._interested[key] = any(
-                registrations.hints(plugin, event)
+                registrations.find_hints(plugin, event)
                 for registrations in registrations_by_profile
                 for plugin in rejectors.all
             )
@@ -56,7 +56,7 @@ class QueuePlugins:
         if event not in self._registered:
             registrations_by_profile = map(self._scheduler.registrations, self._scheduler.configuration.profiles)
             self._registered[event] = any(
-                registrations.hints(plugin, event)
+                registrations.find_hints(plugin, event)
                 for registrations in registrations_by_profile
                 for plugin in registrations.by_plugin
             )

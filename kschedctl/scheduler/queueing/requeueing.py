@@ -63,7 +63,7 @@ def collect_hints(
     """
     event = occurrence.event
     return {
-        plugin: _combine_hints(registrations.hints(plugin, event), info, occurrence, view)
+        plugin: _combine_hints(registrations.find_hints(plugin, event), info, occurrence, view)
         for plugin in sorted(rejectors.all)
     }
 
@@ -106,7 +106,7 @@ def may_requeue(registrations: Registrations, info: PodInfo, occurrence: Occurre
         return False
     if event.resource in registrations.pre_checked:
         return choose_strategy(registrations, Rejectors(plugins), info, occurrence, view) is not SKIP
-    hints_by_plugin = [registrations.hints(plugin, event) for plugin in plugins]
+    hints_by_plugin = [registrations.find_hints(plugin, event) for plugin in plugins]
     return any(None in hints_ for hints_ in hints_by_plugin) or any(
         _says_queue(hint, info, occurrence, view) for hints_ in hints_by_plugin for hint in hints_ if hint is not None
     )
@@ -131,7 +131,7 @@ def concerns_pod(
 
 def is_registered(registrations: Registrations, plugin: str, event: ClusterEvent) -> bool:
     """Return whether a plugin registered for an event."""
-    return bool(registrations.hints(plugin, event))
+    return bool(registrations.find_hints(plugin, event))
 
 
 def _combine_hints(
@@ -222,7 +222,12 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
     infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
-    return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
+    return not any(
+        taken.conflicts(wanted)
+        for info_on_node in infos
+        for taken in info_on_node.host_ports
+        for wanted in info.host_ports
+    )
 
 
 def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:

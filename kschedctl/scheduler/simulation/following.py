@@ -72,7 +72,7 @@ class StepwiseScheduler:
     def attempt(self, position: Position) -> TriedPod:
         """Run the pod's scheduling cycle in the current state."""
         info = self.build_incoming_info(position)
-        framework, unknown = self.scheduler.framework_for(info, self.view)
+        framework, unknown = self.scheduler.find_framework_for(info, self.view)
         self.unknown.update(dict.fromkeys(unknown))
         return TriedPod(position, None if framework is None else run_cycle(framework, info, self.view, self.sampling))
 

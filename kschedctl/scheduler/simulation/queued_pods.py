@@ -270,14 +270,14 @@ class QueuedPods:
         flush_time, history = self.clock.time + MAX_UNSCHEDULABLE_TIME, self.view.gang_history
         if self._moves_at_flush != self._count_moves():
             return flush_time
-        gang_return = history.next_return() if history else None
+        gang_return = history.find_next_return() if history else None
         return None if gang_return is None else max(flush_time, gang_return + 1)
 
     def _flush_unschedulable(self) -> None:
         """Put all pods that waited for MAX_UNSCHEDULABLE_TIME back into the active queue."""
         self._moves_at_flush = self._count_moves()
         if self.view.gang_history:
-            self.view.gang_history.flushed()
+            self.view.gang_history.forget_ended_backoffs()
         self.scheduling_queue.flush_unschedulable()
         for pod in (pod for alike in self._unjudged.values() for pod in alike):
             pod.moved_by, pod.flushed = TIMEOUT, True

@@ -88,6 +88,33 @@ def _replace_flavors(rewriter: Rewriter, value: Mapping[str, str], obj: object) 
     return {rewriter.resource(name): rewriter.name(flavor) for name, flavor in value.items()}
 
 
+def _replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
+
+
+def _replace_names(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tuple[str, ...]:
+    return tuple(map(rewriter.object_name, value))
+
+
+def _replace_placement(
+    rewriter: Rewriter, value: queueing.TopologyAssignment, obj: object
+) -> queueing.TopologyAssignment:
+    """Replace the labels of a topology's levels, and the values of the domains."""
+    domains = [
+        queueing.TopologyDomainAssignment(
+            tuple(rewriter.label(key, item) for key, item in zip(value.levels, domain.values, strict=False)),
+            domain.count,
+        )
+        for domain in value.list_domains()
+    ]
+    return queueing.TopologyAssignment(tuple(map(rewriter.key, value.levels)), tuple(domains))
+
+
+def _replace_controller(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of an admission check's controller, unless it is one of Kueue's own."""
+    return value if value.startswith("kueue.x-k8s.io/") else rewriter.object_name(value)
+
+
 def _drop_text(rewriter: Rewriter, value: str, obj: object) -> str:
     return ""
 
@@ -106,18 +133,42 @@ _OPERATED: dict[str, Handler] = {"phase": _drop_unknown_phase, "message": _drop_
 
 ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.KueuePodSet: {"name": _replace_name},
-    queueing.KueueWorkloadSpec: {"queue_name": _replace_name},
+    queueing.TopologyConstraint: {"topology": _replace_key},
+    queueing.TopologyRequest: {
+        "required": _replace_key,
+        "preferred": _replace_key,
+        "pod_set_group_name": _replace_name,
+        "pod_set_slice_required_topology": _replace_key,
+    },
+    queueing.WorkloadPriorityClassRef: {"name": _replace_name},
+    queueing.KueueWorkloadSpec: {"queue_name": _replace_name, "priority_class_name": _replace_name},
+    queueing.TopologyDomainAssignment: {"values": _replace_names},
+    queueing.TopologyLevelParts: {"prefix": _replace_name, "suffix": _replace_name, "roots": _replace_names},
+    queueing.TopologyLevelValues: {"universal": _replace_name},
+    queueing.TopologyAssignment: {"levels": _replace_names},
+    queueing.ReclaimablePod: {"name": _replace_name},
+    queueing.UnhealthyNode: {"name": _replace_name},
     queueing.KueuePodSetAssignment: {
         "name": _replace_name,
         "flavors": _replace_flavors,
         "resource_usage": _replace_resources,
+        "topology_assignment": _replace_placement,
     },
     queueing.KueueAdmission: {"cluster_queue": _replace_name},
     queueing.KueueAdmissionCheckState: {"name": _replace_name, "message": _drop_text},
     queueing.KueueResourceQuota: {"name": _replace_resource},
     queueing.KueueFlavorQuotas: {"name": _replace_name},
     queueing.KueueResourceGroup: {"covered_resources": _replace_resource_names},
-    queueing.ClusterQueueSpec: {"cohort": _replace_name, "cohort_name": _replace_name},
+    queueing.AdmissionCheckRule: {"name": _replace_name, "on_flavors": _replace_names},
+    queueing.ClusterQueueSpec: {
+        "cohort": _replace_name,
+        "cohort_name": _replace_name,
+        "admission_checks": _replace_names,
+    },
+    queueing.CohortSpec: {"parent_name": _replace_name},
+    queueing.ResourceFlavorSpec: {"node_labels": _replace_labels, "topology_name": _replace_name},
+    queueing.AdmissionCheckSpec: {"controller_name": _replace_controller},
+    queueing.TopologyLevel: {"node_label": _replace_key},
     queueing.KueueResourceUsage: {"name": _replace_resource},
     queueing.KueueFlavorUsage: {"name": _replace_name},
     queueing.LocalQueueSpec: {"cluster_queue": _replace_name},

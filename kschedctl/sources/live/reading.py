@@ -107,13 +107,13 @@ class Reading:
         return replace(self.scheduler, provenance=provenance, **objects)
 
 
-def read_live(connection: Connection, wishes: ReadingOptions = ReadingOptions()) -> Reading:
+def read_live(connection: Connection, options: ReadingOptions = ReadingOptions()) -> Reading:
     """Read all kinds that the scheduler's plugins need. Raises ClusterError, ConfigurationError, InputError."""
-    cache = _open_cache(connection, wishes) if wishes.cache else None
+    cache = _open_cache(connection, options) if options.cache else None
     cached_lists = cache.lists() if cache else {}
     with without_garbage_collection(), ThreadPoolExecutor(MAX_THREADS, "live") as threads:
         try:
-            reading = _read_kinds(connection, wishes, threads, cached_lists)
+            reading = _read_kinds(connection, options, threads, cached_lists)
         except BaseException:
             connection.server.close()
             threads.shutdown(wait=False, cancel_futures=True)
@@ -124,7 +124,7 @@ def read_live(connection: Connection, wishes: ReadingOptions = ReadingOptions())
         return reading
 
 
-def _open_cache(connection: Connection, wishes: ReadingOptions) -> ReadingCache | None:
+def _open_cache(connection: Connection, options: ReadingOptions) -> ReadingCache | None:
     """Return the cache of this cluster, or None if the UID that identifies the cluster may not be read.
 
     Raises ClusterError, InputError.
@@ -135,19 +135,19 @@ def _open_cache(connection: Connection, wishes: ReadingOptions) -> ReadingCache 
     except RefusedError as error:
         log.warning("warning: --cache has no effect, since nothing tells which cluster this is: %s", error)
         return None
-    requested = (wishes.namespace, wishes.pods_alone, wishes.also, wishes.event_reason)
+    requested = (options.namespace, options.pods_alone, options.also, options.event_reason)
     return ReadingCache.of(
         server.host, cluster, connection.context, connection.namespace, connection.user_key, requested
     )
 
 
 def _read_kinds(
-    connection: Connection, wishes: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
+    connection: Connection, options: ReadingOptions, threads: ThreadPoolExecutor, cached_lists: Mapping[str, Listing]
 ) -> Reading:
     """List all required kinds in parallel and bring the lists to one moment."""
-    server, namespace = connection.server, wishes.namespace or connection.namespace
+    server, namespace = connection.server, options.namespace or connection.namespace
 
-    fields = {"Event": f"reason={wishes.event_reason}"} if wishes.event_reason else {}
+    fields = {"Event": f"reason={options.event_reason}"} if options.event_reason else {}
 
     def read(kinds: Iterable[str]) -> dict[str, Future[tuple[Listing | None, Gap | None]]]:
         return {
@@ -155,19 +155,19 @@ def _read_kinds(
             for kind in kinds
         }
 
-    queue_kinds = {*QUEUE_KINDS} & {*wishes.also}
+    queue_kinds = {*QUEUE_KINDS} & {*options.also}
     served = read_served_groups(server) if queue_kinds else None
     absent = {kind for kind in queue_kinds if served is not None and get_group(KINDS[kind].versions[0]) not in served}
     lists = read(
-        (*ALWAYS_READ, *(kind for kind in wishes.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
+        (*ALWAYS_READ, *(kind for kind in options.also if kind not in absent and kind != OTHER_CUSTOM_RESOURCE))
     )
-    scheduler = build_scheduler_cluster(connection, read_setup(server), wishes)
+    scheduler = build_scheduler_cluster(connection, read_setup(server), options)
     replayed = Scheduler(scheduler)
-    creation_kinds = () if wishes.pods_alone else READ_FOR_NEW_PODS
-    plugin_kinds = [kind for kind in (*replayed.kinds_read(), *creation_kinds) if kind not in lists]
-    possibly_needless = replayed.needless(()) if wishes.pods_alone else {}
+    creation_kinds = () if options.pods_alone else READ_FOR_NEW_PODS
+    plugin_kinds = [kind for kind in (*replayed.list_kinds_read(), *creation_kinds) if kind not in lists]
+    possibly_needless = replayed.find_needless_kinds(()) if options.pods_alone else {}
     lists |= read(kind for kind in plugin_kinds if kind not in possibly_needless)
-    needless = replayed.needless(_iter_pod_specs(lists["Pod"].result()[0])) if possibly_needless else {}
+    needless = replayed.find_needless_kinds(_iter_pod_specs(lists["Pod"].result()[0])) if possibly_needless else {}
     lists |= read(kind for kind in plugin_kinds if kind in possibly_needless and kind not in needless)
     lists |= read(sorted(find_group_kinds(_get_pod_templates(lists["Pod"].result()[0])) - lists.keys()))
     by_kind = {kind: future.result() for kind, future in lists.items()}
@@ -176,16 +176,16 @@ def _read_kinds(
     listings, changed, warnings = _synchronize_listings(server, listings, threads, cached_lists)
     listings |= unwatched
     if (
-        needless.keys() - replayed.needless(_iter_pod_specs(listings["Pod"])).keys()
+        needless.keys() - replayed.find_needless_kinds(_iter_pod_specs(listings["Pod"])).keys()
     ):  # a pod came that needs one of them
-        return _read_kinds(connection, replace(wishes, pods_alone=False), threads, cached_lists)
+        return _read_kinds(connection, replace(options, pods_alone=False), threads, cached_lists)
     gaps = build_gaps({*by_kind, *absent, OTHER_CUSTOM_RESOURCE}, NOT_LISTED) | {
         kind: Gap(f"{NOT_LISTED}: {why}") for kind, why in needless.items()
     }
     gaps |= {kind: gap for kind, (_, gap) in by_kind.items() if gap is not None}
-    if {*LIMITS} & {*wishes.also}:
+    if {*LIMITS} & {*options.also}:
         scheduler = replace(scheduler, api_server=read_api_server(server))
-    if "ConfigMap" in wishes.also:
+    if "ConfigMap" in options.also:
         scheduler = replace(scheduler, autoscaler=read_autoscaler(server))
     newer = (
         describe_accepted(kind, listing.version)
@@ -222,20 +222,20 @@ def _iter_pod_specs(pods: Listing | None) -> Iterator[PodSpec]:
     return (template.spec for template in _get_pod_templates(pods))
 
 
-def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, wishes: ReadingOptions) -> Cluster:
+def build_scheduler_cluster(connection: Connection, setup: SchedulerSetup, options: ReadingOptions) -> Cluster:
     """Build the Cluster without objects that describes the scheduler.
 
     The user's settings take precedence over detected ones.
     """
-    has_configuration = wishes.configuration is not None
-    version = wishes.kube_version or setup.version
+    has_configuration = options.configuration is not None
+    version = options.kube_version or setup.version
     configuration, warnings = (None, ()) if has_configuration else _check_configuration(setup, version)
     known_gates = {name: on for name, on in setup.feature_gates.items() if name in GATE_STAGES}
     return Cluster(
-        configuration=wishes.configuration if has_configuration else configuration,
-        feature_gates={**known_gates, **(wishes.feature_gates or {})},
+        configuration=options.configuration if has_configuration else configuration,
+        feature_gates={**known_gates, **(options.feature_gates or {})},
         kube_version=version,
-        warnings=warnings if has_configuration or wishes.kube_version else (*setup.warnings, *warnings),
+        warnings=warnings if has_configuration or options.kube_version else (*setup.warnings, *warnings),
         provenance=Provenance(
             server=strip_credentials(connection.server.host),
             context=connection.context,

@@ -35,7 +35,7 @@ def best_nodes(objects: list[Json], name: str) -> list[str]:
     framework, waiting = scheduler.framework("default-scheduler"), scheduler.cluster.pod("d", name)
     assert framework is not None
     assert waiting is not None
-    return [scheduler.view.nodes.names[row] for row in scheduler.cycle(framework, waiting).scores.best.tolist()]
+    return [scheduler.view.nodes.names[row] for row in scheduler.run_cycle(framework, waiting).scores.best.tolist()]
 
 
 def play(objects: list[Json], report: NodeConsolidation) -> list[Json]:

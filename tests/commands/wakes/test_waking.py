@@ -234,7 +234,7 @@ def test_what_became_of_pods_that_no_longer_wait() -> None:
     after = scheduler(node("n1", "4"), pod("bound", nodeName="n1"), leaving, done, pod("waits"))
     keys = {f"d/{name}" for name in ("bound", "gone", "left", "done", "waits")}
     assert [each.pod for each in find_wakes_between(before, after, keys, ("a", "b")).pods] == ["d/waits"]
-    found = find_wakes_between(before, after, keys, ("a", "b"), ended=True)
+    found = find_wakes_between(before, after, keys, ("a", "b"), include_ended=True)
     assert {each.pod: each.ended for each in found.pods} == {
         "d/bound": "is on n1",
         "d/gone": "is gone",

@@ -29,7 +29,7 @@ def test_allocations(case):
     scheduler = Scheduler(kschedctl.Cluster.from_objects(document["objects"], **settings))
     pod = find_pod(scheduler, document["pod"])
     framework = scheduler.framework(pod.spec.scheduler_name)
-    cycle, plugin = scheduler.cycle(framework, pod), framework.plugins["DynamicResources"]
+    cycle, plugin = scheduler.run_cycle(framework, pod), framework.plugins["DynamicResources"]
     state = cycle.pre_filter.results["DynamicResources"].state
     rows = cycle.view.nodes.index
     found = {

@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit, Nod
 from kschedctl.scheduler.plugins.topology_placement import PodGroupPodsCount, TopologyPlacementGenerator
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
-from kschedctl.snapshot.pods import group_key
+from kschedctl.snapshot.pods import get_group_key
 from kschedctl.snapshot.snapshot import Settings
 
 NODE = {"kind": "Node", "metadata": {"name": "n"}}
@@ -44,7 +44,7 @@ def told(status: Status) -> Json:
 
 def others(info: PodInfo, view: Fork, code: str) -> Json:
     """The pods of the gang that are tried now, as this one waits for them, or that wait no longer."""
-    key = group_key(info.pod)
+    key = get_group_key(info.pod)
     group = None if key is None else find_pod_group(view, key)
     if key is None or group is None or group.spec.scheduling_policy.gang is None:
         return {"activatedPods": [], "allowedPods": None}

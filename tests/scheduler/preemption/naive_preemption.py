@@ -117,7 +117,7 @@ def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
     view = scheduler.view
     framework = scheduler.framework(pod.spec.scheduler_name)
     assert framework is not None
-    cycle = scheduler.cycle(framework, pod)
+    cycle = scheduler.run_cycle(framework, pod)
     result = dry_run(cycle, np.ones(len(view.nodes), np.bool_), LowerPriority(view, cycle.info.priority))
     found: dict[str, Victims | str] = {
         view.nodes.names[c.row]: Victims([view.pods.objects[p].key for p in c.victims], c.pdb_violations)

@@ -104,7 +104,7 @@ def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
     found = scheduler.cluster.pod(*key.split("/"))
     assert framework is not None
     assert found is not None
-    return scheduler.cycle(framework, found)
+    return scheduler.run_cycle(framework, found)
 
 
 def asked(cycle: Cycle) -> PostFilterResult:

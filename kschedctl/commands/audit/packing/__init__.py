@@ -1,4 +1,7 @@
-"""Section "packing": free capacity that no pod can use, and nodes that can be removed."""
+"""Section "packing": free capacity that no pod can use, and nodes that can be removed.
+
+`stranded` finds the capacity. `emptying` drains nodes on trial, by `drains_in_turn` with `emptying_drain`.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,7 @@ SPARE = AuditRule(
 
 
 def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT_LIMITS) -> PackingSection:
-    """Build the section about stranded capacity and about nodes that can be removed, tried within the limits."""
+    """Build the section about stranded capacity and removable nodes. `limits` are for the trial drains."""
     view = audited.scheduler.view
     pools = Pools.of(view)
     pending = [view.pods.index[pod.key] for pod in audited.pending if pod.key in view.pods.index]
@@ -78,7 +81,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
 
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
-    """Yield the resources of the pools that have workers, the largest pool first."""
+    """Yield the resources of each pool that has workers, the largest pool first."""
     free, workers = free_resources(view), pools.workers[:, None]
     sums = [
         pools.sum_by_pool(by_node * mask)

@@ -47,7 +47,10 @@ class _TemplateLabels:
         return value in self._values.get(key, ())
 
     def find_similar_label(self, key: str, value: str) -> tuple[str, list[Workload]]:
-        """Return a label with a similar value or else with a similar key, and its workloads, or ("", [])."""
+        """Find a label with a similar value or else a similar key, and its workloads.
+
+        Return ("", []) if there is none.
+        """
         values, keys = self._values.get(key, {}), self._keys.get(value, {})
         if len(values) <= _MAX_COMPARED and (meant := find_similar_name(value, values)):
             return f"{key}={meant}", values[meant]
@@ -146,7 +149,7 @@ AF_NOBODY = Rule(
 
 
 def _selects_no_workload(context: LintContext, workload: Workload, term: RequiredTerm) -> bool:
-    """Return whether each of the term's namespaces has other workloads, and the term selects none of them."""
+    """Return whether a term selects no workload although each of its namespaces has other workloads."""
     if term.selects_itself or term.selector.matches_nothing or not term.namespace_selector.matches_nothing:
         return False
     for namespace in term.namespaces:

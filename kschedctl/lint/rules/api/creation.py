@@ -50,7 +50,7 @@ def find_invalid_fields(context: LintContext) -> Iterator[Problem]:
     explained = {(p.subject, p.path) for rule in _MORE_SPECIFIC_RULES for p in rule.check(context)}
     undecodable = {problem.subject for problem in context.invalid}
     for subject in context.subjects:
-        for problem in _validate(subject, context) if subject not in undecodable else ():
+        for problem in _iter_validation_errors(subject, context) if subject not in undecodable else ():
             if (subject, problem.path) not in explained:
                 explained.add((subject, problem.path))
                 yield problem
@@ -82,7 +82,7 @@ API_REFUSED = Rule(
 )
 
 
-def _validate(subject: Subject, context: LintContext) -> Iterator[Problem]:
+def _iter_validation_errors(subject: Subject, context: LintContext) -> Iterator[Problem]:
     """Yield the validation errors of a user-authored manifest, or only the first field that cannot be decoded."""
     structs = {**manifests.KINDS, **around_pods.KINDS}
     if subject.kind not in structs or not is_user_authored(subject):
@@ -174,7 +174,10 @@ API_NEEDS_VERSION = Rule(
 
 
 def _describe_absence(version: ApiVersion, kind: str, context: LintContext) -> str:
-    """Return why the linted version does not serve an API version yet, or "" if it does or if that is unknown."""
+    """Describe why the linted version does not serve an API version yet.
+
+    Return "" if it serves the version or if that is unknown.
+    """
     minor = context.gates.minor
     if minor < version.since:
         return f"needs 1.{version.since}" + ("" if version.is_served_by_default else ", where it is off by default")
@@ -263,7 +266,7 @@ def _iter_expiring_versions(context: LintContext) -> Iterator[tuple[Subject, Api
 
 
 def _build_lifecycle_problem(subject: Subject, version: ApiVersion, minor: int) -> Problem:
-    """Build the problem that says since when an API version is deprecated or gone, and what replaces it."""
+    """Build the problem that an API version is deprecated or gone, with the release and the replacement."""
     successor = f": write {version.replacement}" if version.replacement else ""
     message = f"{version.name} {version.describe_lifecycle(minor)}{successor}"
     return _build_version_problem(subject, message, minor, version.replacement)
@@ -287,7 +290,7 @@ def _build_version_problem(subject: Subject, message: str, minor: int, successor
 
 
 def _iter_typed_parts(subject: Subject) -> Iterator[tuple[str, Path, JsonObject]]:
-    """Yield kind, path and fields of an object, and of the pod or claim that the object is a template of.
+    """Yield kind, path and fields of an object, and of the pod or claim that the object is a template for.
 
     Custom resources yield nothing.
     """

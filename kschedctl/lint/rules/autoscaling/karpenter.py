@@ -300,17 +300,17 @@ KP_SHADOWED = Rule(
 )
 
 
-def _covers_pool(other: WrittenNodePool, pool: WrittenNodePool) -> bool:
-    """Return whether ``other`` has no limits, offers all that ``pool`` offers and needs no more tolerations."""
-    pool_spec, other_spec = pool.spec.template.spec, other.spec.template.spec
-    if other.spec.limits is not None or pool_spec.node_class_ref != other_spec.node_class_ref:
+def _covers_pool(heavier_pool: WrittenNodePool, pool: WrittenNodePool) -> bool:
+    """Return whether the heavier pool has no limits, offers all that the other offers and needs no more tolerations."""
+    pool_spec, other_spec = pool.spec.template.spec, heavier_pool.spec.template.spec
+    if heavier_pool.spec.limits is not None or pool_spec.node_class_ref != other_spec.node_class_ref:
         return False
     pool_taints = {(taint.key, taint.value, taint.effect) for taint in pool_spec.taints}
     if not {(taint.key, taint.value, taint.effect) for taint in other_spec.taints} <= pool_taints:
         return False
     pool_requirements = {(r.key, r.operator, r.values) for r in pool.requirements}
-    other_requirements = {(r.key, r.operator, r.values) for r in other.requirements}
-    if not other_requirements <= pool_requirements or not pool.labels.items() <= other.labels.items():
+    other_requirements = {(r.key, r.operator, r.values) for r in heavier_pool.requirements}
+    if not other_requirements <= pool_requirements or not pool.labels.items() <= heavier_pool.labels.items():
         return False
     custom_keys = {key for key, *_ in pool_requirements if not any(domain in key for domain in WELL_KNOWN_DOMAINS)}
     return custom_keys <= {key for key, *_ in other_requirements}

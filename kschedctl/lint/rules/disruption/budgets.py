@@ -261,7 +261,10 @@ PDB_SELECTS_NOTHING = Rule(
 
 
 def _find_matches_in_other_namespaces(context: LintContext, subject: Subject, selector: Selector) -> list[Workload]:
-    """Return workloads of other namespaces that a selector matches, or [] if it is empty or a cluster is known."""
+    """Find workloads of other namespaces that a budget's selector matches.
+
+    Return [] if the selector is empty or a cluster is known.
+    """
     if context.cluster is not None or not selector.requirements:
         return []
     return [

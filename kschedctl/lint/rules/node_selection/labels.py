@@ -114,7 +114,7 @@ def find_meant_label(key: str) -> str:
 
 
 def find_ored_terms(workload: Workload) -> Iterator[Problem]:
-    """Find node selector terms that nearly every node meets beside terms about other labels."""
+    """Find node selector terms that nearly every node meets, so that the terms beside them have no effect."""
     terms = get_required_node_terms(workload)
     unselective = [i for i, term in enumerate(terms) if _matches_nearly_all_nodes(term)]
     selective = [term for i, term in enumerate(terms) if i not in unselective]
@@ -230,7 +230,7 @@ _POOL_LABEL = "karpenter.sh/nodepool"
 
 
 def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
-    """Yield what a pod's nodeSelector and node affinity ask for, preferences included."""
+    """Yield the requirements of a pod's nodeSelector and node affinity, preferences included."""
     for key, value in workload.spec.node_selector.items():
         yield _Requirement(key, "In", ((("nodeSelector", key), value),))
     for at, term in iter_node_terms(workload):
@@ -257,10 +257,10 @@ def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
         yield _WrongValue(path, f"{requirement.key} is never {value or 'empty'} on a node", fix, meant)
 
 
-def _find_meant_value(value: str, known: tuple[str, ...]) -> str:
+def _find_meant_value(value: str, known_values: tuple[str, ...]) -> str:
     """Return the known value that a value is an alias or a misspelling of, or ""."""
     alias = _ALIASES.get(value.lower(), "")
-    return alias if alias in known else find_similar_name(value, known)
+    return alias if alias in known_values else find_similar_name(value, known_values)
 
 
 def _find_misspelt_pool_names(requirement: _Requirement, pools: Collection[str]) -> Iterator[_WrongValue]:
@@ -300,7 +300,7 @@ _OS_NAME, _WINDOWS_OPTIONS = "spec.os", "securityContext.windowsOptions"
 
 
 def _find_pod_os(workload: Workload) -> tuple[str, str]:
-    """Return the field that tells the pods' operating system and the system, or two empty strings."""
+    """Return the field that names the operating system of the pods, and the system, or two empty strings."""
     spec = workload.written_spec
     system = field_at(spec, "os", "name")
     if isinstance(system, str):

@@ -27,7 +27,7 @@ HEALTHY_STATUS = {
 
 
 def find_pods_without_node_pool(context: LintContext) -> Iterator[Problem]:
-    """Find workloads that select nodes of a NodePool and that no NodePool can create nodes for.
+    """Find workloads that select nodes of NodePools although no NodePool can create nodes for them.
 
     DaemonSets are left out, as they run on the nodes that exist, and so are workloads that present nodes suit.
     """

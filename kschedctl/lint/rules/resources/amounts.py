@@ -171,7 +171,7 @@ RQ_ABSURD = Rule(
 
 
 def _describe_absurdity(name: str, text: str | int | float, amounts: Resources) -> str:
-    """Return what is wrong with an amount, given the amounts beside it, or "" if it is plausible."""
+    """Describe why an amount is absurd compared with the amounts beside it, or return "" if it is plausible."""
     try:
         parsed = parse_quantities(amounts)
     except QuantityError:

@@ -64,14 +64,14 @@ def _iter_unreadable_kinds(cluster: Cluster) -> Iterator[str]:
 
 
 class _AdmissionReplay:
-    """The creation of workload after workload, each charged to the quotas of its namespace."""
+    """A replay of the creation of workloads, each charged to the quotas of its namespace."""
 
     def __init__(self, context: LintContext, cluster: Cluster) -> None:
         self.context, self.cluster = context, cluster
         self.remaining_quotas: dict[str, tuple[ResourceQuota, ...]] = {}
 
     def create_pods(self, workload: Workload) -> str:
-        """Create a workload's pods, charge them to the quotas, and return which are denied and why, or "".
+        """Create a workload's pods, charge them to the quotas, and describe which are denied and why, or return "".
 
         Quotas are not checked for workloads that already have pods in the cluster.
         """
@@ -98,7 +98,7 @@ class _AdmissionReplay:
     def _charge_quotas(
         self, workload: Workload, manifest: JsonObject, created: JsonObject, quotas: tuple[ResourceQuota, ...]
     ) -> str:
-        """Charge the quotas for all pods of a workload and return how many are denied and why, or ""."""
+        """Charge the quotas for all pods of a workload, and describe how many are denied and why, or return ""."""
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)

@@ -83,7 +83,7 @@ def _iter_required_amounts(subject: Subject, item: LimitRangeItem) -> Iterator[t
 
 
 def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, is_default: bool) -> str:
-    """Return which LimitRange of the namespace has a maximum below the amount, or "".
+    """Describe the LimitRange of the namespace whose maximum is below the amount, or return "".
 
     A default amount is not compared with the maximum of its own item, as the API server rejects such LimitRanges.
     """
@@ -103,7 +103,7 @@ def _describe_lower_maximum(context: LintContext, required: _RequiredAmount, *, 
 
 
 def _describe_lower_quota(context: LintContext, required: _RequiredAmount) -> str:
-    """Return which quota of the namespace has less than the amount in total, or ""."""
+    """Describe the quota of the namespace whose total is below the amount, or return ""."""
     for other, quota in context.list_linted(ResourceQuota):
         scoped = quota.spec.scopes or quota.spec.scope_selector.match_expressions
         if scoped or not context.are_in_same_namespace(other, required.subject):

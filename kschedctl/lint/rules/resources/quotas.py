@@ -127,7 +127,7 @@ RQ_QUOTA_EXCEEDED = Rule(
 
 
 def _describe_object_excess(context: LintContext, subject: Subject, name: str, hard: Quantity) -> str:
-    """Return how the objects of a kind or the claims for storage exceed a quota, or ""."""
+    """Describe how the objects of a kind or the claims for storage exceed a quota, or return ""."""
     kind = _COUNTED_KINDS.get(name.removeprefix("count/"), "")
     count = sum(s.kind == kind and context.are_in_same_namespace(subject, s) for s in context.subjects)
     if hard < parse(count):
@@ -141,7 +141,7 @@ def _describe_object_excess(context: LintContext, subject: Subject, name: str, h
 
 
 def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quantity) -> str:
-    """Return how the workloads together, or one of them alone, exceed a quota, or ""."""
+    """Describe how the workloads together, or one of them alone, exceed a quota, or return ""."""
     usage_per_pod = {
         workload: amount for workload in workloads if (amount := _get_pod_usage(workload, name)) is not None
     }
@@ -150,11 +150,11 @@ def _describe_workload_excess(workloads: list[Workload], name: str, hard: Quanti
     most = {workload: _multiply(amount, workload.highest_replicas) for workload, amount in usage_per_pod.items()}
     together = _add_up(least[workload] for workload in long_running)
     if hard < together:
-        return f"{_format_askers(long_running)} for {_format_amount(together)}"
+        return f"{_format_requesters(long_running)} for {_format_amount(together)}"
     if alone := [workload for workload in usage_per_pod if hard < most[workload]]:
-        return f"{_format_askers(alone[:1])} for {_format_amount(most[alone[0]])}"
+        return f"{_format_requesters(alone[:1])} for {_format_amount(most[alone[0]])}"
     if hard < (together_most := _add_up(most[workload] for workload in long_running)):
-        return f"{_format_askers(long_running)} for {_format_amount(together_most)} at the autoscalers' maximum"
+        return f"{_format_requesters(long_running)} for {_format_amount(together_most)} at the autoscalers' maximum"
     for workload in long_running:
         surge, unavailable = workload.compute_surge()
         if surge and not unavailable and hard < together.add(usage_per_pod[workload]):
@@ -179,14 +179,14 @@ def _format_amount(amount: Quantity) -> str:
     return str(amount)
 
 
-def _format_askers(workloads: list[Workload]) -> str:
+def _format_requesters(workloads: list[Workload]) -> str:
     """Return the names of the workloads with the verb, as in ``Deployment web asks``."""
     names = [str(workload.subject) for workload in workloads]
     return f"{join_names(names, _MAX_NAMED)} ask{'s' * (len(names) == 1)}"
 
 
 def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
-    """Return what one pod of a workload uses of a quota's resource, or None."""
+    """Return the amount of a quota's resource that one pod of a workload uses, or None."""
     if name in _POD_COUNT_RESOURCES:
         return parse(1)
     pod = _map_containers(workload.pod, _default_requests_to_limits)
@@ -196,7 +196,7 @@ def _get_pod_usage(workload: Workload, name: str) -> Quantity | None:
 
 
 def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
-    """Return the pod with each of its containers changed by a function."""
+    """Apply a function to each container of a pod and return the changed pod."""
     containers = tuple(map(change, pod.spec.containers))
     init_containers = tuple(map(change, pod.spec.init_containers))
     spec = msgspec.structs.replace(pod.spec, containers=containers, init_containers=init_containers)
@@ -204,7 +204,7 @@ def _map_containers(pod: Pod, change: Callable[[Container], Container]) -> Pod:
 
 
 def _default_requests_to_limits(container: Container) -> Container:
-    """Return the container with its limits as requests where it has none."""
+    """Return the container with its limits as requests if it has no requests of its own."""
     resources = container.resources
     with_defaults = ResourceRequirements({**resources.limits, **resources.requests}, resources.limits)
     return msgspec.structs.replace(container, resources=with_defaults)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Amounts, Bools
 from kschedctl.api.resource_names import PODS, format_amount
-from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_now
+from kschedctl.lint.analysis.facts import NODE_PLUGINS, ClusterFacts, PlacementResult, has_room, place_additional_pods
 from kschedctl.lint.analysis.placement import iter_host_ports, iter_pod_terms
 from kschedctl.lint.framework import documentation as doc
 from kschedctl.lint.framework.context import LintContext
@@ -260,7 +260,7 @@ def _iter_workloads_without_room(
         count = get_wanted(workload) - running[workload]
         if count > 0 and not _fits_without_replay(facts, workload, count):
             additional[workload] = count
-    for workload, placed in place_now(facts, additional).items():
+    for workload, placed in place_additional_pods(facts, additional).items():
         if placed.shortage and placed.number < additional[workload]:
             yield workload, running[workload], placed
 

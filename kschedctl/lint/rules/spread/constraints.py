@@ -126,7 +126,7 @@ TS_CROSS_NAMESPACE = Rule(
 
 
 def _find_matches_in_other_namespaces(context: LintContext, workload: Workload, selector: Selector) -> list[Workload]:
-    """Return the workloads of other namespaces that a selector matches, or [] if it matches some in its own."""
+    """Find the workloads of other namespaces that a selector matches. Return [] if it matches some in its own."""
     if context.select_workloads(workload.namespace, selector):
         return []
     return [
@@ -153,7 +153,7 @@ TS_SELECTOR_INVALID = Rule(
 
 
 def find_wrong_topology_keys(workload: Workload) -> Iterator[Problem]:
-    """Find topologyKeys that look like node labels but are none."""
+    """Find topologyKeys that look like node labels but are not."""
     keys: list[tuple[Path, str]] = [(path, term.topology_key) for path, term in iter_pod_terms(workload)]
     for i, constraint in enumerate(workload.spec.topology_spread_constraints):
         keys.append((("topologySpreadConstraints", i), constraint.topology_key))
@@ -350,7 +350,7 @@ TS_COUNTS_OTHERS = Rule(
 
 
 def _list_differing_labels(workload: Workload, other: Workload) -> list[str]:
-    """Return the labels whose values differ, or [] if the label keys differ or the workloads have one name."""
+    """Return the labels whose values differ. Return [] if the label keys differ or the workloads have one name."""
     if workload.labels.keys() != other.labels.keys() or str(workload.subject) == str(other.subject):
         return []
     return [key for key in workload.labels if workload.labels[key] != other.labels[key]]

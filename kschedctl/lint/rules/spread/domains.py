@@ -218,7 +218,7 @@ TS_AFFINITY_POLICY = Rule(
 
 
 def _find_unusable_domains(
-    context: LintContext, spread: HardSpread, usable: Bools, why: str, field: str
+    context: LintContext, spread: HardSpread, usable: Bools, reason: str, field: str
 ) -> Iterator[Problem]:
     """Yield a problem if domains that count as empty but cannot be used leave replicas without a node.
 
@@ -234,8 +234,8 @@ def _find_unusable_domains(
     ):
         unusable = facts.format_unusable_domains(spread.key, spread.counted, usable)
         message = (
-            f"{why} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: at most {fits} "
-            f"of {workload.highest_replicas} replicas are scheduled"
+            f"{reason} {domains - usable_domains} of {domains} domains ({unusable}), which count as empty: "
+            f"at most {fits} of {workload.highest_replicas} replicas are scheduled"
         )
         yield workload.build_problem((*spread.path, field), message)
 

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.pod_groups.hierarchy import EntityKey, iter_ancestors
 from kschedctl.scheduler.engine.pod_groups.state import NO_MEMBERS, find_pod_group, get_group_priority
 from kschedctl.snapshot.fork import Fork
-from kschedctl.snapshot.pods import GroupKey, group_key
+from kschedctl.snapshot.pods import GroupKey, get_group_key
 
 AS_GROUPS = ByVersion(
     "whether pods of groups go by the priority of their group, each pod of a group that goes counted by budgets",
@@ -62,7 +62,7 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _list_less_important_pods(view, find_preemption_priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
-        key, start = group_key(info.pod), int(view.pods.start[position])
+        key, start = get_group_key(info.pod), int(view.pods.start[position])
         standing = standings[key] if key else GroupStanding(None, None)
         unit: EntityKey | Position = standing.together or position
         known = victims.get(unit)
@@ -90,7 +90,7 @@ def find_group_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupS
     In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
-    disrupted_together = [at for at, group in ancestors if group.spec.is_disrupted_together]
+    disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
         return GroupStanding(None, None)
     return GroupStanding(
@@ -119,7 +119,7 @@ WORKLOAD_AWARE = "not eligible due to workload aware preemption enabled"
 
 def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, workload_aware: bool) -> str:
     """Return why a pod of a group may not preempt by itself, or an empty string if it may."""
-    key = group_key(pod)
+    key = get_group_key(pod)
     if key is not None and topology_aware:
         group = find_pod_group(view, key)
         if group is None or group.spec.scheduling_constraints is not None:
@@ -131,5 +131,5 @@ def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
     """Return the key under which a pod's victims are being evicted, which is its group's if preemption is
     workload-aware.
     """
-    key = group_key(pod) if workload_aware else None
+    key = get_group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

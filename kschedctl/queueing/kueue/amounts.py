@@ -1,0 +1,138 @@
+"""Amounts of resources as Kueue counts them: integers, in milli-units for cpu, limited to int64.
+
+Upstream: pkg/resources/amount.go, requests.go, slice_requests.go and resource_formatter.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from typing import NamedTuple
+
+from kschedctl.api.objects import Resources
+from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, parse
+
+UNLIMITED = INT64_MAX
+"""An amount that stays unlimited whatever is added or subtracted."""
+_CPU = "cpu"
+_MILLI = -3
+_FNV_OFFSET, _FNV_PRIME, _UINT64 = 0xCBF29CE484222325, 0x100000001B3, (1 << 64) - 1
+
+Requests = dict[str, int]
+"""Amounts by resource, in the order in which Kueue looks at them (``sort_by_hash``)."""
+
+
+class FlavorResource(NamedTuple):
+    """A resource of a flavor."""
+
+    flavor: str
+    resource: str
+
+
+Usage = dict[FlavorResource, int]
+"""Amounts by flavor and resource."""
+
+
+def saturate(value: int) -> int:
+    """Limit a number to the range of an int64."""
+    return min(max(value, INT64_MIN), INT64_MAX)
+
+
+def add(a: int, b: int) -> int:
+    """Add two amounts."""
+    return UNLIMITED if UNLIMITED in (a, b) else saturate(a + b)
+
+
+def subtract(a: int, b: int) -> int:
+    """Subtract amount ``b`` from ``a``."""
+    if a == UNLIMITED:
+        return 0 if b == UNLIMITED else UNLIMITED
+    return INT64_MIN if b == UNLIMITED else saturate(a - b)
+
+
+def parse_quota(resource: str, text: str | int | float) -> int:
+    """Parse a quota. Amounts beyond an int64 are unlimited. Raises QuantityError."""
+    quantity = parse(text)
+    limit = Quantity(INT64_MAX // 1000 if resource == _CPU else INT64_MAX)
+    if quantity.cmp(limit) >= 0:
+        return UNLIMITED
+    return quantity.milli_value() if resource == _CPU else quantity.value()
+
+
+def count_units(resource: str, quantity: Quantity) -> int:
+    """Return a quantity in the units of its resource, limited to an int64."""
+    exact = quantity.round_up(_MILLI if resource == _CPU else 0)
+    shift = exact.scale - (_MILLI if resource == _CPU else 0)
+    return saturate(exact.mantissa * 10**shift)
+
+
+def parse_requests(resources: Resources) -> Requests:
+    """Parse a ResourceList. Raises QuantityError."""
+    return count_requests({name: parse(text) for name, text in resources.items()})
+
+
+def count_requests(quantities: Mapping[str, Quantity]) -> Requests:
+    """Return quantities as requests."""
+    return sort_by_hash({name: count_units(name, quantity) for name, quantity in quantities.items()})
+
+
+def sort_by_hash(amounts: Mapping[str, int]) -> Requests:
+    """Return the amounts in the order of their resources' FNV-1a hashes, in which Kueue iterates over them."""
+    return {name: amounts[name] for name in sorted(amounts, key=_hash_name)}
+
+
+@lru_cache(maxsize=4096)
+def _hash_name(name: str) -> tuple[int, str]:
+    """Return the 64-bit FNV-1a hash of a resource name, and the name to break ties."""
+    value = _FNV_OFFSET
+    for byte in name.encode():
+        value = ((value ^ byte) * _FNV_PRIME) & _UINT64
+    return value, name
+
+
+def sum_requests(terms: Iterable[Mapping[str, int]]) -> Requests:
+    """Add up requests."""
+    total: Requests = {}
+    for term in terms:
+        for name, amount in term.items():
+            total[name] = saturate(total.get(name, 0) + amount)
+    return sort_by_hash(total)
+
+
+def scale_requests(requests: Mapping[str, int], count: int) -> Requests:
+    """Multiply requests by a number of pods."""
+    return {name: saturate(amount * count) for name, amount in requests.items()}
+
+
+def divide_requests(requests: Mapping[str, int], count: int) -> Requests:
+    """Divide requests by a number of pods, rounding toward zero as Go does."""
+    divided = {}
+    for name, amount in requests.items():
+        if amount == 0:
+            divided[name] = 0
+        else:
+            quotient = abs(amount) // count
+            divided[name] = quotient if amount > 0 else -quotient
+    return divided
+
+
+def find_exceeding(requests: Mapping[str, int], limits: Mapping[str, int]) -> list[str]:
+    """Return the resources, by name, of which more is requested than a limit allows."""
+    return sorted(name for name, amount in requests.items() if name in limits and amount > limits[name])
+
+
+def format_units(resource: str, amount: int) -> str:
+    """Format an amount as a canonical quantity.
+
+    >>> format_units("cpu", 1500), format_units("memory", 2**30), format_units("nvidia.com/gpu", 2)
+    ('1500m', '1Gi', '2')
+    """
+    if resource == _CPU:
+        return str(Quantity(amount, _MILLI, Format.DECIMAL_SI))
+    is_binary = resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-")
+    return str(Quantity(amount, 0, Format.BINARY_SI if is_binary else Format.DECIMAL_SI))
+
+
+def format_quota(resource: str, amount: int) -> str:
+    """Format an amount that may be unlimited."""
+    return "<unlimited>" if amount == UNLIMITED else format_units(resource, amount)

@@ -1,0 +1,263 @@
+"""The flavors that a Workload could get in a cycle, and what would have to happen first.
+
+Upstream: the types of pkg/scheduler/flavorassigner/flavorassigner.go and flavor_assigner_attempts.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+
+from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, Usage, add
+from kschedctl.queueing.kueue.topology.snapshot import PlacementResult
+from kschedctl.queueing.kueue.workloads import PodSetAdmission, ScanProgress, TopologyPlacement, WorkloadInfo
+
+
+class AssignmentMode(IntEnum):
+    """What has to happen before flavors can be assigned, the worst first."""
+
+    NO_FIT = 0
+    """There is not enough quota, and preemption would not help."""
+    PREEMPT = 1
+    """Workloads have to be preempted first."""
+    DEFERRED_FIT = 2
+    """It fits once preemptions that were already decided are done."""
+    FIT = 3
+    """It fits now."""
+
+    @property
+    def label(self) -> str:
+        """Return the name upstream prints."""
+        return {0: "NoFit", 1: "Preempt", 2: "DeferredFit", 3: "Fit"}[self]
+
+
+class PreemptionMode(IntEnum):
+    """What it takes to fit a resource into a flavor, the worst first."""
+
+    NO_FIT = 0
+    NO_CANDIDATES = 1
+    """No Workload may be preempted for it."""
+    PREEMPT = 2
+    """A Workload of the same ClusterQueue would be preempted."""
+    RECLAIM = 3
+    """Only Workloads of other ClusterQueues would be preempted."""
+    FIT = 4
+
+    @property
+    def assignment_mode(self) -> AssignmentMode:
+        """Return the mode for the assignment."""
+        if self == PreemptionMode.NO_FIT:
+            return AssignmentMode.NO_FIT
+        return AssignmentMode.FIT if self == PreemptionMode.FIT else AssignmentMode.PREEMPT
+
+    @property
+    def label(self) -> str:
+        """Return the name upstream prints, or "" if it says nothing about preemption."""
+        return {1: "NoCandidates", 2: "Preempt", 3: "Reclaim"}.get(self, "")
+
+
+class NoFitReason(Enum):
+    """Why flavors could not be assigned, by severity."""
+
+    NONE = (0, "")
+    TOPOLOGY_PLACEMENT_FAILED = (1, "TopologyPlacementFailed")
+    WAITING_FOR_QUOTA = (2, "WaitingForQuota")
+    EXCEEDS_MAX_QUOTA = (3, "ExceedsMaxQuota")
+    NO_MATCHING_FLAVOR = (4, "NoMatchingFlavor")
+
+    @property
+    def severity(self) -> int:
+        """Return a number that is larger for worse reasons."""
+        return self.value[0]
+
+    @property
+    def label(self) -> str:
+        """Return the reason of the condition."""
+        return self.value[1]
+
+
+def find_most_severe(reasons: Iterable[NoFitReason]) -> NoFitReason:
+    """Return the worst of the reasons, or NONE."""
+    return max(reasons, key=lambda reason: reason.severity, default=NoFitReason.NONE)
+
+
+@dataclass(slots=True)
+class FlavorChoice:
+    """The flavor of a resource."""
+
+    flavor: str
+    mode: AssignmentMode
+    tried_index: int = 0
+    """The index of the last flavor that was tried, -1 after the last of all."""
+    borrowing: int = 0
+    """The height of the cohort tree that has to be borrowed from, 0 if none."""
+
+
+@dataclass(slots=True)
+class FlavorAttempt:
+    """How a flavor was judged for a pod set."""
+
+    flavor: str
+    mode: AssignmentMode
+    reasons: list[str] = field(default_factory=list)
+    borrowing: int = 0
+    preemption: PreemptionMode | None = None
+    """What preemption would do, or None if the flavor fits or cannot fit."""
+    no_fit_reason: NoFitReason = NoFitReason.NONE
+
+    def __str__(self) -> str:
+        parts = [self.mode.label if self.preemption is None else f"preemptionMode={self.preemption.label}"]
+        if self.borrowing > 0:
+            parts.append(f"borrow={self.borrowing}")
+        return f"{self.flavor}({';'.join([*parts, *self.reasons])})"
+
+
+@dataclass(slots=True)
+class PodSetAssignment:
+    """The flavors of a pod set."""
+
+    name: str
+    requests: Requests
+    count: int
+    flavors: dict[str, FlavorChoice] = field(default_factory=dict)
+    """The choice for each resource; empty if none was found."""
+    reasons: list[str] = field(default_factory=list)
+    error: str = ""
+    topology: TopologyPlacement | None = None
+    delayed_topology: str = ""
+    attempts: list[FlavorAttempt] = field(default_factory=list)
+
+    @property
+    def mode(self) -> AssignmentMode:
+        """Return the worst mode of all resources."""
+        if self.error:
+            return AssignmentMode.NO_FIT
+        if not self.reasons:
+            return AssignmentMode.FIT
+        return min((choice.mode for choice in self.flavors.values()), default=AssignmentMode.NO_FIT)
+
+    def set_mode(self, mode: AssignmentMode) -> None:
+        """Give all resources the same mode."""
+        for choice in self.flavors.values():
+            choice.mode = mode
+
+
+class Assignment:
+    """The flavors of all pod sets that were looked at."""
+
+    def __init__(self, progress: ScanProgress) -> None:
+        self.pod_sets: list[PodSetAssignment] = []
+        self.borrowing = 0
+        """The height of the cohort tree that has to be borrowed from, 0 if none."""
+        self.progress = progress
+        self.quota: Usage = {}
+        """The quota that is needed."""
+        self.no_fit_reason = NoFitReason.NONE
+        self._mode: AssignmentMode | None = None
+
+    @property
+    def mode(self) -> AssignmentMode:
+        """Return the worst mode of all pod sets. It is computed once, until it is set."""
+        if not self.pod_sets:
+            return AssignmentMode.NO_FIT
+        if self._mode is None:
+            self._mode = min(pod_set.mode for pod_set in self.pod_sets)
+        return self._mode
+
+    def set_mode(self, mode: AssignmentMode, pod_sets: Iterable[PodSetAssignment] | None = None) -> None:
+        """Give the assignment, and all or some of its pod sets, another mode."""
+        for pod_set in self.pod_sets if pod_sets is None else pod_sets:
+            pod_set.set_mode(mode)
+            self._mode = mode
+        if pod_sets is None:
+            self._mode = mode
+
+    def set_error(self, pod_set: PodSetAssignment, error: str) -> None:
+        """Record that a pod set cannot be assigned."""
+        pod_set.error = error
+        self._mode = None
+
+    def find(self, name: str) -> PodSetAssignment:
+        """Return the assignment of a pod set."""
+        return next(pod_set for pod_set in self.pod_sets if pod_set.name == name)
+
+    def append(self, pod_set: PodSetAssignment, requests: Requests) -> None:
+        """Add a pod set, and count the quota that it needs."""
+        self.pod_sets.append(pod_set)
+        tried = {}
+        for resource, choice in pod_set.flavors.items():
+            self.borrowing = max(self.borrowing, choice.borrowing)
+            key = FlavorResource(choice.flavor, resource)
+            self.quota[key] = add(self.quota.get(key, 0), requests.get(resource, 0))
+            tried[resource] = choice.tried_index
+        self.progress.tried_flavors.append(tried)
+
+    def set_placements(self, results: Mapping[str, PlacementResult]) -> None:
+        """Record where the topology puts the pods."""
+        for name, result in results.items():
+            pod_set = self.find(name)
+            pod_set.topology = result.placement
+            if result.placement is not None and pod_set.delayed_topology:
+                pod_set.delayed_topology = "Ready"
+
+    @property
+    def message(self) -> str:
+        """Return why flavors could not be assigned, for each pod set."""
+        parts = []
+        for pod_set in self.pod_sets:
+            if pod_set.error:
+                return f"failed to assign flavors to pod set {pod_set.name}: {pod_set.error}"
+            if pod_set.reasons:
+                reasons = ", ".join(sorted(pod_set.reasons))
+                parts.append(f"couldn't assign flavors to pod set {pod_set.name}: {reasons}")
+        return "; ".join(parts)
+
+    @property
+    def attempts_in_words(self) -> str:
+        """Return the flavors that were not a plain fit, as the event of a reservation lists them."""
+        pod_sets = []
+        for pod_set in self.pod_sets:
+            attempts = [
+                str(attempt)
+                for attempt in pod_set.attempts
+                if attempt.mode != AssignmentMode.FIT or attempt.borrowing != 0
+            ]
+            if attempts:
+                pod_sets.append(f"{pod_set.name}: {', '.join(attempts)}")
+        return " | ".join(pod_sets)
+
+    def list_preempting(self) -> frozenset[FlavorResource]:
+        """Return the resources for which Workloads would have to be preempted."""
+        return frozenset(
+            FlavorResource(choice.flavor, resource)
+            for pod_set in self.pod_sets
+            for resource, choice in pod_set.flavors.items()
+            if choice.mode == AssignmentMode.PREEMPT
+        )
+
+    def sum_requests(self, info: WorkloadInfo) -> Usage:
+        """Return the quota for all of a Workload's requests. Upstream: TotalRequestsFor."""
+        usage: Usage = {}
+        for pod_set, requested in zip(self.pod_sets, info.pod_sets, strict=False):
+            for resource, amount in requested.scaled_to(pod_set.count).requests.items():
+                choice = pod_set.flavors.get(resource)
+                if amount == 0 or choice is None:
+                    continue
+                key = FlavorResource(choice.flavor, resource)
+                usage[key] = add(usage.get(key, 0), amount)
+        return usage
+
+    def list_admissions(self) -> tuple[PodSetAdmission, ...]:
+        """Return what an admission gives to each pod set."""
+        return tuple(
+            PodSetAdmission(
+                pod_set.name,
+                {resource: choice.flavor for resource, choice in pod_set.flavors.items()},
+                {resource: pod_set.requests.get(resource, 0) for resource in pod_set.flavors},
+                pod_set.count,
+                pod_set.topology,
+                pod_set.delayed_topology,
+            )
+            for pod_set in self.pod_sets
+        )

@@ -1,0 +1,88 @@
+"""The conditions of a Workload, set as the API machinery sets them.
+
+Upstream: apimachinery's pkg/api/meta/conditions.go and pkg/util/api/api.go of Kueue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from kschedctl.api import objects as api
+from kschedctl.api.times import parse_microseconds
+
+_CONDITION_LIMIT, _EVENT_LIMIT = 32 * 1024, 1024
+_ELLIPSIS = " ..."
+
+
+class ConditionType(StrEnum):
+    """A type of condition that Kueue manages."""
+
+    ADMITTED = "Admitted"
+    DEACTIVATION_TARGET = "DeactivationTarget"
+    EVICTED = "Evicted"
+    FINISHED = "Finished"
+    PREEMPTED = "Preempted"
+    QUOTA_RESERVED = "QuotaReserved"
+    REQUEUED = "Requeued"
+    WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
+
+
+class Condition(NamedTuple):
+    """The state of one condition."""
+
+    status: bool
+    reason: str
+    message: str
+    since: int = 0
+    """The time of the last change of status, in microseconds since 1970."""
+
+
+Conditions = Mapping[str, Condition]
+"""Conditions by type. They are never changed in place."""
+
+
+def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
+    """Read an object's conditions. Raises InputError for a malformed time."""
+    return {
+        condition.type: Condition(
+            condition.status == "True",
+            condition.reason,
+            condition.message,
+            parse_microseconds(condition.last_transition_time) if condition.last_transition_time else 0,
+        )
+        for condition in conditions
+    }
+
+
+def set_condition(conditions: Conditions, kind: ConditionType, condition: Condition) -> tuple[Conditions, bool]:
+    """Return the conditions with one of them set, and whether that changed anything.
+
+    The time of the last transition stays if the status does.
+    """
+    message = condition.message
+    if len(message.encode()) > _CONDITION_LIMIT:
+        message = _truncate(message, _CONDITION_LIMIT)
+    current = conditions.get(kind)
+    since = condition.since if current is None or current.status != condition.status else current.since
+    updated = condition._replace(message=message, since=since)
+    if updated == current:
+        return conditions, False
+    return {**conditions, kind: updated}, True
+
+
+def is_true(conditions: Conditions, kind: ConditionType) -> bool:
+    """Return whether the condition is set and true."""
+    condition = conditions.get(kind)
+    return condition is not None and condition.status
+
+
+def truncate_event_message(message: str) -> str:
+    """Limit a message to the length that an Event may have."""
+    return message if len(message.encode()) <= _EVENT_LIMIT else _truncate(message, _EVENT_LIMIT)
+
+
+def _truncate(message: str, limit: int) -> str:
+    """Cut a message to a number of bytes, with an ellipsis at the end."""
+    return message.encode()[: limit - len(_ELLIPSIS)].decode(errors="ignore") + _ELLIPSIS

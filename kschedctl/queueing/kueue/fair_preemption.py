@@ -1,0 +1,252 @@
+"""Preemption by fair sharing: whoever borrows the largest share of the cohort gives way first.
+
+Upstream: fairPreemptions of pkg/scheduler/preemption/preemption.go, and fairsharing/.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
+from kschedctl.queueing.kueue.fair_share import LOWEST_SHARE, DominantShare, compute_share
+from kschedctl.queueing.kueue.feature_gates import Gate
+from kschedctl.queueing.kueue.preemption import (
+    PreemptionReason,
+    PreemptionRequest,
+    Preemptor,
+    Target,
+    list_borrowing_queues,
+    uses_resources,
+)
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.queueing.kueue.workloads import WorkloadInfo
+
+FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShare"
+DEFAULT_STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
+
+
+def find_fair_targets(preemptor: Preemptor, request: PreemptionRequest, strategies: Sequence[str]) -> list[Target]:
+    """Return the Workloads to preempt, or an empty list. The snapshot stays as it was."""
+    candidates = _find_candidates(preemptor, request)
+    if not candidates:
+        return []
+    candidates.sort(key=lambda info: preemptor.get_order(info, request.queue.name))
+    request.queue.add_usage(request.usage)
+    search = _FairSearch(preemptor, request)
+    has_fit, retried = search.apply_first(candidates, strategies[0])
+    if not has_fit and len(strategies) > 1:
+        has_fit = search.apply_second(retried)
+    request.queue.remove_usage(request.usage)
+    if not has_fit:
+        preemptor.restore(search.targets)
+        return []
+    targets = preemptor.fill_back(request, search.targets, allows_borrowing=True)
+    preemptor.restore(targets)
+    return targets
+
+
+def _find_candidates(preemptor: Preemptor, request: PreemptionRequest) -> list[WorkloadInfo]:
+    """Return the Workloads that the policies of the queue allow to preempt. Upstream: findCandidates."""
+    policies = request.queue.settings.preemption
+    queues: list[tuple[QueueSnapshot, str]] = []
+    if policies.within_cluster_queue != NEVER:
+        queues.append((request.queue, policies.within_cluster_queue))
+    if request.queue.node.parent is not None and policies.reclaim_within_cohort != NEVER:
+        borrowing = list_borrowing_queues(preemptor.snapshot, request.queue.node, request.keys)
+        queues += [(queue, policies.reclaim_within_cohort) for queue in borrowing]
+    return [
+        info
+        for queue, policy in queues
+        for info in queue.workloads.values()
+        if preemptor.satisfies_policy(request.info.workload, info.workload, policy)
+        and uses_resources(info, request.keys)
+    ]
+
+
+class _FairSearch:
+    """Preempts candidates in a snapshot in which the request is already counted."""
+
+    def __init__(self, preemptor: Preemptor, request: PreemptionRequest) -> None:
+        self._preemptor = preemptor
+        self._request = request
+        self.targets: list[Target] = []
+
+    def _preempt(self, info: WorkloadInfo, reason: PreemptionReason) -> bool:
+        """Take a Workload out of the snapshot. Return whether the request fits then."""
+        snapshot = self._preemptor.snapshot
+        snapshot.remove_workload(info)
+        self.targets.append(Target(info, reason, snapshot.queues[info.cluster_queue]))
+        self._request.queue.remove_usage(self._request.usage)
+        has_fit = self._preemptor.fits(self._request, allows_borrowing=True)
+        self._request.queue.add_usage(self._request.usage)
+        return has_fit
+
+    def apply_first(self, candidates: Sequence[WorkloadInfo], strategy: str) -> tuple[bool, list[WorkloadInfo]]:
+        """Preempt by the first strategy. Return whether the request fits, and the candidates that were spared.
+
+        Upstream: runFirstFsStrategy.
+        """
+        order = _QueueOrder(self._preemptor, self._request.queue, candidates)
+        is_within_nominal = (
+            Gate.FAIR_SHARING_PREEMPT_WITHIN_NOMINAL in self._preemptor.snapshot.gates
+            and self._request.queue.node.is_within_quota(self._request.keys)
+        )
+        spared: list[WorkloadInfo] = []
+        for queue in order.iter_queues():
+            if queue is self._request.queue:
+                if self._preempt(order.pop(queue), PreemptionReason.IN_CLUSTER_QUEUE):
+                    return True, []
+                continue
+            if is_within_nominal:
+                if self._preempt(order.pop(queue), PreemptionReason.IN_COHORT_RECLAMATION):
+                    return True, []
+                continue
+            own, initial_share = order.compute_shares(queue)
+            has_no_chance = own.weighted == math.inf and initial_share.weighted != math.inf
+            while order.has_candidates(queue):
+                info = order.pop(queue)
+                if strategy == FINAL_SHARE:
+                    theirs = order.compute_share_without(queue, info)
+                    passes = own.sort_key <= theirs.sort_key
+                else:
+                    passes = own.sort_key < initial_share.sort_key
+                if has_no_chance or not passes:
+                    spared.append(info)
+                    continue
+                if self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+                    return True, []
+                break
+        return False, spared
+
+    def apply_second(self, candidates: Sequence[WorkloadInfo]) -> bool:
+        """Preempt by the initial share, once for each queue. Return whether the request fits.
+
+        Upstream: runSecondFsStrategy.
+        """
+        order = _QueueOrder(self._preemptor, self._request.queue, candidates)
+        for queue in order.iter_queues():
+            own, theirs = order.compute_shares(queue)
+            info = order.pop(queue)
+            if own.sort_key < theirs.sort_key and self._preempt(info, PreemptionReason.IN_COHORT_FAIR_SHARING):
+                return True
+            order.drop(queue)
+        return False
+
+
+class _QueueOrder:
+    """The order in which queues give up Workloads: the highest share first, down the tree of cohorts.
+
+    Upstream: pkg/scheduler/preemption/fairsharing/{ordering,target,least_common_ancestor}.go.
+    """
+
+    def __init__(self, preemptor: Preemptor, queue: QueueSnapshot, candidates: Sequence[WorkloadInfo]) -> None:
+        self._preemptor = preemptor
+        self._queue = queue
+        self._ancestors = list(queue.node.iter_ancestors())
+        self._candidates: dict[str, list[WorkloadInfo]] = {}
+        for info in candidates:
+            self._candidates.setdefault(info.cluster_queue, []).append(info)
+        self._dropped: set[str] = set()
+        """The queues that have nothing to give."""
+        self._dropped_cohorts: set[str] = set()
+
+    def iter_queues(self) -> Iterator[QueueSnapshot]:
+        """Yield the queue that should give up a Workload next, until none is left."""
+        if not self._ancestors:
+            while self._queue.name not in self._dropped and self.has_candidates(self._queue):
+                yield self._queue
+            return
+        root = self._ancestors[-1]
+        while root.name not in self._dropped_cohorts:
+            queue = self._find_next(root)
+            if queue is not None:
+                yield queue
+
+    def pop(self, queue: QueueSnapshot) -> WorkloadInfo:
+        """Take the first candidate of a queue."""
+        return self._candidates[queue.name].pop(0)
+
+    def has_candidates(self, queue: QueueSnapshot) -> bool:
+        """Return whether a queue has candidates left."""
+        return bool(self._candidates.get(queue.name))
+
+    def drop(self, queue: QueueSnapshot) -> None:
+        """Do not take any more from a queue."""
+        self._dropped.add(queue.name)
+
+    def compute_shares(self, queue: QueueSnapshot) -> tuple[DominantShare, DominantShare]:
+        """Return the shares of preemptor and target below their lowest common cohort."""
+        ancestor = self._find_common_ancestor(queue)
+        return compute_share(_get_child_on_path(self._queue.node, ancestor)), compute_share(
+            _get_child_on_path(queue.node, ancestor)
+        )
+
+    def compute_share_without(self, queue: QueueSnapshot, info: WorkloadInfo) -> DominantShare:
+        """Return the share of a target after a Workload of it is preempted."""
+        usage = info.compute_usage(self._preemptor.snapshot.gates)
+        queue.remove_usage(usage)
+        share = compute_share(_get_child_on_path(queue.node, self._find_common_ancestor(queue)))
+        queue.add_usage(usage)
+        return share
+
+    def _find_common_ancestor(self, queue: QueueSnapshot) -> CohortNode:
+        """Return the lowest cohort above both the preemptor's queue and another."""
+        return next(cohort for cohort in queue.node.iter_ancestors() if cohort in self._ancestors)
+
+    def _find_next(self, cohort: CohortNode) -> QueueSnapshot | None:
+        """Return the queue with the highest share below a cohort, or None if some child was dropped instead."""
+        queue, queue_share = self._find_highest_queue(cohort)
+        child, child_share = self._find_highest_cohort(cohort)
+        if queue is None and child is None:
+            self._dropped_cohorts.add(cohort.name)
+            return None
+        if child is not None and child_share.sort_key >= queue_share.sort_key:
+            return self._find_next(child)
+        return queue
+
+    def _find_highest_queue(self, cohort: CohortNode) -> tuple[QueueSnapshot | None, DominantShare]:
+        """Return the queue with the highest share directly below a cohort."""
+        highest: QueueSnapshot | None = None
+        highest_share = LOWEST_SHARE
+        for node in cohort.queues:
+            if node.name in self._dropped:
+                continue
+            queue = self._preemptor.snapshot.queues[node.name]
+            share = compute_share(node)
+            is_idle = not share.is_borrowing and queue is not self._queue
+            if is_idle or not self.has_candidates(queue):
+                self._dropped.add(node.name)
+            elif share.sort_key > highest_share.sort_key:
+                highest, highest_share = queue, share
+            elif highest is not None and share.sort_key == highest_share.sort_key:
+                highest = min(highest, queue, key=self._get_order)
+        return highest, highest_share
+
+    def _get_order(self, queue: QueueSnapshot) -> tuple[bool, bool, int, int, str]:
+        """Return the sort key of a queue's first candidate."""
+        return self._preemptor.get_order(self._candidates[queue.name][0], self._queue.name)
+
+    def _find_highest_cohort(self, cohort: CohortNode) -> tuple[CohortNode | None, DominantShare]:
+        """Return the cohort with the highest share directly below a cohort."""
+        highest: CohortNode | None = None
+        highest_share = LOWEST_SHARE
+        for child in cohort.cohorts:
+            if child.name in self._dropped_cohorts:
+                continue
+            share = compute_share(child)
+            if not share.is_borrowing and child not in self._ancestors:
+                self._dropped_cohorts.add(child.name)
+            elif share.sort_key >= highest_share.sort_key:
+                highest, highest_share = child, share
+        return highest, highest_share
+
+
+def _get_child_on_path(node: QuotaNode, ancestor: CohortNode) -> QuotaNode:
+    """Return the node itself or the ancestor of it that is directly below another ancestor."""
+    child = node
+    for cohort in node.iter_ancestors():
+        if cohort is ancestor:
+            break
+        child = cohort
+    return child

@@ -1,0 +1,91 @@
+"""The dominant resource share of a ClusterQueue or a cohort: how much it borrows of what could be lent.
+
+Upstream: pkg/cache/scheduler/fair_sharing.go.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kschedctl.api.quantity import parse
+from kschedctl.api.queueing import FairSharing
+from kschedctl.queueing.kueue.amounts import FlavorResource, add, subtract
+from kschedctl.queueing.kueue.quota_tree import QuotaNode
+
+_DEFAULT_WEIGHT = 1.0
+
+
+class DominantShare(NamedTuple):
+    """The largest share of a resource that a node borrows."""
+
+    ratio: float = 0.0
+    """In thousandths of what could be lent, not divided by the weight."""
+    weight: float = _DEFAULT_WEIGHT
+    borrowed: frozenset[FlavorResource] = frozenset()
+    """The resources of which the node uses more than its quota."""
+
+    @property
+    def is_borrowing(self) -> bool:
+        """Return whether the node uses more than its quota."""
+        return bool(self.borrowed)
+
+    @property
+    def weighted(self) -> float:
+        """Return the ratio divided by the weight. A borrower of weight 0 has an infinite share."""
+        if self.ratio == 0:
+            return 0.0
+        return math.inf if self.weight == 0 else self.ratio / self.weight
+
+    @property
+    def sort_key(self) -> tuple[bool, float]:
+        """Return a key by which shares are compared. Among borrowers of weight 0 the ratio decides."""
+        has_no_weight = self.weight == 0 and self.ratio != 0
+        return has_no_weight, self.ratio if has_no_weight else self.weighted
+
+    def is_borrowing_any(self, requests: Mapping[FlavorResource, int]) -> bool:
+        """Return whether the node borrows a resource that is requested."""
+        return any(requests.get(key, 0) > 0 for key in self.borrowed)
+
+
+LOWEST_SHARE = DominantShare(ratio=-1.0)
+"""A share below every other."""
+
+
+def compute_share(node: QuotaNode) -> DominantShare:
+    """Compute the share of a node. A node without a parent has none."""
+    if node.parent is None:
+        return DominantShare(weight=node.weight)
+    borrowed_by_resource: dict[str, int] = {}
+    borrowed_keys = []
+    for key, quota in node.subtree_quota.items():
+        borrowed = subtract(node.get_usage(key), quota)
+        if borrowed > 0:
+            borrowed_by_resource[key.resource] = add(borrowed_by_resource.get(key.resource, 0), borrowed)
+            borrowed_keys.append(key)
+    if not borrowed_keys:
+        return DominantShare(weight=node.weight)
+    lendable = _compute_lendable(node.parent)
+    ratios = [
+        amount * 1000.0 / lendable[resource]
+        for resource, amount in borrowed_by_resource.items()
+        if lendable.get(resource, 0) > 0
+    ]
+    return DominantShare(max(ratios, default=0.0), node.weight, frozenset(borrowed_keys))
+
+
+def _compute_lendable(node: QuotaNode) -> dict[str, int]:
+    """Return how much of each resource could be used at a node, over all flavors."""
+    lendable: dict[str, int] = {}
+    for key in node.root.subtree_quota:
+        lendable[key.resource] = add(lendable.get(key.resource, 0), node.compute_capacity(key))
+    return lendable
+
+
+def parse_weight(fair_sharing: FairSharing | None) -> float:
+    """Parse the weight of fair sharing. Raises QuantityError."""
+    if fair_sharing is None or fair_sharing.weight is None:
+        return _DEFAULT_WEIGHT
+    quantity = parse(fair_sharing.weight)
+    return float(quantity.mantissa) * 10.0**quantity.scale

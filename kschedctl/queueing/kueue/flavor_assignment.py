@@ -1,0 +1,587 @@
+"""The walk over flavors that finds one for each resource of a Workload.
+
+Upstream: pkg/scheduler/flavorassigner/flavorassigner.go, flavor_assigner_attempts.go and tas_flavorassigner.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kschedctl.api.node_selector import NodeSelectorError
+from kschedctl.api.objects import Taint
+from kschedctl.api.queueing import FlavorFungibility, KueuePodSet, ResourceFlavor
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.queueing.kueue.amounts import (
+    FlavorResource,
+    Requests,
+    Usage,
+    add,
+    format_quota,
+    format_units,
+    sort_by_hash,
+    subtract,
+    sum_requests,
+)
+from kschedctl.queueing.kueue.assignment import (
+    Assignment,
+    AssignmentMode,
+    FlavorAttempt,
+    FlavorChoice,
+    NoFitReason,
+    PodSetAssignment,
+    PreemptionMode,
+    find_most_severe,
+)
+from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot, ResourceGroup, Snapshot
+from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
+from kschedctl.queueing.kueue.node_affinity import matches_flavor
+from kschedctl.queueing.kueue.pod_requests import compute_requests
+from kschedctl.queueing.kueue.quota_tree import find_borrowing_height
+from kschedctl.queueing.kueue.topology.snapshot import (
+    AssumedUsage,
+    PlacementResult,
+    PodSetPlacementRequest,
+    list_slice_constraints,
+)
+from kschedctl.queueing.kueue.workloads import (
+    PENDING,
+    DomainRequests,
+    PodSetRequests,
+    ScanProgress,
+    TopologyUsage,
+    WorkloadInfo,
+)
+
+_TRY_NEXT_FLAVOR = "TryNextFlavor"
+_PODS = "pods"
+_WORST_BORROWING = 2**63 - 1
+
+PlacementRequests = dict[str, list[PodSetPlacementRequest]]
+"""The pod sets that need a place in a topology, by flavor."""
+SimulatePreemption = Callable[[QueueSnapshot, WorkloadInfo, FlavorResource, int], tuple[PreemptionMode, int]]
+"""Says whether preemption would make room for an amount of a resource, and how much is borrowed afterwards."""
+
+
+class _GranularMode(NamedTuple):
+    """How well a flavor suits."""
+
+    preemption: PreemptionMode
+    borrowing: int
+
+
+_WORST = _GranularMode(PreemptionMode.NO_FIT, _WORST_BORROWING)
+_BEST = _GranularMode(PreemptionMode.FIT, 0)
+
+
+class _QuotaFit(NamedTuple):
+    """Whether a resource fits into the quota of a flavor."""
+
+    preemption: PreemptionMode
+    borrowing: int
+    reason: str = ""
+    no_fit_reason: NoFitReason = NoFitReason.NONE
+
+
+@dataclass(slots=True)
+class _GroupPodSet:
+    """A pod set of a group that gets its flavors together."""
+
+    index: int
+    requested: PodSetRequests
+    assignment: PodSetAssignment
+
+
+class _FlavorSearch(NamedTuple):
+    """The flavors that were found for the resources of a group."""
+
+    choices: dict[str, FlavorChoice]
+    reasons: list[str]
+    attempts: list[FlavorAttempt]
+    error: str = ""
+
+
+@dataclass(slots=True)
+class FlavorAssigner:
+    """Assigns flavors to Workloads of one ClusterQueue."""
+
+    info: WorkloadInfo
+    queue: QueueSnapshot
+    snapshot: Snapshot
+    simulate_preemption: SimulatePreemption
+    gates: FeatureGates
+    cycle: int
+    ignores_undeclared: bool
+    """Whether requests of resources without quota are ignored."""
+    uses_fair_sharing: bool
+
+    def assign(self, counts: Sequence[int] | None = None) -> Assignment:
+        """Find flavors for all pod sets, or for fewer pods if ``counts`` are given for each pod set."""
+        progress = ScanProgress([], self.queue.generation, self.cycle, self.info.shape)
+        assignment = Assignment(progress)
+        for group in self._group_pod_sets(counts):
+            if not self._assign_group(assignment, group):
+                self._resolve_no_fit_reason(assignment)
+                return assignment
+        if assignment.mode != AssignmentMode.NO_FIT and Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
+            self._place(assignment)
+        self._resolve_no_fit_reason(assignment)
+        return assignment
+
+    def _group_pod_sets(self, counts: Sequence[int] | None) -> list[list[_GroupPodSet]]:
+        """Return the pod sets in groups that get their flavors together."""
+        groups: dict[str, list[_GroupPodSet]] = {}
+        for index, requested in enumerate(self.info.pod_sets):
+            scaled = requested if counts is None else requested.scaled_to(counts[index])
+            requests = dict(scaled.requests)
+            if self.queue.settings.find_group(_PODS) is not None:
+                requests = sort_by_hash({**requests, _PODS: scaled.count})
+            assignment = PodSetAssignment(scaled.name, requests, scaled.count)
+            if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
+                self._keep_former_flavors(assignment, scaled, index)
+            request = self.info.workload.pod_sets[index].topology_request
+            group = None if request is None else request.pod_set_group_name
+            members = groups.setdefault(str(index) if group is None else group, [])
+            members.append(_GroupPodSet(index, scaled, assignment))
+        return list(groups.values())
+
+    def _keep_former_flavors(self, assignment: PodSetAssignment, requested: PodSetRequests, index: int) -> None:
+        """Start from the flavors and the placement that the Workload was given before."""
+        for resource, flavor in requested.flavors.items():
+            assignment.flavors[resource] = FlavorChoice(flavor, AssignmentMode.FIT)
+        assignment.delayed_topology = requested.delayed_topology
+        admission = self.info.workload.admission
+        if requested.domains is not None and admission is not None:
+            assignment.topology = admission.pod_sets[index].topology
+
+    def _assign_group(self, assignment: Assignment, group: Sequence[_GroupPodSet]) -> bool:
+        """Find flavors for a group of pod sets. Return whether all resources got one."""
+        requests = sum_requests(member.assignment.requests for member in group)
+        choices: dict[str, FlavorChoice] = {}
+        for member in group:
+            choices |= member.assignment.flavors
+        reasons: list[str] = []
+        error = ""
+        attempts: dict[str, FlavorAttempt] = {}
+        for resource, amount in requests.items():
+            is_covered = self.queue.settings.find_group(resource) is not None
+            if resource in choices or (not is_covered and (amount == 0 or self.ignores_undeclared)):
+                continue
+            found = self._find_flavor([member.index for member in group], requests, resource, assignment.quota)
+            self._merge_attempts(attempts, found.attempts, resource)
+            if found.error or not found.choices:
+                choices, reasons, error = {}, list(found.reasons), found.error
+                break
+            choices |= found.choices
+            reasons += found.reasons
+        is_complete = True
+        for member in group:
+            pod_set = member.assignment
+            pod_set.flavors = self._select_choices(member, choices)
+            pod_set.reasons, pod_set.error = list(reasons), error
+            pod_set.attempts = [attempts[flavor] for flavor in sorted(attempts)]
+            assignment.append(pod_set, pod_set.requests)
+            if error or (pod_set.requests and not pod_set.flavors):
+                is_complete = False
+        return is_complete
+
+    def _select_choices(self, member: _GroupPodSet, choices: Mapping[str, FlavorChoice]) -> dict[str, FlavorChoice]:
+        """Return the choices for the resources of one pod set of a group."""
+        requests = member.assignment.requests
+        if requests:
+            return {resource: choice for resource, choice in choices.items() if resource in requests}
+        request = self.info.workload.pod_sets[member.index].topology_request
+        if request is None or request.pod_set_group_name is None:
+            return {}
+        return {resource: choice for resource, choice in choices.items() if choice.flavor in self.queue.topologies}
+
+    def _find_flavor(  # noqa: PLR0912 - as upstream, one walk
+        self, indexes: Sequence[int], requests: Requests, resource: str, assumed: Usage
+    ) -> _FlavorSearch:
+        """Try the flavors of a resource group in order. Upstream: findFlavorForPodSets."""
+        group = self.queue.settings.find_group(resource)
+        if group is None:
+            return _FlavorSearch({}, [f"resource {resource} unavailable in ClusterQueue"], [])
+        covered = {name: amount for name, amount in requests.items() if name in group.resources}
+        pod_sets = [self.info.workload.adjusted_pod_sets[index] for index in indexes]
+        is_fungible = Gate.FLAVOR_FUNGIBILITY in self.gates
+        fungibility = self.queue.settings.fungibility
+        best: dict[str, FlavorChoice] = {}
+        best_mode = _WORST
+        reasons: list[str] = []
+        attempts: list[FlavorAttempt] = []
+        index = -1
+        for index in range(self._get_first_flavor(indexes[0], resource), len(group.flavors)):
+            flavor = group.flavors[index]
+            if self._is_not_nominated(flavor, pod_sets, resource):
+                reasons.append(
+                    f"skipping flavor {flavor} as it is not found in the nomination mapping for resource {resource}"
+                )
+                continue
+            try:
+                mismatch = self._find_mismatch(flavor, pod_sets, group)
+            except NodeSelectorError as error:
+                return _FlavorSearch({}, reasons, attempts, str(error))
+            if mismatch:
+                reasons.append(mismatch)
+                no_fit = self._observe(NoFitReason.NO_MATCHING_FLAVOR)
+                attempts.append(FlavorAttempt(flavor, AssignmentMode.NO_FIT, [mismatch], no_fit_reason=no_fit))
+                continue
+            choices, mode, attempt = self._try_flavor(flavor, covered, assumed, reasons)
+            attempts.append(attempt)
+            if not is_fungible:
+                if mode.preemption > best_mode.preemption:
+                    best, best_mode = choices, mode
+                    if mode.preemption == PreemptionMode.FIT:
+                        return _FlavorSearch(best, [], attempts)
+                continue
+            if not _should_try_next(mode, fungibility):
+                best, best_mode = choices, mode
+                break
+            if _is_preferred(mode, best_mode, fungibility):
+                best, best_mode = choices, mode
+        if is_fungible:
+            tried = -1 if index == len(group.flavors) - 1 else index
+            for choice in best.values():
+                choice.tried_index = tried
+            if best_mode.preemption == PreemptionMode.FIT:
+                return _FlavorSearch(best, [], attempts)
+        return _FlavorSearch(best, reasons, attempts)
+
+    def _get_first_flavor(self, pod_set: int, resource: str) -> int:
+        """Return the index of the flavor after the last that was tried."""
+        progress = self.info.last_assignment
+        if Gate.FLAVOR_FUNGIBILITY not in self.gates or progress is None or pod_set >= len(progress.tried_flavors):
+            return 0
+        tried = progress.tried_flavors[pod_set].get(resource)
+        return 0 if tried is None else tried + 1
+
+    def _is_not_nominated(self, flavor: str, pod_sets: Sequence[KueuePodSet], resource: str) -> bool:
+        """Return whether the assignment is limited to other flavors."""
+        nominated = self.info.nominated_flavors
+        if not nominated:
+            return False
+        may_limit = (
+            Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self.gates
+            or {
+                Gate.TOPOLOGY_AWARE_SCHEDULING,
+                Gate.TAS_RECOMPUTE_ASSIGNMENT,
+            }
+            <= self.gates
+        )
+        return may_limit and all(nominated.get(p.name, {}).get(resource) != flavor for p in pod_sets)
+
+    def _find_mismatch(self, name: str, pod_sets: Sequence[KueuePodSet], group: ResourceGroup) -> str:
+        """Return why the pods may not use a flavor, or "". Raises NodeSelectorError.
+
+        Upstream: checkFlavorForPodSets.
+        """
+        flavor = self.snapshot.flavors.get(name)
+        if flavor is None:
+            return f"flavor {name} not found"
+        for pod_set in pod_sets:
+            if Gate.TOPOLOGY_AWARE_SCHEDULING in self.gates:
+                mismatch = self._find_topology_mismatch(pod_set, flavor, group)
+                if mismatch:
+                    return mismatch
+            spec = pod_set.template.spec
+            tolerations = (*spec.tolerations, *flavor.spec.tolerations)
+            taint = find_untolerated(flavor.spec.node_taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+            if taint is not None:
+                return f"untolerated taint {_format_taint(taint)} in flavor {name}"
+            if not matches_flavor(spec, flavor.spec.node_labels):
+                return f"flavor {name} doesn't match node affinity"
+        return ""
+
+    def _find_topology_mismatch(  # noqa: PLR0911 - one for each message
+        self, pod_set: KueuePodSet, flavor: ResourceFlavor, group: ResourceGroup
+    ) -> str:
+        """Return why the topology of a flavor does not suit, or "". Upstream: checkPodSetAndFlavorMatchForTAS."""
+        name, topology_name = flavor.metadata.name, flavor.spec.topology_name
+        if not self._wants_topology(pod_set):
+            return "" if topology_name is None else f'Flavor "{name}" supports only TopologyAwareScheduling'
+        if not requests_topology(pod_set):
+            return ""
+        if topology_name is None:
+            if not group.resources & compute_requests(pod_set.template.spec).keys():
+                return ""
+            return f'Flavor "{name}" does not support TopologyAwareScheduling'
+        topology = self.queue.topologies.get(name)
+        if topology is None:
+            return f'Flavor "{name}" information missing in TAS cache'
+        if pod_set.topology_request is None or not topology.has_level(pod_set.topology_request):
+            return f'Flavor "{name}" does not contain the requested level'
+        return ""
+
+    def _wants_topology(self, pod_set: KueuePodSet) -> bool:
+        """Return whether a pod set needs a place in a topology."""
+        return requests_topology(pod_set) or self.queue.cached.is_topology_only
+
+    def _try_flavor(
+        self, flavor: str, requests: Requests, assumed: Usage, reasons: list[str]
+    ) -> tuple[dict[str, FlavorChoice], _GranularMode, FlavorAttempt]:
+        """Check the quota of one flavor for all resources. Reasons are added to ``reasons``."""
+        choices: dict[str, FlavorChoice] = {}
+        mode = _BEST
+        borrowing = 0
+        own_reasons: list[str] = []
+        no_fit_reason = NoFitReason.NONE
+        for resource, amount in requests.items():
+            key = FlavorResource(flavor, resource)
+            fit = self._fit_quota(key, assumed.get(key, 0), amount)
+            if fit.reason:
+                own_reasons.append(fit.reason)
+                reasons.append(fit.reason)
+                no_fit_reason = find_most_severe((no_fit_reason, fit.no_fit_reason))
+            borrowing = max(borrowing, fit.borrowing)
+            resource_mode = _GranularMode(fit.preemption, fit.borrowing)
+            if _is_preferred(mode, resource_mode, self.queue.settings.fungibility):
+                mode = resource_mode
+            if mode.preemption != PreemptionMode.NO_FIT:
+                assignment_mode = fit.preemption.assignment_mode
+                choices[resource] = FlavorChoice(flavor, assignment_mode, borrowing=fit.borrowing)
+        attempt = FlavorAttempt(
+            flavor,
+            mode.preemption.assignment_mode,
+            sorted(own_reasons),
+            borrowing,
+            mode.preemption if mode.preemption.label else None,
+            self._observe(no_fit_reason),
+        )
+        return choices, mode, attempt
+
+    def _fit_quota(self, key: FlavorResource, assumed: int, amount: int) -> _QuotaFit:
+        """Check the quota of one resource. Upstream: fitsResourceQuota."""
+        total = add(assumed, amount)
+        capacity = self.queue.node.compute_capacity(key)
+        resource = key.resource
+        if total > capacity:
+            reason = (
+                f"insufficient quota for {resource} in flavor {key.flavor}, previously considered podsets requests "
+                f"({format_quota(resource, assumed)}) + current podset request ({format_units(resource, amount)}) > "
+                f"maximum capacity ({format_quota(resource, capacity)})"
+            )
+            return _QuotaFit(PreemptionMode.NO_FIT, 0, reason, NoFitReason.EXCEEDS_MAX_QUOTA)
+        borrowing, may_reclaim = find_borrowing_height(self.queue.node, key, total)
+        available = self.queue.compute_available(key)
+        if total <= available:
+            return _QuotaFit(PreemptionMode.FIT, borrowing)
+        missing = format_quota(resource, subtract(total, available))
+        reason = f"insufficient unused quota for {resource} in flavor {key.flavor}, {missing} more needed"
+        if self.queue.node.get_quota(key).nominal >= total or may_reclaim or self._may_preempt_while_borrowing():
+            mode, borrowing = self.simulate_preemption(self.queue, self.info, key, total)
+            return _QuotaFit(mode, borrowing, reason)
+        return _QuotaFit(PreemptionMode.NO_FIT, borrowing, reason, NoFitReason.WAITING_FOR_QUOTA)
+
+    def _may_preempt_while_borrowing(self) -> bool:
+        """Return whether Workloads may be preempted although quota is borrowed afterwards."""
+        preemption = self.queue.settings.preemption
+        within_cohort = preemption.borrow_within_cohort
+        if within_cohort is not None and within_cohort.policy != NEVER:
+            return True
+        return self.uses_fair_sharing and preemption.reclaim_within_cohort != NEVER
+
+    def _observe(self, reason: NoFitReason) -> NoFitReason:
+        """Return the reason if it is reported, else NONE."""
+        return reason if Gate.UNADMITTED_OBSERVABILITY in self.gates else NoFitReason.NONE
+
+    def _merge_attempts(self, attempts: dict[str, FlavorAttempt], more: Sequence[FlavorAttempt], resource: str) -> None:
+        """Merge the attempts for another resource into those by flavor. Upstream: mergeFlavorAttemptsForResource."""
+        for attempt in more:
+            previous = attempts.get(attempt.flavor)
+            if previous is None:
+                attempt.reasons = sorted(set(attempt.reasons))
+                attempts[attempt.flavor] = attempt
+                continue
+            preemptions = [a.preemption for a in (previous, attempt) if a.preemption is not None]
+            attempts[attempt.flavor] = FlavorAttempt(
+                attempt.flavor,
+                min(previous.mode, attempt.mode),
+                sorted({*previous.reasons, *attempt.reasons}),
+                max(previous.borrowing, attempt.borrowing),
+                min(preemptions, default=None),
+                find_most_severe((previous.no_fit_reason, attempt.no_fit_reason)),
+            )
+        group = self.queue.settings.find_group(resource)
+        if not more or group is None:
+            return
+        tried = {attempt.flavor for attempt in more}
+        for flavor, attempt in attempts.items():
+            if flavor in group.flavors and flavor not in tried:
+                attempt.mode = AssignmentMode.NO_FIT
+                message = f"flavor {flavor} does not provide resource {resource}"
+                attempt.reasons = sorted({*attempt.reasons, message})
+                attempt.no_fit_reason = self._observe(NoFitReason.NO_MATCHING_FLAVOR)
+
+    def _resolve_no_fit_reason(self, assignment: Assignment) -> None:
+        """Set the reason for an assignment that does not fit.
+
+        The mildest reason of the flavors of a resource group counts, then the worst over groups and pod sets.
+        Upstream: resolveNoFitReason.
+        """
+        if Gate.UNADMITTED_OBSERVABILITY not in self.gates or assignment.mode != AssignmentMode.NO_FIT:
+            return
+        reasons = []
+        for pod_set in assignment.pod_sets:
+            if pod_set.mode != AssignmentMode.NO_FIT:
+                continue
+            if not pod_set.attempts:
+                reasons.append(NoFitReason.NO_MATCHING_FLAVOR)
+            mildest: dict[int, NoFitReason] = {}
+            for index, attempt in enumerate(pod_set.attempts):
+                if attempt.mode != AssignmentMode.NO_FIT:
+                    continue
+                groups = [i for i, group in enumerate(self.queue.settings.groups) if attempt.flavor in group.flavors]
+                for group in groups or [-1 - index]:
+                    current = mildest.get(group)
+                    if current is None or attempt.no_fit_reason.severity < current.severity:
+                        mildest[group] = attempt.no_fit_reason
+            reasons += mildest.values()
+        assignment.no_fit_reason = find_most_severe(reasons)
+
+    def _place(self, assignment: Assignment) -> None:
+        """Look for a place in the topology, and change the mode if there is none."""
+        requests = self.build_placement_requests(assignment)
+        if assignment.mode == AssignmentMode.FIT:
+            results = find_placements(self.queue, requests, self.gates, assume_empty=False)
+            failed = find_failure(results)
+            if failed is None:
+                assignment.set_placements(results)
+            else:
+                pod_set = assignment.find(failed)
+                pod_set.reasons.append(results[failed].failure)
+                assignment.set_mode(AssignmentMode.PREEMPT, [pod_set])
+        if assignment.mode != AssignmentMode.PREEMPT:
+            return
+        results = find_placements(self.queue, requests, self.gates, assume_empty=True)
+        failed = find_failure(results)
+        if failed is None:
+            placed = [assignment.find(r.pod_set.name) for by_flavor in requests.values() for r in by_flavor]
+            if placed:
+                assignment.set_mode(AssignmentMode.PREEMPT, placed)
+            return
+        pod_set = assignment.find(failed)
+        for attempt in pod_set.attempts:
+            if attempt.flavor == results[failed].flavor and Gate.UNADMITTED_OBSERVABILITY in self.gates:
+                attempt.mode = AssignmentMode.NO_FIT
+                attempt.no_fit_reason = NoFitReason.TOPOLOGY_PLACEMENT_FAILED
+        assignment.set_mode(AssignmentMode.NO_FIT, [pod_set])
+
+    def build_placement_requests(self, assignment: Assignment) -> PlacementRequests:
+        """Return the pod sets that need a place in a topology. Upstream: WorkloadsTopologyRequests."""
+        requests: PlacementRequests = {}
+        workload = self.info.workload
+        for pod_set in workload.adjusted_pod_sets:
+            if not self._wants_topology(pod_set):
+                continue
+            assigned = assignment.find(pod_set.name)
+            if assigned.error or assigned.count == 0 or assigned.topology is not None:
+                continue
+            if not self.queue.topologies:
+                assignment.set_error(assigned, "workload requires Topology, but there is no TAS cache information")
+                continue
+            flavors = sorted({c.flavor for c in assigned.flavors.values() if c.flavor in self.queue.topologies})
+            if len(flavors) != 1:
+                several = f"more than one TAS flavor assigned: {', '.join(flavors)}"
+                assignment.set_error(assigned, several if flavors else "no TAS flavor assigned")
+                continue
+            flavor = flavors[0]
+            cached = self.queue.cached
+            if cached.uses_multikueue or (not workload.has_quota and flavor in cached.provisioning_flavors):
+                assigned.delayed_topology = PENDING
+                continue
+            requests.setdefault(flavor, []).append(
+                PodSetPlacementRequest(
+                    pod_set,
+                    compute_requests(pod_set.template.spec),
+                    assigned.count,
+                    flavor,
+                    is_implied=not requests_topology(pod_set),
+                )
+            )
+        return requests
+
+    def compute_topology_usage(self, assignment: Assignment) -> TopologyUsage:
+        """Return the pods that the assignment adds to topology domains. Upstream: ComputeTASNetUsage.
+
+        Pods that the Workload's admission already has in a domain are not added.
+        """
+        former: dict[tuple[str, tuple[str, ...]], int] = {}
+        admission = self.info.workload.admission
+        for admitted in admission.pod_sets if admission is not None else ():
+            for domain in admitted.topology.domains if admitted.topology is not None else ():
+                former[admitted.name, domain.values] = domain.count
+        usage: TopologyUsage = {}
+        specs = {p.name: p.template.spec for p in self.info.workload.adjusted_pod_sets}
+        for assigned in assignment.pod_sets:
+            if assigned.topology is None:
+                continue
+            flavors = {c.flavor for c in assigned.flavors.values() if c.flavor in self.queue.topologies}
+            if len(flavors) != 1:
+                continue
+            pod_requests = compute_requests(specs[assigned.name])
+            domains = usage.setdefault(flavors.pop(), [])
+            for domain in assigned.topology.domains:
+                count = domain.count - former.get((assigned.name, domain.values), 0)
+                if count > 0:
+                    domains.append(DomainRequests(domain.values, pod_requests, count))
+        return usage
+
+
+def requests_topology(pod_set: KueuePodSet) -> bool:
+    """Return whether a pod set asks for a topology itself. Upstream: IsExplicitlyRequestingTAS."""
+    request = pod_set.topology_request
+    if request is None:
+        return False
+    named = (request.unconstrained, request.required, request.preferred, request.pod_set_slice_size)
+    return any(value is not None for value in named) or bool(list_slice_constraints(request))
+
+
+def find_placements(
+    queue: QueueSnapshot, requests: PlacementRequests, gates: FeatureGates, *, assume_empty: bool
+) -> dict[str, PlacementResult]:
+    """Find a placement for all pod sets. Upstream: FindTopologyAssignmentsForWorkload."""
+    shared: AssumedUsage = {}
+    results: dict[str, PlacementResult] = {}
+    for flavor in sorted(requests):
+        topology = queue.topologies[flavor]
+        is_shared = Gate.TAS_HANDLE_OVERLAPPING_FLAVORS in gates and topology.tree.is_lowest_node
+        assumed = shared if is_shared else {}
+        results |= topology.place_pod_sets(requests[flavor], assumed, assume_empty=assume_empty)
+    return results
+
+
+def find_failure(results: Mapping[str, PlacementResult]) -> str | None:
+    """Return the first pod set that has no placement, or None."""
+    return next((name for name, result in results.items() if result.failure), None)
+
+
+def _is_preferred(a: _GranularMode, b: _GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Return whether mode ``a`` is better than ``b``. Upstream: isPreferred."""
+    if a.preemption == PreemptionMode.NO_FIT:
+        return False
+    if b.preemption == PreemptionMode.NO_FIT:
+        return True
+    a_has_candidates = a.preemption != PreemptionMode.NO_CANDIDATES
+    b_has_candidates = b.preemption != PreemptionMode.NO_CANDIDATES
+    if a_has_candidates != b_has_candidates:
+        return a_has_candidates
+    if fungibility.preference == "PreemptionOverBorrowing":
+        return (a.borrowing, -a.preemption) < (b.borrowing, -b.preemption)
+    return (-a.preemption, a.borrowing) < (-b.preemption, b.borrowing)
+
+
+def _should_try_next(mode: _GranularMode, fungibility: FlavorFungibility) -> bool:
+    """Return whether the next flavor is tried, too. Upstream: shouldTryNextFlavor."""
+    if mode.preemption in (PreemptionMode.NO_FIT, PreemptionMode.NO_CANDIDATES):
+        return True
+    may_preempt = mode.preemption in (PreemptionMode.PREEMPT, PreemptionMode.RECLAIM)
+    if may_preempt and fungibility.when_can_preempt == _TRY_NEXT_FLAVOR:
+        return True
+    return mode.borrowing > 0 and fungibility.when_can_borrow == _TRY_NEXT_FLAVOR
+
+
+def _format_taint(taint: Taint) -> str:
+    """Format a taint as Go prints the struct."""
+    return f"{{{taint.key} {taint.value} {taint.effect} <nil>}}"

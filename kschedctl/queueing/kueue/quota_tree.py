@@ -1,0 +1,202 @@
+"""The tree of ClusterQueues and cohorts, with quota and usage at each node.
+
+Quota that a node lends is counted at its parent, too; what a node uses beyond its own part is carried to the parent.
+
+Upstream: pkg/cache/scheduler/resource_node.go and pkg/cache/hierarchy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+from kschedctl.api.queueing import KueueResourceGroup
+from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, parse_quota, subtract
+
+
+class Quota(NamedTuple):
+    """The quota of one resource of a flavor."""
+
+    nominal: int = 0
+    borrowing_limit: int | None = None
+    lending_limit: int | None = None
+
+
+_NO_QUOTA = Quota()
+
+
+def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, Quota]:
+    """Parse the quotas of resource groups. Raises QuantityError."""
+    quotas = {}
+    for group in groups:
+        for flavor in group.flavors:
+            for resource in flavor.resources:
+                name, borrowing, lending = resource.name, resource.borrowing_limit, resource.lending_limit
+                quotas[FlavorResource(flavor.name, name)] = Quota(
+                    parse_quota(name, resource.nominal_quota),
+                    None if borrowing is None else parse_quota(name, borrowing),
+                    None if lending is None else parse_quota(name, lending),
+                )
+    return quotas
+
+
+class QuotaNode:
+    """A ClusterQueue or a cohort."""
+
+    __slots__ = ("children", "name", "parent", "quotas", "subtree_quota", "usage", "weight")
+
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0) -> None:
+        self.name = name
+        self.parent: CohortNode | None = None
+        self.quotas = quotas
+        self.weight = weight
+        """The weight of fair sharing."""
+        self.subtree_quota: Usage = {key: quota.nominal for key, quota in quotas.items()}
+        """The node's own quota and what its children lend."""
+        self.usage: Usage = {}
+
+    def iter_ancestors(self) -> Iterator[CohortNode]:
+        """Yield the parent, its parent, and so on up to the root."""
+        node = self.parent
+        while node is not None:
+            yield node
+            node = node.parent
+
+    @property
+    def root(self) -> QuotaNode:
+        """Return the root of the tree."""
+        node = self
+        while node.parent is not None:
+            node = node.parent
+        return node
+
+    def get_quota(self, key: FlavorResource) -> Quota:
+        """Return the node's own quota."""
+        return self.quotas.get(key, _NO_QUOTA)
+
+    def get_usage(self, key: FlavorResource) -> int:
+        """Return how much is used in the subtree, as far as it is carried up to this node."""
+        return self.usage.get(key, 0)
+
+    def compute_local_quota(self, key: FlavorResource) -> int:
+        """Return the part of the quota that is not lent to the parent."""
+        lending_limit = self.get_quota(key).lending_limit
+        if lending_limit is None:
+            return 0
+        return max(0, subtract(self.subtree_quota.get(key, 0), lending_limit))
+
+    def compute_local_available(self, key: FlavorResource) -> int:
+        """Return what is free of the part that is not lent to the parent."""
+        return max(0, subtract(self.compute_local_quota(key), self.get_usage(key)))
+
+    def compute_available(self, key: FlavorResource) -> int:
+        """Return how much more can be used, with what may be borrowed. Negative if too much is in use."""
+        subtree_quota, usage = self.subtree_quota.get(key, 0), self.get_usage(key)
+        if self.parent is None:
+            return subtract(subtree_quota, usage)
+        from_parent = self.parent.compute_available(key)
+        borrowing_limit = self.get_quota(key).borrowing_limit
+        if borrowing_limit is not None:
+            local_quota = self.compute_local_quota(key)
+            lent = subtract(subtree_quota, local_quota)
+            used_of_lent = max(0, subtract(usage, local_quota))
+            from_parent = min(add(subtract(lent, used_of_lent), borrowing_limit), from_parent)
+        return add(self.compute_local_available(key), from_parent)
+
+    def compute_capacity(self, key: FlavorResource) -> int:
+        """Return how much could be used if nothing was in use."""
+        subtree_quota = self.subtree_quota.get(key, 0)
+        if self.parent is None:
+            return subtree_quota
+        capacity = add(self.compute_local_quota(key), self.parent.compute_capacity(key))
+        borrowing_limit = self.get_quota(key).borrowing_limit
+        if borrowing_limit is not None:
+            capacity = min(add(subtree_quota, borrowing_limit), capacity)
+        return capacity
+
+    def add_usage(self, key: FlavorResource, amount: int) -> None:
+        """Count an amount as used, and carry what exceeds the node's own part to the parent."""
+        local_available = self.compute_local_available(key)
+        self.usage[key] = add(self.get_usage(key), amount)
+        if self.parent is not None and amount > local_available:
+            self.parent.add_usage(key, subtract(amount, local_available))
+
+    def remove_usage(self, key: FlavorResource, amount: int) -> None:
+        """Undo ``add_usage``."""
+        carried = subtract(self.get_usage(key), self.compute_local_quota(key))
+        self.usage[key] = subtract(self.get_usage(key), amount)
+        if carried > 0 and self.parent is not None:
+            self.parent.remove_usage(key, min(amount, carried))
+
+    def would_borrow(self, key: FlavorResource, amount: int = 0) -> bool:
+        """Return whether the subtree would use more than its quota with an additional amount."""
+        return self.subtree_quota.get(key, 0) < add(self.get_usage(key), amount)
+
+    def is_within_quota(self, keys: Iterable[FlavorResource]) -> bool:
+        """Return whether the subtree uses at most its quota of each of these resources."""
+        return not any(self.would_borrow(key) for key in keys)
+
+    def fit_requests(self, requests: Usage) -> tuple[bool, Usage]:
+        """Return whether requests fit in the subtree's quota, and what of them goes to the parent."""
+        fits = not any(self.would_borrow(key, amount) for key, amount in requests.items())
+        remaining = {
+            key: max(0, subtract(amount, self.compute_local_available(key))) for key, amount in requests.items()
+        }
+        return fits, remaining
+
+
+class CohortNode(QuotaNode):
+    """A cohort."""
+
+    __slots__ = ("cohorts", "queues")
+
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0) -> None:
+        super().__init__(name, quotas, weight)
+        self.cohorts: list[CohortNode] = []
+        """The cohorts directly below, by name."""
+        self.queues: list[QuotaNode] = []
+        """The ClusterQueues directly below, by name."""
+
+    @property
+    def height(self) -> int:
+        """Return the number of levels below the cohort."""
+        height = 1 if self.cohorts or self.queues else 0
+        return max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+
+    def iter_queues(self) -> Iterator[QuotaNode]:
+        """Yield all ClusterQueues of the subtree."""
+        yield from self.queues
+        for cohort in self.cohorts:
+            yield from cohort.iter_queues()
+
+    def sum_subtree(self) -> None:
+        """Recompute quota and usage of the subtree from the ClusterQueues up."""
+        self.subtree_quota = {key: quota.nominal for key, quota in self.quotas.items()}
+        self.usage = {}
+        for cohort in self.cohorts:
+            cohort.sum_subtree()
+        for child in (*self.cohorts, *self.queues):
+            for key, quota in child.subtree_quota.items():
+                lent = subtract(quota, child.compute_local_quota(key))
+                self.subtree_quota[key] = add(self.subtree_quota.get(key, 0), lent)
+            for key, amount in child.usage.items():
+                carried = max(0, subtract(amount, child.compute_local_quota(key)))
+                self.usage[key] = add(self.usage.get(key, 0), carried)
+
+
+def find_borrowing_height(node: QuotaNode, key: FlavorResource, amount: int) -> tuple[int, bool]:
+    """Return the height of the lowest subtree whose quota covers the amount, and whether it has a parent.
+
+    The height is 0 if nothing has to be borrowed. Upstream: FindHeightOfLowestSubtreeThatFits of
+    pkg/scheduler/preemption/classical/hierarchical_preemption.go.
+    """
+    if node.parent is None or not node.would_borrow(key, amount):
+        return 0, node.parent is not None
+    remaining = subtract(amount, node.compute_local_available(key))
+    root = node.parent
+    for cohort in node.iter_ancestors():
+        if not cohort.would_borrow(key, remaining):
+            return cohort.height, cohort.parent is not None
+        remaining = subtract(remaining, cohort.compute_local_available(key))
+        root = cohort
+    return root.height, False

@@ -1,0 +1,459 @@
+"""Cycles of Kueue's admission on a cluster, and the report on them.
+
+Upstream: the parts of pkg/scheduler, pkg/cache and pkg/controller/core that other modules name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kschedctl.api.json_values import JsonObject, object_at
+from kschedctl.api.objects import LimitRange
+from kschedctl.api.queueing import KueueWorkload
+from kschedctl.api.times import parse_microseconds
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, format_units, subtract
+from kschedctl.queueing.kueue.cluster_queues import CachedQueue, Inventory, QueueCache, build_cache
+from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
+from kschedctl.queueing.kueue.fair_share import compute_share
+from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_requests, read_resource_settings
+from kschedctl.queueing.kueue.queues import Event, Events, Queues, ReplaySettings, WorkloadStore
+from kschedctl.queueing.kueue.scheduler import CycleResult, Scheduler
+from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
+from kschedctl.queueing.kueue.topology.tree import TopologyTree, build_tree
+from kschedctl.queueing.kueue.workload_controller import WorkloadController
+from kschedctl.queueing.kueue.workloads import Workload, read_workload
+
+if TYPE_CHECKING:
+    from kschedctl.api.objects import Pod
+
+_SECOND = 10**6
+_WORKLOAD_PRIORITY_CLASS = "WorkloadPriorityClass"
+_MANAGED_LABEL = "kueue.x-k8s.io/managed"
+_TOPOLOGY_ANNOTATIONS = (
+    "kueue.x-k8s.io/podset-required-topology",
+    "kueue.x-k8s.io/podset-preferred-topology",
+    "kueue.x-k8s.io/podset-unconstrained-topology",
+    "kueue.x-k8s.io/podset-slice-required-topology",
+)
+
+
+class KueueCycle(msgspec.Struct, frozen=True, rename="camel"):
+    """What happened in one cycle."""
+
+    cycle: int
+    order: list[str]
+    """The Workloads in the order in which they were processed."""
+    requeued: dict[str, dict[str, Any]]
+    """How each Workload that was not admitted went back into its queue."""
+    workloads: dict[str, dict[str, Any]]
+    """The state of each Workload that the scheduler changed."""
+    events: dict[str, list[dict[str, str]]]
+    """What the scheduler recorded."""
+    controller_events: dict[str, list[dict[str, str]]]
+    """What the Workload controller recorded afterwards."""
+    heap: dict[str, list[str]]
+    """The Workloads that will be tried, by ClusterQueue."""
+    inadmissible: dict[str, list[str]]
+    """The Workloads that wait for a change, by ClusterQueue."""
+
+
+class KueueStart(msgspec.Struct, frozen=True, rename="camel"):
+    """The state before the first cycle."""
+
+    workloads: dict[str, dict[str, Any]]
+    events: dict[str, list[dict[str, str]]]
+
+
+class KueueFinal(msgspec.Struct, frozen=True, rename="camel"):
+    """The state after the last cycle."""
+
+    workloads: dict[str, dict[str, Any]]
+    cluster_queues: dict[str, dict[str, Any]]
+    cohort_shares: dict[str, str]
+    """The weighted share of each cohort, with fair sharing."""
+    heap: dict[str, list[str]]
+    inadmissible: dict[str, list[str]]
+    more_heads: bool
+    """Whether Workloads are left that further cycles would try."""
+
+
+class KueueAdmissionReport(msgspec.Struct, frozen=True, rename="camel"):
+    """Cycles of Kueue's admission on a cluster."""
+
+    start: KueueStart
+    cycles: list[KueueCycle]
+    final: KueueFinal
+    problems: list[str]
+    """Objects that Kueue would refuse, and why."""
+
+    def to_dict(self) -> JsonObject:
+        """Return the report as JSON values."""
+        document: JsonObject = msgspec.to_builtins(self)
+        return document
+
+
+def kueue_admission(
+    cluster: Cluster,
+    cycles: int = 6,
+    now: str = "",
+    configuration: JsonObject | None = None,
+    *,
+    release: str = KueueRelease.V0_20,
+    keeps_former_admission: bool = True,
+) -> KueueAdmissionReport:
+    """Run cycles of Kueue's admission on the Workloads of a cluster.
+
+    ``now`` is the RFC 3339 time of the first cycle; each cycle takes a second. ``configuration`` has keys of Kueue's
+    Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
+    ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests; a real
+    API server removes it. Raises InputError for malformed objects or configuration.
+    """
+    start = parse_microseconds(now) if now else int(datetime.now(UTC).timestamp()) * _SECOND
+    replay = KueueReplay(
+        cluster, start, configuration or {}, _parse_release(release), keeps_former_admission=keeps_former_admission
+    )
+    return replay.run(cycles)
+
+
+def _parse_release(text: str) -> KueueRelease:
+    """Parse a minor version of Kueue. Raises InputError."""
+    try:
+        return KueueRelease(text)
+    except ValueError:
+        known = ", ".join(KueueRelease)
+        raise InputError(f"Kueue {text} cannot be replayed", hint=f"releases: {known}") from None
+
+
+class KueueReplay:
+    """Kueue with the objects of a cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        now: int,
+        configuration: JsonObject,
+        release: KueueRelease,
+        *,
+        keeps_former_admission: bool,
+    ) -> None:
+        gates = build_feature_gates(release, object_at(configuration, "featureGates"))
+        self._settings = ReplaySettings(
+            gates,
+            read_resource_settings(object_at(configuration, "resources")),
+            _read_strategies(configuration),
+            keeps_former_admission,
+        )
+        self.now = now
+        inventory = Inventory(
+            {flavor.metadata.name: flavor for flavor in cluster.resource_flavors},
+            {check.metadata.name: check for check in cluster.admission_checks},
+            frozenset(topology.metadata.name for topology in cluster.topologies),
+        )
+        self._named_cohorts = frozenset(cohort.metadata.name for cohort in cluster.cohorts)
+        self.cache = build_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
+        limit_ranges = _group_by_namespace(cluster.limit_ranges)
+        store = WorkloadStore(_read_workloads(cluster, limit_ranges), keeps_former_admission)
+        self.queues = Queues(
+            store,
+            self.cache,
+            self._settings,
+            {f"{queue.metadata.namespace}/{queue.metadata.name}": queue for queue in cluster.local_queues},
+            {namespace.metadata.name: namespace.metadata.labels for namespace in cluster.namespaces},
+            limit_ranges,
+        )
+        cluster_queues = {queue.metadata.name: queue for queue in cluster.cluster_queues}
+        self.controller = WorkloadController(self.queues, cluster_queues, now)
+        self._scheduler = Scheduler(self.queues)
+        self._topologies = _Topologies(cluster, self.cache, store.workloads.values(), gates)
+
+    def start(self) -> Events:
+        """Let the controllers see all objects. Return the Events that they recorded."""
+        self.controller.start()
+        return self.controller.events
+
+    def run_cycle(self) -> CycleResult | None:
+        """Run one cycle of the scheduler, without the controllers. Return None if no Workload is to be tried."""
+        return self._scheduler.run_cycle(self._topologies.build_snapshots(self.cache), self.now)
+
+    def settle(self) -> Events:
+        """Let the controllers react to a cycle, and a second pass. Return the Events that they recorded."""
+        events = self.controller.settle(self.now)
+        self.now += _SECOND
+        return events
+
+    def run(self, cycles: int) -> KueueAdmissionReport:
+        """Run up to a number of cycles, and report on them."""
+        start_events = self.start()
+        states = self._render_workloads()
+        start = KueueStart(states, _render_events(start_events))
+        reports: list[KueueCycle] = []
+        while len(reports) < cycles:
+            result = self.run_cycle()
+            if result is None:
+                break
+            heap, inadmissible = self._list_pending()
+            previous, states = states, self._render_workloads()
+            changed = {key: state for key, state in states.items() if previous.get(key) != state}
+            controller_events = self.settle()
+            states = self._render_workloads()
+            reports.append(
+                KueueCycle(
+                    len(reports) + 1,
+                    result.order,
+                    _render_requeued(result),
+                    changed,
+                    _render_events(result.events),
+                    _render_events(controller_events),
+                    heap,
+                    inadmissible,
+                )
+            )
+        heap, inadmissible = self._list_pending()
+        final = KueueFinal(
+            states,
+            {name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
+            self._render_cohort_shares(),
+            heap,
+            inadmissible,
+            more_heads=any(self.cache.is_active(name) for name in heap),
+        )
+        return KueueAdmissionReport(start, reports, final, self.cache.problems)
+
+    def _list_pending(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """Return the Workloads that will be tried, and those that wait for a change, by ClusterQueue."""
+        pending = sorted(self.queues.pending.items())
+        active = {name: sorted(queue.active) for name, queue in pending if queue.active}
+        inadmissible = {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
+        return active, inadmissible
+
+    def _render_workloads(self) -> dict[str, dict[str, Any]]:
+        """Return the state of all Workloads."""
+        return {key: _render_workload(workload) for key, workload in sorted(self.queues.store.workloads.items())}
+
+    def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
+        """Return the state of a ClusterQueue."""
+        readiness = queue.readiness
+        active = {
+            "status": "True" if readiness.status else "False",
+            "reason": readiness.reason,
+            "message": readiness.message,
+        }
+        state: dict[str, Any] = {
+            "active": active,
+            "usage": {},
+            "reserving": len(queue.workloads),
+            "admitted": queue.admitted_count,
+        }
+        for group in queue.settings.groups:
+            for flavor in group.flavors:
+                state["usage"][flavor] = {
+                    resource: _render_usage(queue, FlavorResource(flavor, resource))
+                    for resource in sorted(group.resources)
+                }
+        if self._settings.fair_strategies is not None:
+            state["weightedShare"] = _render_share(queue.node)
+        return state
+
+    def _render_cohort_shares(self) -> dict[str, str]:
+        """Return the weighted share of each cohort, with fair sharing."""
+        if self._settings.fair_strategies is None:
+            return {}
+        return {
+            name: _render_share(cohort)
+            for name, cohort in sorted(self.cache.cohorts.items())
+            if name in self._named_cohorts and name not in self.cache.cohorts_in_circle
+        }
+
+
+class _Topologies:
+    """The topologies of the flavors, with what pods and Workloads use of them."""
+
+    def __init__(self, cluster: Cluster, cache: QueueCache, workloads: Iterable[Workload], gates: FeatureGates) -> None:
+        self._gates = gates
+        self._trees: dict[str, TopologyTree] = {}
+        self._flavors = cache.inventory.flavors
+        self._pods_outside: list[tuple[str, Requests]] = []
+        if Gate.TOPOLOGY_AWARE_SCHEDULING not in gates:
+            return
+        topologies = {topology.metadata.name: topology for topology in cluster.topologies}
+        requested = {
+            name
+            for workload in workloads
+            for pod_set in workload.adjusted_pod_sets
+            for name in compute_requests(pod_set.template.spec)
+        }
+        for name, flavor in self._flavors.items():
+            if flavor.spec.topology_name in topologies:
+                topology = topologies[flavor.spec.topology_name]
+                self._trees[name] = build_tree(flavor, topology, cluster.nodes, (*sorted(requested), "pods"))
+        if self._trees:
+            self._pods_outside = [
+                (pod.spec.node_name, compute_requests(pod.spec)) for pod in cluster.pods if _is_outside(pod)
+            ]
+
+    def build_snapshots(self, cache: QueueCache) -> dict[str, TopologySnapshot]:
+        """Return the free capacity of each flavor's topology."""
+        snapshots = {}
+        for name, tree in self._trees.items():
+            snapshot = TopologySnapshot(tree, self._flavors[name].spec.tolerations, self._gates)
+            for node, requests in self._pods_outside:
+                snapshot.add_pod_outside(node, requests)
+            snapshots[name] = snapshot
+        for queue in cache.queues.values():
+            for info in queue.workloads.values():
+                for flavor, domains in info.compute_topology_usage(self._gates).items():
+                    for snapshot in self._list_sharing(snapshots, flavor):
+                        for domain in domains:
+                            snapshot.change_usage(domain.values, domain.pod_requests, domain.count)
+        return snapshots
+
+    def _list_sharing(self, snapshots: Mapping[str, TopologySnapshot], flavor: str) -> list[TopologySnapshot]:
+        """Return the topologies in which the pods of a flavor take room: those with the same nodes, too."""
+        own = snapshots.get(flavor)
+        if own is None:
+            return []
+        if Gate.TAS_HANDLE_OVERLAPPING_FLAVORS not in self._gates or not own.tree.is_lowest_node:
+            return [own]
+        return [snapshot for snapshot in snapshots.values() if snapshot.tree.is_lowest_node]
+
+
+def _is_outside(pod: Pod) -> bool:
+    """Return whether a pod runs on a node without a place in a topology that Kueue gave it."""
+    if not pod.spec.node_name or pod.status.phase in ("Succeeded", "Failed"):
+        return False
+    return "kueue.x-k8s.io/tas" not in pod.metadata.labels
+
+
+def _read_strategies(configuration: JsonObject) -> tuple[str, ...] | None:
+    """Return the preemption strategies of fair sharing, or None if it is off. Raises InputError."""
+    if configuration.get("fairSharing") is None:
+        return None
+    strategies = object_at(configuration, "fairSharing").get("preemptionStrategies") or DEFAULT_STRATEGIES
+    if not isinstance(strategies, list | tuple):
+        raise InputError("fairSharing.preemptionStrategies of Kueue's configuration must be a list")
+    for strategy in strategies:
+        if strategy not in (FINAL_SHARE, INITIAL_SHARE):
+            hint = f"strategies: {FINAL_SHARE}, {INITIAL_SHARE}"
+            raise InputError(f"fairSharing.preemptionStrategies: unknown strategy {strategy!r}", hint=hint)
+    return tuple(strategies)
+
+
+def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[LimitRange]]:
+    """Return LimitRanges by namespace."""
+    by_namespace: dict[str, list[LimitRange]] = {}
+    for limit_range in limit_ranges:
+        by_namespace.setdefault(limit_range.metadata.namespace, []).append(limit_range)
+    return by_namespace
+
+
+def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, Workload]:
+    """Read all Workloads, with default requests filled in. Raises InputError."""
+    priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
+    overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
+    workloads = {}
+    for stored in cluster.kueue_workloads:
+        ranges = limit_ranges.get(stored.metadata.namespace, ())
+        adjusted = adjust_pod_sets(stored.spec.pod_sets, ranges, overheads)
+        workload = read_workload(stored, adjusted, _get_priority(stored, priorities))
+        workloads[workload.key] = workload
+    return workloads
+
+
+def _get_priority(workload: KueueWorkload, priorities: Mapping[str, int]) -> int:
+    """Return a Workload's priority, or that of its WorkloadPriorityClass, or 0."""
+    spec = workload.spec
+    if spec.priority is not None:
+        return spec.priority
+    reference = spec.priority_class_ref
+    if reference is not None and reference.kind == _WORKLOAD_PRIORITY_CLASS:
+        return priorities.get(reference.name, 0)
+    return priorities.get(spec.priority_class_name, 0)
+
+
+def _render_requeued(result: CycleResult) -> dict[str, dict[str, Any]]:
+    """Return how Workloads went back into their queues."""
+    return {
+        key: {"reason": entry.reason.value, "added": entry.added, "status": entry.status.value}
+        for key, entry in sorted(result.requeued.items())
+    }
+
+
+def _render_events(events: Events) -> dict[str, list[dict[str, str]]]:
+    """Return Events by Workload."""
+    return {key: [_render_event(event) for event in sorted(by_key)] for key, by_key in sorted(events.items())}
+
+
+def _render_event(event: Event) -> dict[str, str]:
+    """Return an Event as JSON values."""
+    return {"type": event.type, "reason": event.reason, "message": event.message}
+
+
+def _render_workload(workload: Workload) -> dict[str, Any]:
+    """Return the state of a Workload."""
+    state: dict[str, Any] = {
+        "conditions": {
+            kind: {
+                "status": "True" if condition.status else "False",
+                "reason": condition.reason,
+                "message": condition.message,
+            }
+            for kind, condition in sorted(workload.conditions.items())
+        }
+    }
+    if not workload.active:
+        state["active"] = False
+    if workload.admission is not None:
+        pod_sets = []
+        for assigned in workload.admission.pod_sets:
+            pod_set: dict[str, Any] = {
+                "name": assigned.name,
+                "count": assigned.count,
+                "flavors": dict(assigned.flavors),
+                "usage": _render_amounts(assigned.usage),
+            }
+            if assigned.topology is not None:
+                pod_set["topology"] = {
+                    "levels": list(assigned.topology.levels),
+                    "domains": [{"values": list(d.values), "count": d.count} for d in assigned.topology.domains],
+                }
+            if assigned.delayed_topology:
+                pod_set["delayedTopologyRequest"] = assigned.delayed_topology
+            pod_sets.append(pod_set)
+        state["admission"] = {"clusterQueue": workload.admission.cluster_queue, "podSets": pod_sets}
+    elif workload.resource_requests:
+        state["resourceRequests"] = {
+            name: _render_amounts(requests) for name, requests in workload.resource_requests.items()
+        }
+    if workload.checks:
+        state["admissionChecks"] = {
+            name: {"state": check.state, "message": check.message} for name, check in sorted(workload.checks.items())
+        }
+    return state
+
+
+def _render_amounts(amounts: Mapping[str, int]) -> dict[str, str]:
+    """Return amounts as quantities."""
+    return {resource: format_units(resource, amount) for resource, amount in sorted(amounts.items())}
+
+
+def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
+    """Return what a ClusterQueue uses of a resource, and how much of it is borrowed."""
+    used = queue.node.get_usage(key)
+    usage = {"total": format_units(key.resource, used)}
+    borrowed = subtract(used, queue.node.get_quota(key).nominal)
+    if queue.node.parent is not None and borrowed > 0:
+        usage["borrowed"] = format_units(key.resource, borrowed)
+    return usage
+
+
+def _render_share(node: Any) -> str:
+    """Return a weighted share with six significant digits."""
+    share = compute_share(node).weighted
+    return "+Inf" if share == float("inf") else f"{share:.6g}"

@@ -1,0 +1,642 @@
+"""One cycle of Kueue's scheduler: which of the Workloads at the heads of the queues get quota.
+
+Read ``Scheduler.run_cycle`` first.
+
+Upstream: pkg/scheduler/scheduler.go, fair_sharing_iterator.go and flavorassigner/podset_reducer.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import NamedTuple
+
+from kschedctl.queueing.kueue.amounts import Usage, add, subtract
+from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
+from kschedctl.queueing.kueue.cluster_queues import QueueSnapshot, Snapshot
+from kschedctl.queueing.kueue.conditions import Condition, ConditionType, truncate_event_message
+from kschedctl.queueing.kueue.fair_share import DominantShare, compute_share
+from kschedctl.queueing.kueue.feature_gates import Gate
+from kschedctl.queueing.kueue.flavor_assignment import FlavorAssigner, find_placements, requests_topology
+from kschedctl.queueing.kueue.pending_queue import RequeueReason
+from kschedctl.queueing.kueue.preemption import (
+    PreemptionReason,
+    PreemptionRequest,
+    Preemptor,
+    Target,
+    can_always_reclaim,
+)
+from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Event, Events, Queues, matches_shape
+from kschedctl.queueing.kueue.quota_tree import CohortNode
+from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
+from kschedctl.queueing.kueue.workloads import (
+    REJECTED,
+    RETRY,
+    Admission,
+    Workload,
+    WorkloadInfo,
+    WorkloadUsage,
+    evict,
+    get_queue_time,
+    get_wait_start,
+    release_quota,
+    reserve_quota,
+    sync_admitted,
+)
+
+NORMAL, WARNING = "Normal", "Warning"
+_SECOND = 10**6
+_PREEMPTED = "Preempted"
+_REASONS_IN_WORDS = {
+    PreemptionReason.IN_CLUSTER_QUEUE: "prioritization in the ClusterQueue",
+    PreemptionReason.IN_COHORT_RECLAMATION: "reclamation within the cohort",
+    PreemptionReason.IN_COHORT_FAIR_SHARING: "Fair Sharing within the cohort",
+    PreemptionReason.IN_COHORT_RECLAIM_WHILE_BORROWING: "reclamation within the cohort while borrowing",
+}
+_OVERLAP = "Workload has overlapping preemption targets with another workload"
+
+
+class EntryStatus(Enum):
+    """What became of a Workload in a cycle."""
+
+    NOT_NOMINATED = ""
+    SKIPPED = "skipped"
+    ASSUMED = "assumed"
+
+
+class QuotaReason(Enum):
+    """Why a Workload has no quota: the reason of its condition QuotaReserved."""
+
+    NONE = ""
+    PENDING_EVALUATION = "PendingEvaluation"
+    SUSPENDED = "Suspended"
+    MISCONFIGURED = "Misconfigured"
+    WAITING_FOR_QUOTA = "WaitingForQuota"
+    WAITING_FOR_PREEMPTED = "WaitingForPreemptedWorkloads"
+
+
+class Requeued(NamedTuple):
+    """How a Workload went back into its queue."""
+
+    reason: RequeueReason
+    added: bool
+    status: EntryStatus
+
+
+class Preemption(NamedTuple):
+    """A Workload that was preempted for another, by namespace and name."""
+
+    preemptor: str
+    victim: str
+
+
+@dataclass(slots=True)
+class CycleResult:
+    """What happened in a cycle."""
+
+    order: list[str] = field(default_factory=list)
+    """The Workloads in the order in which they were processed."""
+    requeued: dict[str, Requeued] = field(default_factory=dict)
+    events: Events = field(default_factory=dict)
+    preemptions: list[Preemption] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A Workload at the head of its queue."""
+
+    info: WorkloadInfo
+    queue: QueueSnapshot | None
+    is_preemptor: bool
+    assignment: Assignment | None = None
+    targets: list[Target] = field(default_factory=list)
+    status: EntryStatus = EntryStatus.NOT_NOMINATED
+    message: str = ""
+    requeue_reason: RequeueReason = RequeueReason.GENERIC
+    quota_reason: str = ""
+
+    @property
+    def workload(self) -> Workload:
+        """Return the Workload."""
+        return self.info.workload
+
+    def record(self, assignment: Assignment, targets: list[Target]) -> None:
+        """Keep an assignment and the Workloads to preempt for it."""
+        self.assignment = assignment
+        self.targets = targets
+        self.message = assignment.message
+        self.info.last_assignment = assignment.progress
+
+
+class Scheduler:
+    """Runs admission cycles."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._queues = queues
+        self._store = queues.store
+        self._settings = queues.settings
+        self._gates = queues.settings.gates
+        self._cycle = 0
+        self._now = 0
+        self._result = CycleResult()
+        self._snapshot = Snapshot({}, frozenset(), {}, self._gates)
+        self._preemptor = Preemptor(self._snapshot, 0, None)
+
+    def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
+        """Try the first Workload of each active queue. Return None if all queues are empty.
+
+        ``topologies`` are the topologies of the flavors, with what Workloads use.
+        """
+        heads = self._pop_heads()
+        if not heads:
+            return None
+        self._cycle += 1
+        self._now = now
+        self._result = CycleResult()
+        self._snapshot = self._queues.cache.snapshot(topologies)
+        self._preemptor = Preemptor(self._snapshot, now, self._settings.fair_strategies)
+
+        entries, rejected = self._nominate(heads)
+        preempted: dict[str, WorkloadInfo] = {}
+        for entry in self._iter_in_order(entries):
+            self._result.order.append(entry.workload.key)
+            self._process(entry, preempted)
+        for entry in (*entries, *rejected):
+            if entry.status != EntryStatus.ASSUMED:
+                self._requeue(entry)
+        return self._result
+
+    def _pop_heads(self) -> list[tuple[WorkloadInfo, bool]]:
+        """Take the first Workload out of each active queue, with whether it waits for its own preemptions."""
+        heads = []
+        for name in sorted(self._queues.pending):
+            if self._queues.cache.is_active(name):
+                queue = self._queues.pending[name]
+                info = queue.pop()
+                if info is not None:
+                    heads.append((replace(info, cluster_queue=name), queue.is_preemptor(info.workload.key)))
+        return heads
+
+    def _nominate(self, heads: Sequence[tuple[WorkloadInfo, bool]]) -> tuple[list[_Entry], list[_Entry]]:
+        """Assign flavors to each head by itself. Return the entries, and those that may not be admitted at all."""
+        entries, rejected = [], []
+        for info, is_preemptor in heads:
+            name, workload = info.cluster_queue, info.workload
+            queue = self._snapshot.queues.get(name)
+            entry = _Entry(info, queue, is_preemptor)
+            if workload.key in self._queues.cache.queues[name].workloads:
+                continue
+            if workload.has_check_in(RETRY, REJECTED):
+                entry.message = "The workload has failed admission checks"
+                entry.quota_reason = QuotaReason.PENDING_EVALUATION.value
+            elif queue is None:
+                entry.message = f"ClusterQueue {name} is inactive"
+                entry.quota_reason = QuotaReason.SUSPENDED.value
+            else:
+                selector = queue.settings.namespace_selector
+                entry.message = self._queues.find_admissibility_error(info, selector, is_adjusted=True)
+                if not entry.message:
+                    entry.record(*self._find_assignment(info, queue))
+                    entries.append(entry)
+                    continue
+                entry.quota_reason = QuotaReason.MISCONFIGURED.value
+                if entry.message == NAMESPACE_MISMATCH:
+                    entry.requeue_reason = RequeueReason.NAMESPACE_MISMATCH
+            rejected.append(entry)
+        return entries, rejected
+
+    def _find_assignment(self, info: WorkloadInfo, queue: QueueSnapshot) -> tuple[Assignment, list[Target]]:
+        """Find flavors, and Workloads to preempt if necessary. Upstream: getAssignments."""
+        progress = info.last_assignment
+        if progress is not None and self._is_outdated(info, queue):
+            info.last_assignment = None
+        assigner = self._build_assigner(info, queue)
+        assignment, targets = self._find_initial_assignment(assigner)
+        self._reserve_topology(assigner, assignment, targets)
+        return assignment, targets
+
+    def _build_assigner(self, info: WorkloadInfo, queue: QueueSnapshot) -> FlavorAssigner:
+        """Build the assigner of flavors for a Workload."""
+        return FlavorAssigner(
+            info,
+            queue,
+            self._snapshot,
+            self._preemptor.simulate,
+            self._gates,
+            self._cycle,
+            self._settings.ignores_undeclared,
+            uses_fair_sharing=self._settings.fair_strategies is not None,
+        )
+
+    def _is_outdated(self, info: WorkloadInfo, queue: QueueSnapshot) -> bool:
+        """Return whether the flavors have to be tried from the first again. Upstream: lastAssignmentOutdated."""
+        progress = info.last_assignment
+        if progress is None:
+            return False
+        if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS in self._gates:
+            if not matches_shape(progress, info.shape):
+                return True
+            if self._cycle - progress.cycle <= 1:
+                return False
+        return queue.generation > progress.generation
+
+    def _find_initial_assignment(self, assigner: FlavorAssigner) -> tuple[Assignment, list[Target]]:
+        """Find flavors for all pods, else for as many as possible. Upstream: getInitialAssignments."""
+        full = assigner.assign()
+        if full.mode == AssignmentMode.FIT:
+            return full, []
+        if full.mode == AssignmentMode.PREEMPT:
+            targets = self._find_targets(assigner, full)
+            if targets:
+                return full, targets
+        if Gate.PARTIAL_ADMISSION in self._gates and assigner.info.can_be_partial:
+            partial = self._find_partial_assignment(assigner)
+            if partial is not None:
+                return partial
+        return full, []
+
+    def _find_targets(self, assigner: FlavorAssigner, assignment: Assignment) -> list[Target]:
+        """Return the Workloads to preempt for an assignment."""
+        placements = {}
+        if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
+            placements = assigner.build_placement_requests(assignment)
+        info = assigner.info
+        usage = WorkloadUsage(assignment.sum_requests(info), info.compute_topology_usage(self._gates))
+        request = PreemptionRequest(info, assigner.queue, assignment.list_preempting(), usage, placements)
+        return self._preemptor.find_targets(request)
+
+    def _find_partial_assignment(self, assigner: FlavorAssigner) -> tuple[Assignment, list[Target]] | None:
+        """Search the largest numbers of pods that can be admitted, between count and minCount of each pod set.
+
+        Upstream: PodSetReducer.Search, a binary search that expects smaller numbers to fit if larger ones do.
+        """
+        pod_sets = assigner.info.workload.pod_sets
+        counts = [pod_set.count for pod_set in pod_sets]
+        spans = [p.count - (p.count if p.min_count is None else p.min_count) for p in pod_sets]
+        total = sum(spans)
+        found: tuple[Assignment, list[Target]] | None = None
+        found_at = 0
+        low, high = 0, total + 1
+        while low < high:
+            middle = (low + high) // 2
+            reduced = [count - span * middle // total for count, span in zip(counts, spans, strict=True)]
+            result = self._try_counts(assigner, reduced)
+            if result is None:
+                low = middle + 1
+            else:
+                found, found_at = result, middle
+                high = middle
+        return found if low == found_at else None
+
+    def _try_counts(self, assigner: FlavorAssigner, counts: Sequence[int]) -> tuple[Assignment, list[Target]] | None:
+        """Return an assignment for some numbers of pods if it fits, perhaps after preemptions."""
+        assignment = assigner.assign(counts)
+        if assignment.mode == AssignmentMode.FIT:
+            return assignment, []
+        if assignment.mode == AssignmentMode.PREEMPT:
+            targets = self._find_targets(assigner, assignment)
+            if targets:
+                return assignment, targets
+        return None
+
+    def _reserve_topology(self, assigner: FlavorAssigner, assignment: Assignment, targets: Sequence[Target]) -> None:
+        """Find a place in the topology for a Workload that waits for preemptions. Upstream: updateAssignmentForTAS.
+
+        Without targets it is a place in an empty topology, so that others do not take the room meanwhile.
+        """
+        queue, workload = assigner.queue, assigner.info.workload
+        wants_topology = queue.cached.is_topology_only or any(map(requests_topology, workload.pod_sets))
+        is_waiting = assignment.mode == AssignmentMode.PREEMPT
+        if Gate.TOPOLOGY_AWARE_SCHEDULING not in self._gates or not is_waiting or not wants_topology:
+            return
+        requests = assigner.build_placement_requests(assignment)
+        infos = [target.info for target in targets]
+        self._snapshot.remove_usage(infos)
+        results = find_placements(queue, requests, self._gates, assume_empty=not targets)
+        self._snapshot.add_usage(infos)
+        assignment.set_placements(results)
+
+    def _iter_in_order(self, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+        """Yield the entries in the order in which they are admitted."""
+        if self._settings.fair_strategies is not None:
+            yield from _iter_by_share(self, entries)
+        else:
+            yield from sorted(entries, key=self._get_classical_order)
+
+    def _get_classical_order(self, entry: _Entry) -> tuple[bool, bool, int, int, int]:
+        """Return the sort key without fair sharing: lower borrowing first, then priority, then age."""
+        assert entry.assignment is not None
+        by_priority = Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates
+        prefers_preemptors = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates
+        return (
+            not entry.workload.has_quota,
+            prefers_preemptors and not entry.is_preemptor,
+            entry.assignment.borrowing,
+            -entry.workload.priority if by_priority else 0,
+            get_queue_time(entry.workload, self._gates),
+        )
+
+    def is_older(self, a: _Entry, b: _Entry) -> bool:
+        """Return whether entry ``a`` goes before ``b`` by priority and age."""
+        if Gate.PRIORITY_SORTING_WITHIN_COHORT in self._gates and a.workload.priority != b.workload.priority:
+            return a.workload.priority > b.workload.priority
+        return get_queue_time(a.workload, self._gates) < get_queue_time(b.workload, self._gates)
+
+    def compute_usage(self, entry: _Entry) -> WorkloadUsage:
+        """Return the quota and the room in the topology that an entry would take."""
+        assert entry.assignment is not None
+        return self._build_usage(entry, entry.assignment.quota)
+
+    def _build_usage(self, entry: _Entry, quota: Usage) -> WorkloadUsage:
+        """Return a usage of quota, with the room in the topology of the entry's assignment. Upstream: netUsage."""
+        assert entry.assignment is not None
+        assert entry.queue is not None
+        topology = {}
+        if Gate.TOPOLOGY_AWARE_SCHEDULING in self._gates:
+            topology = self._build_assigner(entry.info, entry.queue).compute_topology_usage(entry.assignment)
+        return WorkloadUsage({} if entry.workload.has_quota else quota, topology)
+
+    def _process(self, entry: _Entry, preempted: dict[str, WorkloadInfo]) -> None:
+        """Admit an entry, preempt for it, or leave it waiting. Upstream: processEntry."""
+        queue = entry.queue
+        assert queue is not None
+        usage, has_fit = self._update_assignment(entry, queue, preempted)
+        assignment = entry.assignment
+        assert assignment is not None
+        mode = assignment.mode
+        if mode == AssignmentMode.NO_FIT:
+            entry.requeue_reason = RequeueReason.NO_FIT
+            entry.quota_reason = assignment.no_fit_reason.label
+            return
+        if mode == AssignmentMode.PREEMPT and not entry.targets:
+            entry.requeue_reason = RequeueReason.PREEMPTION_NO_CANDIDATES
+            entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
+            is_kept = Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in self._gates and entry.is_preemptor
+            if is_kept or not can_always_reclaim(queue):
+                queue.add_usage(self._build_usage(entry, _limit_reservation(assignment, queue)))
+            return
+        if mode == AssignmentMode.DEFERRED_FIT:
+            entry.message = f"{_OVERLAP}, but will fit after these preemptions complete"
+            entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
+            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+            entry.info.last_assignment = None
+            queue.add_usage(usage)
+            return
+        if any(target.info.workload.key in preempted for target in entry.targets):
+            self._skip(entry, _OVERLAP)
+            return
+        if not has_fit:
+            self._skip(entry, "Workload no longer fits after processing another workload")
+            return
+        preempted |= {target.info.workload.key: target.info for target in entry.targets}
+        queue.add_usage(usage)
+        if mode == AssignmentMode.PREEMPT:
+            entry.quota_reason = QuotaReason.WAITING_FOR_PREEMPTED.value
+            self._preempt(entry, queue)
+            return
+        self._admit(entry, queue, assignment)
+
+    def _skip(self, entry: _Entry, message: str) -> None:
+        """Leave an entry for the next cycle."""
+        entry.status = EntryStatus.SKIPPED
+        entry.message = message
+        entry.quota_reason = QuotaReason.WAITING_FOR_QUOTA.value
+        if Gate.FLAVOR_FUNGIBILITY_PRESERVE_SCAN_PROGRESS not in self._gates:
+            entry.info.last_assignment = None
+
+    def _update_assignment(
+        self, entry: _Entry, queue: QueueSnapshot, preempted: Mapping[str, WorkloadInfo]
+    ) -> tuple[WorkloadUsage, bool]:
+        """Look for flavors again if others took the room or the targets. Return the usage, and whether it fits.
+
+        Upstream: updateAssignmentIfNeeded.
+        """
+        usage = self.compute_usage(entry)
+        fits_quota, fits_topology = self._check_fit(queue, usage, preempted, entry.targets)
+        lacks_topology_only = fits_quota and not fits_topology
+        has_overlap = any(target.info.workload.key in preempted for target in entry.targets)
+        if has_overlap and Gate.RECOMPUTE_UPON_TARGETS_OVERLAP in self._gates:
+            victims = list(preempted.values())
+            self._assign_again(entry, queue, victims)
+            if entry.assignment is not None and entry.assignment.mode == AssignmentMode.FIT:
+                entry.assignment.set_mode(AssignmentMode.DEFERRED_FIT)
+        elif lacks_topology_only and Gate.TAS_RECOMPUTE_ASSIGNMENT in self._gates:
+            self._assign_again(entry, queue, ())
+        else:
+            return usage, fits_quota and fits_topology
+        usage = self.compute_usage(entry)
+        fits_quota, fits_topology = self._check_fit(queue, usage, preempted, entry.targets)
+        return usage, fits_quota and fits_topology
+
+    def _assign_again(self, entry: _Entry, queue: QueueSnapshot, victims: Sequence[WorkloadInfo]) -> None:
+        """Assign flavors again, only those of before, as if the victims of other entries were gone."""
+        assert entry.assignment is not None
+        for victim in victims:
+            self._snapshot.remove_workload(victim)
+        entry.info.last_assignment = None
+        entry.info.nominated_flavors = {
+            pod_set.name: {resource: choice.flavor for resource, choice in pod_set.flavors.items()}
+            for pod_set in entry.assignment.pod_sets
+        }
+        entry.record(*self._find_assignment(entry.info, queue))
+        entry.info.nominated_flavors = None
+        for victim in victims:
+            self._snapshot.add_workload(victim)
+
+    def _check_fit(
+        self,
+        queue: QueueSnapshot,
+        usage: WorkloadUsage,
+        preempted: Mapping[str, WorkloadInfo],
+        targets: Sequence[Target],
+    ) -> tuple[bool, bool]:
+        """Return whether a usage fits into the quota, and into the topology, once all victims are gone."""
+        victims = {**preempted, **{target.info.workload.key: target.info for target in targets}}
+        self._snapshot.remove_usage(victims.values())
+        fits_quota = queue.fits_quota(usage)
+        fits_topology = not fits_quota or queue.fits_topology(usage)
+        self._snapshot.add_usage(victims.values())
+        return fits_quota, fits_topology
+
+    def _preempt(self, entry: _Entry, queue: QueueSnapshot) -> None:
+        """Evict the targets of an entry. Upstream: IssuePreemptions."""
+        entry.info.last_assignment = None
+        preemptor = entry.workload
+        for target in entry.targets:
+            victim = target.info.workload
+            if victim.is_evicted:
+                continue
+            message = (
+                f"Preempted to accommodate a workload (UID: {preemptor.uid or 'UNKNOWN'}, "
+                f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
+                f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
+            )
+            condition = Condition(True, target.reason, message, self._now)
+            evicted = evict(victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now)
+            self._store.patch(evicted)
+            self._result.preemptions.append(Preemption(preemptor.key, victim.key))
+            priorities = (
+                f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
+                f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
+            )
+            self._record(victim, NORMAL, "EvictedDueToPreempted", message)
+            self._record(victim, NORMAL, _PREEMPTED, f"{message}; {priorities}")
+            self._record(
+                preemptor,
+                NORMAL,
+                "PreemptedWorkload",
+                f"Preempted workload {victim.key} (UID: {victim.uid}) in ClusterQueue {target.info.cluster_queue}; "
+                f"{priorities}",
+            )
+        if entry.targets:
+            entry.message += f". Pending the preemption of {len(entry.targets)} workload(s)"
+            entry.requeue_reason = RequeueReason.PENDING_PREEMPTION
+
+    def _admit(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
+        """Reserve quota for an entry, and admit it if it needs no admission checks. Upstream: admit."""
+        admission = Admission(queue.name, assignment.list_admissions())
+        workload = reserve_quota(entry.workload, admission, self._now)
+        if _has_all_checks(workload, queue):
+            workload = sync_admitted(workload, self._gates, self._now)
+        entry.status = EntryStatus.ASSUMED
+        self._queues.cache.add_or_update(self._queues.build_info(workload))
+        waited = (self._now - get_wait_start(workload)) / _SECOND
+        message = f"Quota reserved in ClusterQueue {queue.name}, wait time since queued was {waited:.0f}s"
+        if attempts := assignment.attempts_in_words:
+            message += f"; Flavors considered: {attempts}"
+        self._record(workload, NORMAL, "QuotaReserved", message)
+        if workload.is_admitted:
+            message = f"Admitted by ClusterQueue {queue.name}, wait time since reservation was 0s"
+            self._record(workload, NORMAL, "Admitted", message)
+        self._store.patch(workload)
+
+    def _requeue(self, entry: _Entry) -> None:
+        """Put an entry back into its queue, and write why it waits. Upstream: requeueAndUpdate."""
+        if entry.status != EntryStatus.NOT_NOMINATED and entry.requeue_reason == RequeueReason.GENERIC:
+            entry.requeue_reason = RequeueReason.FAILED_AFTER_NOMINATION
+        key = entry.workload.key
+        added = self._queues.requeue(entry.info, entry.requeue_reason, entry.quota_reason)
+        self._result.requeued[key] = Requeued(entry.requeue_reason, added, entry.status)
+        workload = self._store.workloads[key]
+        reason = entry.quota_reason if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
+        info = self._queues.build_info(workload)
+        workload = release_quota(workload, reason, entry.message, self._gates, self._now)
+        requests = {pod_set.name: pod_set.requests for pod_set in info.pod_sets}
+        self._store.patch(replace(workload, resource_requests=requests))
+        self._record(workload, WARNING, reason, entry.message)
+
+    def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
+        """Record an Event about a Workload."""
+        event = Event(kind, reason, truncate_event_message(message))
+        self._result.events.setdefault(workload.key, []).append(event)
+
+
+def _has_all_checks(workload: Workload, queue: QueueSnapshot) -> bool:
+    """Return whether the Workload has a state for every admission check that it needs.
+
+    Upstream: HasAllRequiredChecks.
+    """
+    return find_required_checks(workload.admission, queue.settings.checks) <= workload.checks.keys()
+
+
+def find_required_checks(admission: Admission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
+    """Return the admission checks for the flavors of an admission."""
+    if admission is None:
+        return set()
+    flavors = {flavor for pod_set in admission.pod_sets for flavor in pod_set.flavors.values()}
+    return {name for name, of_flavors in checks.items() if of_flavors & flavors}
+
+
+def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
+    """Return the quota that is kept free for a Workload that waits without targets.
+
+    Upstream: quotaResourcesToReserve.
+    """
+    reserved: Usage = {}
+    for key, amount in assignment.quota.items():
+        quota, usage = queue.node.get_quota(key), queue.node.get_usage(key)
+        if assignment.borrowing == 0:
+            reserved[key] = max(0, min(amount, subtract(quota.nominal, usage)))
+        elif quota.borrowing_limit is None:
+            reserved[key] = amount
+        else:
+            reserved[key] = min(amount, subtract(add(quota.nominal, quota.borrowing_limit), usage))
+    return reserved
+
+
+def _iter_by_share(scheduler: Scheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+    """Yield the winner of a tournament in each tree of cohorts, again and again. Upstream: fairSharingIterator.
+
+    Upstream takes the trees in any order; here they go by the name of the first queue.
+    """
+    remaining = {entry.queue.name: entry for entry in entries if entry.queue is not None}
+    while remaining:
+        first = remaining[min(remaining)]
+        assert first.queue is not None
+        root = first.queue.node.root
+        winner = _Tournament(scheduler, root, remaining).find_winner() if isinstance(root, CohortNode) else first
+        assert winner.queue is not None
+        del remaining[winner.queue.name]
+        yield winner
+
+
+class _Tournament:
+    """A comparison of the entries of a tree of cohorts, level by level."""
+
+    def __init__(self, scheduler: Scheduler, root: CohortNode, entries: Mapping[str, _Entry]) -> None:
+        self._scheduler = scheduler
+        self._root = root
+        self._entries = entries
+        self._shares: dict[tuple[str, str], DominantShare] = {}
+        """The share of the node below each cohort, with the entry's usage added, by cohort and Workload."""
+        self._requests: dict[str, Usage] = {}
+        """What each Workload requests."""
+        for node in root.iter_queues():
+            if node.name in entries:
+                self._compute_shares(entries[node.name])
+
+    def _compute_shares(self, entry: _Entry) -> None:
+        """Compute the shares on the way up, with the entry's usage added."""
+        queue, key = entry.queue, entry.workload.key
+        assert queue is not None
+        usage = self._scheduler.compute_usage(entry)
+        self._requests[key] = usage.quota
+        queue.add_usage(usage)
+        share = compute_share(queue.node)
+        for cohort in queue.node.iter_ancestors():
+            self._shares[cohort.name, key] = share
+            share = compute_share(cohort)
+        queue.remove_usage(usage)
+
+    def find_winner(self) -> _Entry:
+        """Return the entry that is admitted next."""
+        winner = self._find_best(self._root)
+        assert winner is not None
+        return winner
+
+    def _find_best(self, cohort: CohortNode) -> _Entry | None:
+        """Return the best entry below a cohort, or None."""
+        winners = [self._find_best(child) for child in cohort.cohorts]
+        candidates = [winner for winner in winners if winner is not None]
+        candidates += [self._entries[node.name] for node in cohort.queues if node.name in self._entries]
+        best: _Entry | None = None
+        for candidate in candidates:
+            if best is None or self._is_better(candidate, best, cohort.name):
+                best = candidate
+        return best
+
+    def _is_better(self, a: _Entry, b: _Entry, cohort: str) -> bool:
+        """Return whether entry ``a`` goes before ``b`` at a cohort."""
+        gates = self._scheduler._gates
+        if Gate.PRIORITIZE_PREEMPTOR_WORKLOADS in gates and a.is_preemptor != b.is_preemptor:
+            return a.is_preemptor
+        share_a, share_b = self._shares[cohort, a.workload.key], self._shares[cohort, b.workload.key]
+        if Gate.FAIR_SHARING_PRIORITIZE_NON_BORROWING in gates:
+            borrows_a = share_a.is_borrowing_any(self._requests[a.workload.key])
+            borrows_b = share_b.is_borrowing_any(self._requests[b.workload.key])
+            if borrows_a != borrows_b:
+                return not borrows_a
+        if share_a.sort_key != share_b.sort_key:
+            return share_a.sort_key < share_b.sort_key
+        return self._scheduler.is_older(a, b)

@@ -1,0 +1,110 @@
+"""How many pods and slices fit into each domain of a topology, level by level.
+
+Upstream: fillInCounts and its helpers of pkg/cache/scheduler/tas_flavor_snapshot.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
+
+MAX_COUNT = 2**31 - 1
+"""The number of pods that fit if nothing limits it."""
+
+
+class DomainCounts:
+    """What fits into the domains of each level. All arrays have the shape: domains of the level."""
+
+    __slots__ = ("affinity", "leaders", "pods", "pods_with_leader", "slices", "slices_with_leader", "tree")
+
+    def __init__(self, tree: TopologyTree) -> None:
+        sizes = [len(level.values) for level in tree.levels]
+        self.tree = tree
+        self.pods = [np.zeros(size, dtype=np.int64) for size in sizes]
+        self.slices = [np.zeros(size, dtype=np.int64) for size in sizes]
+        self.pods_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
+        """The pods that fit beside a leader."""
+        self.slices_with_leader = [np.zeros(size, dtype=np.int64) for size in sizes]
+        self.leaders = [np.zeros(size, dtype=np.int64) for size in sizes]
+        """1 where a leader fits."""
+        self.affinity = [np.zeros(size, dtype=np.int64) for size in sizes]
+        """The score of preferred node affinity."""
+
+    def copy(self) -> DomainCounts:
+        """Return an independent copy."""
+        copy = DomainCounts.__new__(DomainCounts)
+        copy.tree = self.tree
+        for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
+            setattr(copy, name, [counts.copy() for counts in getattr(self, name)])
+        return copy
+
+    def get_children(self, level: int, index: int) -> range:
+        """Return the indexes of a domain's children in the level below."""
+        domains = self.tree.levels[level]
+        return range(int(domains.child_starts[index]), int(domains.child_ends[index]))
+
+    def list_children(self, level: int, indexes: Sequence[int]) -> list[int]:
+        """Return the indexes of all children of some domains."""
+        return [child for index in indexes for child in self.get_children(level, index)]
+
+    def sum_up(
+        self,
+        slice_size: int,
+        slice_level: int,
+        *,
+        inner_sizes: Mapping[int, int],
+        needs_leader: bool,
+        top_level: int = 0,
+    ) -> None:
+        """Compute the counts of all levels from those of the lowest level, up to ``top_level``.
+
+        ``inner_sizes`` are the sizes of slices within slices, by level.
+        """
+        lowest = len(self.tree.levels) - 1
+        if lowest == slice_level:
+            self.slices[lowest] = self.pods[lowest] // slice_size
+            self.slices_with_leader[lowest] = self.pods_with_leader[lowest] // slice_size
+        for level in range(lowest - 1, top_level - 1, -1):
+            self._sum_children(level, inner_sizes.get(level + 1), needs_leader=needs_leader)
+            if level == slice_level:
+                self.slices[level] = self.pods[level] // slice_size
+                self.slices_with_leader[level] = self.pods_with_leader[level] // slice_size
+
+    def _sum_children(self, level: int, inner_size: int | None, *, needs_leader: bool) -> None:
+        """Compute the counts of a level from those of the level below."""
+        below = level + 1
+        starts = self.tree.levels[level].child_starts
+        if not len(starts):
+            return
+        pods, pods_with_leader = self.pods[below], self.pods_with_leader[below]
+        if inner_size is not None:
+            pods, pods_with_leader = pods // inner_size * inner_size, pods_with_leader // inner_size * inner_size
+        slices, slices_with_leader = self.slices[below], self.slices_with_leader[below]
+        may_lead = self.leaders[below] > 0 if needs_leader else np.ones(len(pods), dtype=np.bool_)
+        self.pods[level] = np.add.reduceat(pods, starts)
+        self.slices[level] = np.add.reduceat(slices, starts)
+        self.leaders[level] = np.maximum.reduceat(self.leaders[below], starts)
+        self.affinity[level] = np.add.reduceat(self.affinity[below], starts)
+        has_place = np.logical_or.reduceat(may_lead, starts)
+        for totals, lost, with_leader in (
+            (self.pods[level], pods - pods_with_leader, self.pods_with_leader),
+            (self.slices[level], slices - slices_with_leader, self.slices_with_leader),
+        ):
+            least_lost = np.minimum.reduceat(np.where(may_lead, lost, MAX_COUNT), starts)
+            with_leader[level] = np.where(has_place, totals - least_lost, 0)
+
+
+def count_fitting(requests: Mapping[str, int], capacity: Mapping[str, Counts], size: int) -> Counts:
+    """Return how often requests fit into each domain's capacity. Shape: ``size``."""
+    counts = np.full(size, MAX_COUNT, dtype=np.int64)
+    if not requests:
+        return np.zeros(size, dtype=np.int64)
+    for resource, amount in requests.items():
+        if amount != 0:
+            free = capacity.get(resource)
+            fitting = np.zeros(size, dtype=np.int64) if free is None else np.maximum(free, 0) // amount
+            counts = np.minimum(counts, fitting)
+    return counts

@@ -1,0 +1,367 @@
+"""The free capacity of a flavor's topology, and the search for a placement of a Workload's pod sets.
+
+Upstream: pkg/cache/scheduler/tas_flavor_snapshot.go, tas_flavor.go and scheduling_simulator_default.go.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kschedctl.api.objects import Node, PodSpec, Toleration
+from kschedctl.api.queueing import KueuePodSet, TopologyConstraint, TopologyRequest
+from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
+from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
+from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
+from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
+from kschedctl.queueing.kueue.topology.counts import DomainCounts, count_fitting
+from kschedctl.queueing.kueue.topology.placement import PlacementError, PlacementRequest, place
+from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
+from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
+
+_ONE_POD = {"pods": 1}
+AssumedUsage = dict[tuple[str, ...], Requests]
+"""What pod sets that were just placed take, by the values of the domain."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetPlacementRequest:
+    """A pod set that needs a place in a topology."""
+
+    pod_set: KueuePodSet
+    pod_requests: Requests
+    """What one pod requests."""
+    count: int
+    flavor: str
+    is_implied: bool
+    """Whether the pod set did not ask for a topology, but has only flavors with one."""
+
+    @property
+    def group(self) -> str | None:
+        """Return the name shared by the pod sets that are placed together, or None."""
+        request = self.pod_set.topology_request
+        return None if request is None else request.pod_set_group_name
+
+
+class PlacementResult(NamedTuple):
+    """The placement of a pod set, or why there is none."""
+
+    flavor: str
+    placement: TopologyPlacement | None
+    failure: str = ""
+
+
+@dataclass(slots=True)
+class Exclusions:
+    """How many nodes were excluded, by reason."""
+
+    nodes: int = 0
+    """The number of nodes that were looked at."""
+    by_reason: Counter[str] = field(default_factory=Counter)
+
+    def __str__(self) -> str:
+        if not self.by_reason:
+            return ""
+        reasons = sorted(f"{reason}: {count}" for reason, count in self.by_reason.items())
+        return f". Total nodes: {self.nodes}; excluded: {', '.join(reasons)}"
+
+
+class TopologySnapshot:
+    """The capacity of a flavor's topology during a cycle. All ClusterQueues with the flavor share it."""
+
+    def __init__(self, tree: TopologyTree, tolerations: Sequence[Toleration], gates: FeatureGates) -> None:
+        self.tree = tree
+        self.gates = gates
+        self._tolerations = tuple(tolerations)
+        """The tolerations that the flavor gives to its pods."""
+        self._rows = {resource: row for row, resource in enumerate(tree.resources)}
+        self._free = tree.capacity.copy()
+        """The capacity that pods outside Kueue leave. Shape: resources x leaves."""
+        self._usage = np.zeros_like(tree.capacity)
+        """What Workloads use. Shape: resources x leaves."""
+        self._matches: dict[bytes, tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]] = {}
+
+    def add_pod_outside(self, node: str, requests: Mapping[str, int]) -> None:
+        """Take a running pod that Kueue does not manage out of the capacity."""
+        leaf = self.tree.leaf_of_node.get(node)
+        if leaf is not None:
+            self._add(self._free, leaf, sum_requests([requests, _ONE_POD]), -1)
+
+    def change_usage(self, values: tuple[str, ...], pod_requests: Mapping[str, int], count: int) -> None:
+        """Add pods to a domain, or take them out if the count is negative. Unknown domains are ignored."""
+        leaf = self.tree.leaf_indexes.get(values)
+        if leaf is not None:
+            self._add(self._usage, leaf, sum_requests([pod_requests, _ONE_POD]), count)
+
+    def _add(self, amounts: Counts, leaf: int, requests: Mapping[str, int], count: int) -> None:
+        """Add requests times a count to the amounts of one leaf, in place."""
+        for resource, amount in requests.items():
+            row = self._rows.get(resource)
+            if row is not None:
+                amounts[row, leaf] = saturate(int(amounts[row, leaf]) + amount * count)
+
+    def fits(self, domains: Iterable[DomainRequests]) -> bool:
+        """Return whether each domain exists and has room for its pods."""
+        for domain in domains:
+            leaf = self.tree.leaf_indexes.get(domain.values)
+            if leaf is None:
+                return False
+            remaining = self._free[:, leaf] - self._usage[:, leaf]
+            capacity = {resource: remaining[row : row + 1] for resource, row in self._rows.items()}
+            if int(count_fitting(domain.pod_requests, capacity, 1)[0]) < domain.count:
+                return False
+        return True
+
+    def has_level(self, request: TopologyRequest) -> bool:
+        """Return whether the topology has all levels that a request names."""
+        names = [self.get_level_key(request), *(constraint.topology for constraint in list_slice_constraints(request))]
+        return all(self.tree.find_level(name) is not None for name in names)
+
+    def get_level_key(self, request: TopologyRequest | None) -> str | None:
+        """Return the level at which a request wants its pods together, or None."""
+        if request is None:
+            return None
+        if request.required is not None:
+            return request.required
+        if request.preferred is not None:
+            return request.preferred
+        if list_slice_constraints(request):
+            return self.tree.keys[0]
+        return self.tree.keys[-1] if request.unconstrained else None
+
+    def place_pod_sets(
+        self, requests: Sequence[PodSetPlacementRequest], assumed: AssumedUsage, *, assume_empty: bool
+    ) -> dict[str, PlacementResult]:
+        """Find a placement for pod sets, group by group, up to the first that has none.
+
+        ``assumed`` is what pod sets of the same Workload already take; it grows. With ``assume_empty`` the usage of
+        other Workloads is ignored.
+        """
+        groups: dict[str, list[PodSetPlacementRequest]] = {}
+        for index, request in enumerate(requests):
+            groups.setdefault(str(index) if request.group is None else request.group, []).append(request)
+        results: dict[str, PlacementResult] = {}
+        for group in groups.values():
+            leader, workers = _split_leader(group)
+            try:
+                placements = self._place_group(workers, leader, assumed, assume_empty=assume_empty)
+            except PlacementError as error:
+                for request in group:
+                    results[request.pod_set.name] = PlacementResult(request.flavor, None, str(error))
+                return results
+            for request in group:
+                placement = placements.get(request.pod_set.name)
+                results[request.pod_set.name] = PlacementResult(request.flavor, placement)
+                for domain in placement.domains if placement is not None else ():
+                    taken = sum_requests([request.pod_requests, _ONE_POD])
+                    total = {name: saturate(amount * domain.count) for name, amount in taken.items()}
+                    assumed[domain.values] = sum_requests([assumed.get(domain.values, {}), total])
+        return results
+
+    def _place_group(
+        self,
+        workers: PodSetPlacementRequest,
+        leader: PodSetPlacementRequest | None,
+        assumed: AssumedUsage,
+        *,
+        assume_empty: bool,
+    ) -> dict[str, TopologyPlacement]:
+        """Find a placement for a pod set, and for its leader if it has one. Raises PlacementError."""
+        request = self._build_request(workers, leader is not None)
+        exclusions = Exclusions()
+        counts = self._count(workers, leader, assumed, exclusions, assume_empty=assume_empty)
+        counts.sum_up(
+            request.slice_size, request.slice_level, inner_sizes=request.inner_sizes, needs_leader=leader is not None
+        )
+        worker_domains, leader_domains = place(counts, request, self.gates, str(exclusions))
+        placements = {workers.pod_set.name: self._build_placement(worker_domains)}
+        if leader is not None:
+            placements[leader.pod_set.name] = self._build_placement(leader_domains)
+        return placements
+
+    def _build_placement(self, domains: Mapping[int, int]) -> TopologyPlacement:
+        """Return a placement for numbers of pods by index in the lowest level."""
+        skipped = len(self.tree.keys) - 1 if self.tree.is_lowest_node else 0
+        values = self.tree.levels[-1].values
+        return TopologyPlacement(
+            self.tree.keys[skipped:],
+            tuple(DomainCount(values[index][skipped:], domains[index]) for index in sorted(domains)),
+        )
+
+    def _build_request(self, workers: PodSetPlacementRequest, has_leader: bool) -> PlacementRequest:
+        """Look up the levels that a pod set names. Raises PlacementError."""
+        request = workers.pod_set.topology_request
+        constraints = list_slice_constraints(request)
+        slice_size = constraints[0].size if constraints else 1
+        if slice_size <= 0:
+            raise PlacementError("slice topology requested, but slice size not provided")
+        key = self.get_level_key(request) or (self.tree.keys[-1] if workers.is_implied else None)
+        if key is None:
+            raise PlacementError("topology level not specified")
+        level = self.tree.find_level(key)
+        if level is None:
+            raise PlacementError(f"no requested topology level: {key}")
+        slice_key = constraints[0].topology if constraints else self.tree.keys[-1]
+        slice_level = self.tree.find_level(slice_key)
+        if slice_level is None:
+            raise PlacementError(f"no requested topology level for slices: {slice_key}")
+        if level > slice_level:
+            raise PlacementError(f"podset slice topology {slice_key} is above the podset topology {key}")
+        inner_sizes = self._build_inner_sizes(constraints, slice_size, slice_level)
+        is_required = request is not None and request.required is not None
+        is_slice_only = bool(constraints) and request is not None and not (request.required or request.preferred)
+        is_unconstrained = bool(request and request.unconstrained) or workers.is_implied or is_slice_only
+        return PlacementRequest(
+            self.tree.name,
+            workers.count,
+            int(has_leader),
+            level,
+            slice_level,
+            slice_size,
+            inner_sizes,
+            constraints if inner_sizes else (),
+            is_required=is_required,
+            is_unconstrained=is_unconstrained,
+        )
+
+    def _build_inner_sizes(
+        self, constraints: Sequence[TopologyConstraint], slice_size: int, slice_level: int
+    ) -> dict[int, int]:
+        """Return the sizes of slices within slices, by level. Raises PlacementError."""
+        sizes: dict[int, int] = {}
+        outer_size, outer_level = slice_size, slice_level
+        for constraint in constraints[1:]:
+            level = self.tree.find_level(constraint.topology)
+            if level is None:
+                raise PlacementError(f"no requested topology level for additional slice layer: {constraint.topology}")
+            if level <= outer_level:
+                raise PlacementError(
+                    f"additional slice layer topology {constraint.topology} must be at a lower level than "
+                    f"{self.tree.keys[outer_level]}"
+                )
+            if outer_size % constraint.size != 0:
+                raise PlacementError(
+                    f"additional slice layer size {constraint.size} must evenly divide parent layer size {outer_size}"
+                )
+            sizes |= dict.fromkeys(range(outer_level + 1, level + 1), constraint.size)
+            outer_size, outer_level = constraint.size, level
+        return sizes
+
+    def _count(
+        self,
+        workers: PodSetPlacementRequest,
+        leader: PodSetPlacementRequest | None,
+        assumed: AssumedUsage,
+        exclusions: Exclusions,
+        *,
+        assume_empty: bool,
+    ) -> DomainCounts:
+        """Count how many pods fit into each domain of the lowest level, and why none do."""
+        size = len(self.tree.levels[-1].values)
+        is_match, affinity, excluded = self._match_nodes(workers.pod_set.template.spec)
+        exclusions.nodes = excluded.nodes
+        exclusions.by_reason = Counter(excluded.by_reason)
+        remaining = self._free.copy() if assume_empty else self._free - self._usage
+        for values, requests in assumed.items():
+            leaf = self.tree.leaf_indexes.get(values)
+            if leaf is not None:
+                self._add(remaining, leaf, requests, -1)
+        capacity = {resource: remaining[row] for resource, row in self._rows.items()}
+        requests = sum_requests([workers.pod_requests, _ONE_POD])
+        pods = count_fitting(requests, capacity, size)
+        self._count_exclusions(requests, capacity, is_match & (pods == 0), exclusions)
+        counts = DomainCounts(self.tree)
+        counts.pods[-1] = np.where(is_match, pods, 0)
+        counts.affinity[-1] = affinity
+        pods_with_leader = pods
+        if leader is not None:
+            leader_requests = sum_requests([leader.pod_requests, _ONE_POD])
+            fits_leader = count_fitting(leader_requests, capacity, size) > 0
+            beside_leader = {
+                resource: np.where(fits_leader, free - leader_requests.get(resource, 0), free)
+                for resource, free in capacity.items()
+            }
+            pods_with_leader = count_fitting(requests, beside_leader, size)
+            counts.leaders[-1] = np.where(is_match & fits_leader, 1, 0)
+        counts.pods_with_leader[-1] = np.where(is_match, pods_with_leader, 0)
+        return counts
+
+    def _count_exclusions(
+        self, requests: Requests, capacity: Mapping[str, Counts], is_full: NDArray[np.bool_], exclusions: Exclusions
+    ) -> None:
+        """Count the leaves without room by the first resource, in order of names, that is short there."""
+        for resource in sorted(requests):
+            if requests[resource] == 0:
+                continue
+            free = capacity.get(resource)
+            is_short = is_full if free is None else is_full & (np.maximum(free, 0) < requests[resource])
+            if count := int(is_short.sum()):
+                exclusions.by_reason[f'resource "{resource}"'] += count
+            is_full = is_full & ~is_short
+
+    def _match_nodes(self, spec: PodSpec) -> tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]:
+        """Return which leaves a pod may use, their affinity scores, and why the others are excluded."""
+        key = _build_match_key(spec)
+        if key not in self._matches:
+            self._matches[key] = self._compute_matches(spec)
+        return self._matches[key]
+
+    def _compute_matches(self, spec: PodSpec) -> tuple[NDArray[np.bool_], NDArray[np.int64], Exclusions]:
+        """Check taints, node selector and affinity of each node. They only count if the lowest level is nodes."""
+        nodes = self.tree.leaf_nodes
+        exclusions = Exclusions(len(nodes))
+        is_match = np.ones(len(nodes), dtype=np.bool_)
+        affinity = np.zeros(len(nodes), dtype=np.int64)
+        if not self.tree.is_lowest_node:
+            return is_match, affinity, exclusions
+        tolerations = (*spec.tolerations, *self._tolerations)
+        for index, node in enumerate(nodes):
+            reason = _find_exclusion(node, spec, tolerations)
+            if reason is not None:
+                is_match[index] = False
+                exclusions.by_reason[reason] += 1
+            elif Gate.TAS_RESPECT_PREFERRED_AFFINITY in self.gates:
+                affinity[index] = score_preferred_affinity(spec, node)
+        return is_match, affinity, exclusions
+
+
+def _build_match_key(spec: PodSpec) -> bytes:
+    """Return what of a pod decides which nodes it may use."""
+    return repr((spec.tolerations, sorted(spec.node_selector.items()), spec.affinity)).encode()
+
+
+def _find_exclusion(node: Node, spec: PodSpec, tolerations: Sequence[Toleration]) -> str | None:
+    """Return why a pod may not use a node, or None."""
+    taint = find_untolerated(node.spec.taints, tolerations, HARD_EFFECTS, comparison_operators=True)
+    if taint is not None:
+        return f'taint "{taint}"'
+    labels = node.metadata.labels
+    if any(labels.get(key) != value for key, value in spec.node_selector.items()):
+        return "nodeSelector"
+    return None if matches_required_affinity(spec, node) else "affinity"
+
+
+def _split_leader(
+    group: Sequence[PodSetPlacementRequest],
+) -> tuple[PodSetPlacementRequest | None, PodSetPlacementRequest]:
+    """Return the smaller pod set of two as the leader, and the workers."""
+    if len(group) == 1:
+        return None, group[0]
+    workers, leader = group[0], group[1]
+    return (workers, leader) if leader.count > workers.count else (leader, workers)
+
+
+def list_slice_constraints(request: TopologyRequest | None) -> tuple[TopologyConstraint, ...]:
+    """Return the levels in which slices must each share a domain, the widest first."""
+    if request is None:
+        return ()
+    if request.podset_slice_required_topology_constraints:
+        return request.podset_slice_required_topology_constraints
+    if request.pod_set_slice_required_topology is None:
+        return ()
+    return (TopologyConstraint(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)

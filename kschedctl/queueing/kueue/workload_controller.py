@@ -1,0 +1,383 @@
+"""What Kueue's Workload controller does between two cycles: it reacts to changes, and evicts what must not run.
+
+Upstream: pkg/controller/core/workload_controller.go. The eviction of a job, which a job's own controller finishes, is
+that of pkg/controller/jobframework/reconciler.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from kschedctl.api.queueing import ClusterQueue, LocalQueue
+from kschedctl.queueing.kueue.conditions import Condition, ConditionType, truncate_event_message
+from kschedctl.queueing.kueue.feature_gates import Gate
+from kschedctl.queueing.kueue.queues import Event, Events, Queues, is_stopped
+from kschedctl.queueing.kueue.scheduler import NORMAL, WARNING, find_required_checks
+from kschedctl.queueing.kueue.workloads import (
+    ADMISSION_CHECK,
+    PENDING,
+    REJECTED,
+    RETRY,
+    CheckState,
+    Workload,
+    evict,
+    release_quota,
+    sync_admitted,
+)
+
+_SECOND = 10**6
+_DEACTIVATED = "Deactivated"
+_CLUSTER_QUEUE_STOPPED, _LOCAL_QUEUE_STOPPED = "ClusterQueueStopped", "LocalQueueStopped"
+_PREEMPTED = "Preempted"
+_PENDING_EVALUATION, _MISCONFIGURED, _SUSPENDED = "PendingEvaluation", "Misconfigured", "Suspended"
+_INADMISSIBLE = "Inadmissible"
+_HOLD_AND_DRAIN = "HoldAndDrain"
+_SET_BY_SCHEDULER = frozenset(
+    {
+        "WaitingForQuota",
+        "NoMatchingFlavor",
+        "ExceedsMaxQuota",
+        "TopologyPlacementFailed",
+        "WaitingForPreemptedWorkloads",
+        "WaitingForPodsReady",
+        _PENDING_EVALUATION,
+    }
+)
+_MAY_BE_BYPASSED = frozenset({"", _DEACTIVATED, _PENDING_EVALUATION, _SUSPENDED, "Pending"})
+"""The reasons of QuotaReserved that give way to the failure of an equivalent Workload."""
+
+
+class WorkloadController:
+    """Reacts to the changes of Workloads until nothing changes any more."""
+
+    def __init__(self, queues: Queues, cluster_queues: dict[str, ClusterQueue], now: int) -> None:
+        self._queues = queues
+        self._store = queues.store
+        self._gates = queues.settings.gates
+        self._cluster_queues = cluster_queues
+        self._now = now
+        self._seen: dict[str, Workload] = {}
+        self.events: Events = {}
+
+    def start(self) -> None:
+        """Queue the Workloads without quota, and count those with quota. Upstream: Create."""
+        for key in sorted(self._store.workloads):
+            workload = self._store.workloads[key]
+            self._seen[key] = workload
+            self._queues.assign_queue(workload)
+            if workload.is_finished:
+                continue
+            if workload.is_admissible:
+                self._queues.add_or_update(workload)
+            else:
+                self._queues.cache.add_or_update(self._queues.build_info(workload))
+        self.settle(self._now)
+
+    def settle(self, now: int) -> Events:
+        """React to changes until nothing changes. Return the Events that were recorded."""
+        self._now = now
+        self.events = {}
+        changed = True
+        while changed:
+            changed = False
+            for key in sorted(self._store.workloads):
+                before = self._store.workloads[key]
+                self._notice(key)
+                self._reconcile(key)
+                self._notice(key)
+                self._stop_job(key)
+                self._notice(key)
+                changed = changed or self._store.workloads[key] != before
+            self._queues.retry_after_releases()
+        return self.events
+
+    def _notice(self, key: str) -> None:
+        """Update queues and quota after a change of a Workload. Upstream: Update."""
+        old, new = self._seen[key], self._store.workloads[key]
+        if old == new:
+            return
+        self._seen[key] = new
+        if new.is_finished or not new.active:
+            self._queues.remove(key)
+            self._queues.cache.remove(key)
+            self._queues.note_release(key)
+        elif not new.has_quota:
+            if old.has_quota:
+                self._queues.cache.remove(key)
+                self._queues.note_release(key)
+            if new.is_on_hold:
+                self._queues.remove(key)
+            else:
+                self._queues.add_or_update(new)
+        else:
+            if not old.has_quota:
+                self._queues.remove(key)
+            self._queues.cache.add_or_update(self._queues.build_info(new))
+
+    def _stop_job(self, key: str) -> None:
+        """Take the reservation from an evicted Workload, as its job's controller does once the job is suspended."""
+        workload = self._store.workloads[key]
+        if not workload.is_evicted or not workload.has_quota:
+            return
+        evicted = workload.conditions[ConditionType.EVICTED]
+        is_requeued = evicted.reason == _PREEMPTED
+        condition = Condition(is_requeued, evicted.reason, evicted.message, self._now)
+        workload = workload.with_condition(ConditionType.REQUEUED, condition)
+        reason = _PENDING_EVALUATION if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
+        self._store.patch(release_quota(workload, reason, evicted.message, self._gates, self._now))
+
+    def _reconcile(self, key: str) -> None:
+        """Bring a Workload's status in line with its queues and checks. Upstream: Reconcile."""
+        workload = self._store.workloads[key]
+        is_orphaned = not workload.is_owned and bool(workload.job_uid)
+        if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
+            message = "The workload's owner no longer exists"
+            condition = Condition(True, "OwnerNotFound", message, self._now)
+            workload = self._store.patch(workload.with_condition(ConditionType.FINISHED, condition))
+        if workload.is_finished:
+            return
+        if workload.active:
+            if workload.has(ConditionType.DEACTIVATION_TARGET):
+                self._store.replace(replace(workload, active=False))
+                return
+            if self._end_backoff(workload):
+                return
+        elif not workload.is_evicted:
+            self._deactivate(workload)
+            return
+        local_queue = self._queues.find_local_queue(workload)
+        if self._restart(workload, local_queue):
+            return
+        name, exists = self._queues.find_queue_name(workload)
+        cluster_queue = self._cluster_queues[name] if exists else None
+        if cluster_queue is not None and self._sync_checks(workload, name):
+            return
+        if not workload.is_admitted:
+            workload = self._sync_conditions(workload, local_queue, name, cluster_queue)
+        if workload.has_quota:
+            self._evict_if_needed(workload, local_queue, name, cluster_queue)
+
+    def _end_backoff(self, workload: Workload) -> bool:
+        """Let a Workload be queued again after an eviction. Return whether it changed."""
+        requeued = workload.conditions.get(ConditionType.REQUEUED)
+        if requeued is None or requeued.status:
+            return False
+        if requeued.reason == _DEACTIVATED:
+            condition = Condition(True, "Reactivated", "The workload was reactivated", self._now)
+        elif requeued.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
+            condition = Condition(True, "BackoffFinished", "The workload backoff was finished", self._now)
+        else:
+            return False
+        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        return True
+
+    def _deactivate(self, workload: Workload) -> None:
+        """Evict a Workload that was deactivated."""
+        target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
+        reason, message = _DEACTIVATED, "The workload is deactivated"
+        if target is not None:
+            message += f" due to {target.message}"
+            reason += f"DueTo{target.reason}"
+        self._evict(workload, reason, message)
+
+    def _evict(self, workload: Workload, reason: str, message: str) -> None:
+        """Evict a Workload, with an Event if it has quota."""
+        self._store.patch(evict(workload, reason, message, self._now))
+        if workload.admission is not None:
+            self._record(workload, NORMAL, f"EvictedDueTo{reason}", message)
+
+    def _restart(self, workload: Workload, local_queue: LocalQueue | None) -> bool:
+        """Let a Workload be queued again after its queue was restarted. Return whether it changed."""
+        requeued = workload.conditions.get(ConditionType.REQUEUED)
+        if requeued is None or requeued.status:
+            return False
+        name, exists = self._queues.find_queue_name(workload)
+        is_local_running = local_queue is not None and not is_stopped(local_queue.spec.stop_policy)
+        if requeued.reason == _LOCAL_QUEUE_STOPPED and is_local_running:
+            reason, message = "LocalQueueRestarted", "The LocalQueue was restarted after being stopped"
+        elif (
+            requeued.reason == _CLUSTER_QUEUE_STOPPED
+            and exists
+            and not is_stopped(self._cluster_queues[name].spec.stop_policy)
+        ):
+            reason, message = "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
+        else:
+            return False
+        condition = Condition(True, reason, message, self._now)
+        self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
+        return True
+
+    def _sync_checks(self, workload: Workload, name: str) -> bool:
+        """Give a Workload a state for each admission check it needs. Return whether it changed.
+
+        Upstream: syncAdmissionCheckConditions.
+        """
+        settings = self._queues.pending[name].settings
+        if workload.admission is None:
+            all_flavors = frozenset(settings.flavors)
+            required = {check for check, flavors in settings.checks.items() if flavors >= all_flavors}
+        else:
+            required = find_required_checks(workload.admission, settings.checks)
+        if not required:
+            checks = {}
+        else:
+            missing = sorted(required - workload.checks.keys())
+            checks = {**workload.checks, **{check: CheckState(PENDING) for check in missing}}
+            if len(checks) > len(required):
+                checks = {check: state for check, state in checks.items() if check in required}
+        if checks == workload.checks:
+            return False
+        self._store.replace(replace(workload, checks=dict(sorted(checks.items()))))
+        return True
+
+    def _sync_conditions(
+        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> Workload:
+        """Write why a Workload is not admitted, or that it is. Return the Workload as it is then."""
+        updated = workload
+        if not workload.has_quota:
+            condition = self._explain_missing_quota(workload, local_queue, name, cluster_queue)
+            if condition is not None:
+                updated = workload.with_condition(ConditionType.QUOTA_RESERVED, condition)
+        updated = sync_admitted(updated, self._gates, self._now)
+        if updated == workload:
+            return workload
+        updated = self._store.patch(updated)
+        if updated.is_admitted and updated.admission is not None:
+            reserved = updated.conditions[ConditionType.QUOTA_RESERVED]
+            waited = (self._now - reserved.since) / _SECOND
+            message = (
+                f"Admitted by ClusterQueue {updated.admission.cluster_queue}, "
+                f"wait time since reservation was {waited:.0f}s"
+            )
+            self._record(updated, NORMAL, "Admitted", message)
+        return updated
+
+    def _explain_missing_quota(
+        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> Condition | None:
+        """Return the condition QuotaReserved, or None to leave it. Upstream: syncQuotaReservedFalseCondition."""
+        blocker = self._find_blocker(workload, local_queue, name, cluster_queue)
+        if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
+            return None if blocker is None else Condition(False, _INADMISSIBLE, blocker[1], self._now)
+        reason, message = self._find_reason(workload, blocker, name, cluster_queue)
+        return Condition(False, reason, message, self._now) if reason else None
+
+    def _find_reason(  # noqa: PLR0911 - one for each reason
+        self, workload: Workload, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> tuple[str, str]:
+        """Return reason and message why a Workload has no quota; no reason leaves the condition unset.
+
+        Upstream: resolveGranularUnadmittedQuotaReservedCondition.
+        """
+        current = workload.conditions.get(ConditionType.QUOTA_RESERVED)
+        if not workload.active:
+            return _DEACTIVATED, "The workload is deactivated"
+        if workload.is_on_hold and current is not None:
+            return current.reason, current.message
+        if blocker is not None:
+            return blocker
+        if cluster_queue is not None:
+            selector = self._queues.pending[name].settings.namespace_selector
+            info = self._queues.build_info(workload)
+            error = self._queues.find_admissibility_error(info, selector, is_adjusted=False)
+            if error:
+                return _MISCONFIGURED, error
+        if cluster_queue is not None and self._may_be_bypassed(current):
+            failure = self._queues.pending[name].find_failed_shape_reason(workload.key)
+            if failure is not None:
+                return failure, "Bypassed scheduling evaluation because an equivalent workload recently failed"
+        if current is not None and current.reason in _SET_BY_SCHEDULER:
+            return current.reason, current.message
+        if current is None and Gate.UNADMITTED_EXPLICIT_STATUS not in self._gates:
+            return "", ""
+        return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
+
+    def _may_be_bypassed(self, current: Condition | None) -> bool:
+        """Return whether the failure of an equivalent Workload is a better reason.
+
+        Upstream: shouldCheckEquivalenceHash.
+        """
+        if Gate.SCHEDULING_EQUIVALENCE_HASHING not in self._gates:
+            return False
+        if current is None:
+            return Gate.UNADMITTED_EXPLICIT_STATUS in self._gates
+        return current.reason in _MAY_BE_BYPASSED
+
+    def _find_blocker(
+        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> tuple[str, str] | None:
+        """Return why a Workload's queues do not admit anything, or None. Upstream: getQueueBlocker."""
+        if local_queue is None:
+            return _MISCONFIGURED, f"LocalQueue {workload.queue_name} doesn't exist"
+        if is_stopped(local_queue.spec.stop_policy):
+            return _SUSPENDED, f"LocalQueue {workload.queue_name} is inactive"
+        if cluster_queue is None:
+            return _MISCONFIGURED, f"ClusterQueue {name} doesn't exist"
+        if not self._queues.cache.is_active(name):
+            return _SUSPENDED, f"ClusterQueue {name} is inactive"
+        return None
+
+    def _evict_if_needed(
+        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> None:
+        """Evict a Workload whose checks failed or whose queue is stopped."""
+        if self._evict_by_checks(workload):
+            return
+        local_policy = local_queue.spec.stop_policy if local_queue is not None else None
+        policy = cluster_queue.spec.stop_policy if cluster_queue is not None else None
+        if workload.is_admitted:
+            if workload.is_evicted:
+                return
+            if local_policy == _HOLD_AND_DRAIN:
+                self._evict(workload, _LOCAL_QUEUE_STOPPED, "The LocalQueue is stopped")
+            elif policy == _HOLD_AND_DRAIN:
+                self._evict(workload, _CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped")
+            return
+        queue_name = workload.queue_name
+        if local_queue is None:
+            self._release(workload, _MISCONFIGURED, f"LocalQueue {queue_name} is terminating or missing")
+        elif is_stopped(local_policy):
+            self._release(workload, _SUSPENDED, f"LocalQueue {queue_name} is stopped")
+        elif cluster_queue is None:
+            self._release(workload, _MISCONFIGURED, f"ClusterQueue {name} is terminating or missing")
+        elif is_stopped(policy):
+            self._release(workload, _SUSPENDED, f"ClusterQueue {name} is stopped")
+
+    def _release(self, workload: Workload, reason: str, message: str) -> None:
+        """Take the reservation from a Workload that is not admitted."""
+        if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
+            reason = _INADMISSIBLE
+        self._store.patch(release_quota(workload, reason, message, self._gates, self._now))
+
+    def _evict_by_checks(self, workload: Workload) -> bool:
+        """Deactivate or evict a Workload by its admission checks. Return whether it changed.
+
+        Upstream: reconcileCheckBasedEviction.
+        """
+        if workload.is_evicted or not workload.has_check_in(RETRY, REJECTED):
+            return False
+        if workload.has_check_in(REJECTED):
+            message = _describe_checks(workload, REJECTED)
+            condition = Condition(True, ADMISSION_CHECK, message, self._now)
+            self._store.patch(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
+            self._record(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
+            return True
+        self._evict(workload, ADMISSION_CHECK, f"Evicted due to {_describe_checks(workload, RETRY)}")
+        return True
+
+    def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
+        """Record an Event about a Workload."""
+        event = Event(kind, reason, truncate_event_message(message))
+        self.events.setdefault(workload.key, []).append(event)
+
+
+def _describe_checks(workload: Workload, state: str) -> str:
+    """Name the admission checks in a state, with their messages. Upstream: buildAdmissionChecksMessage."""
+    checks: Sequence[tuple[str, CheckState]] = sorted(
+        (name, check) for name, check in workload.checks.items() if check.state == state
+    )
+    parts = [f'"{name}" ({check.message})' if check.message else f'"{name}"' for name, check in checks]
+    noun = "AdmissionChecks" if len(checks) > 1 else "AdmissionCheck"
+    return f"{noun} in {state} state: {'; '.join(parts)}"

@@ -1,0 +1,503 @@
+"""Workloads as Kueue's scheduler sees them, and the state changes that it writes.
+
+A ``Workload`` is never changed in place: every change makes a new one, so that caches and snapshots keep what they saw.
+
+Upstream: pkg/workload/workload.go, admissionchecks.go and evict/evict.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import msgspec
+
+from kschedctl.api.queueing import KueuePodSet, KueueWorkload, TopologyAssignment
+from kschedctl.api.times import parse_microseconds
+from kschedctl.queueing.kueue.amounts import (
+    FlavorResource,
+    Requests,
+    Usage,
+    add,
+    divide_requests,
+    parse_requests,
+    scale_requests,
+)
+from kschedctl.queueing.kueue.conditions import (
+    Condition,
+    Conditions,
+    ConditionType,
+    is_true,
+    read_conditions,
+    set_condition,
+)
+from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
+from kschedctl.queueing.kueue.pod_requests import ResourceSettings, compute_quota_requests, compute_requests
+
+PENDING, READY, RETRY, REJECTED = "Pending", "Ready", "Retry", "Rejected"
+"""The states of an admission check."""
+ADMISSION_CHECK = "AdmissionCheck"
+"""The reason of an eviction by an admission check."""
+NO_RESERVATION = "The workload has no reservation"
+JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
+_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+_ONE_MILLISECOND = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCount:
+    """A topology domain and the number of pods in it."""
+
+    values: tuple[str, ...]
+    """The labels of the domain, from the widest level to the narrowest."""
+    count: int
+
+
+class TopologyPlacement(NamedTuple):
+    """The domains that a pod set's pods are assigned to."""
+
+    levels: tuple[str, ...]
+    domains: tuple[DomainCount, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodSetAdmission:
+    """What one pod set was given."""
+
+    name: str
+    flavors: Mapping[str, str]
+    """Flavor by resource."""
+    usage: Requests
+    """The quota that is reserved."""
+    count: int
+    topology: TopologyPlacement | None = None
+    delayed_topology: str = ""
+    """``Pending`` if the topology is assigned later, or ""."""
+
+
+class Admission(NamedTuple):
+    """The quota that a Workload holds."""
+
+    cluster_queue: str
+    pod_sets: tuple[PodSetAdmission, ...]
+
+
+class CheckState(NamedTuple):
+    """The state of an admission check for a Workload."""
+
+    state: str
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """A Workload at one moment."""
+
+    namespace: str
+    name: str
+    uid: str
+    job_uid: str
+    """The UID of the job that it stands for, or ""."""
+    is_owned: bool
+    """Whether an object owns it."""
+    queue_name: str
+    priority: int
+    created: int
+    """In microseconds since 1970."""
+    pod_sets: tuple[KueuePodSet, ...]
+    """As they are stored."""
+    adjusted_pod_sets: tuple[KueuePodSet, ...]
+    """With overhead and default requests filled in."""
+    active: bool
+    conditions: Conditions = field(default_factory=dict)
+    admission: Admission | None = None
+    checks: Mapping[str, CheckState] = field(default_factory=dict)
+    resource_requests: Mapping[str, Requests] = field(default_factory=dict)
+    """The requests of each pod set, written while the Workload is pending."""
+    reclaimable: Mapping[str, int] = field(default_factory=dict)
+    """The number of pods of each pod set that have ended."""
+
+    @property
+    def key(self) -> str:
+        """Return namespace and name."""
+        return f"{self.namespace}/{self.name}"
+
+    def has(self, condition: ConditionType) -> bool:
+        """Return whether a condition is true."""
+        return is_true(self.conditions, condition)
+
+    @property
+    def has_quota(self) -> bool:
+        """Return whether quota is reserved for it."""
+        return self.has(ConditionType.QUOTA_RESERVED)
+
+    @property
+    def is_admitted(self) -> bool:
+        """Return whether its pods may start."""
+        return self.has(ConditionType.ADMITTED)
+
+    @property
+    def is_evicted(self) -> bool:
+        """Return whether it has to give its quota back."""
+        return self.has(ConditionType.EVICTED)
+
+    @property
+    def is_finished(self) -> bool:
+        """Return whether it has ended."""
+        return self.has(ConditionType.FINISHED)
+
+    @property
+    def is_on_hold(self) -> bool:
+        """Return whether it was put on hold."""
+        reserved = self.conditions.get(ConditionType.QUOTA_RESERVED)
+        return reserved is not None and not reserved.status and reserved.reason == "OnHold"
+
+    @property
+    def is_admissible(self) -> bool:
+        """Return whether it may enter a queue."""
+        is_blocked = self.is_on_hold or self.has(ConditionType.WAITING_FOR_REPLACEMENT_PODS)
+        return self.active and not (self.is_finished or self.has_quota or is_blocked)
+
+    def has_check_in(self, *states: str) -> bool:
+        """Return whether an admission check is in one of the states."""
+        return any(check.state in states for check in self.checks.values())
+
+    @property
+    def are_checks_ready(self) -> bool:
+        """Return whether all admission checks are ready."""
+        return all(check.state == READY for check in self.checks.values())
+
+    @property
+    def is_topology_pending(self) -> bool:
+        """Return whether a topology assignment is still to come."""
+        return self.admission is not None and any(
+            pod_set.topology is None and pod_set.delayed_topology == PENDING for pod_set in self.admission.pod_sets
+        )
+
+    def with_condition(self, kind: ConditionType, condition: Condition) -> Workload:
+        """Return the Workload with a condition set."""
+        conditions, changed = set_condition(self.conditions, kind, condition)
+        return replace(self, conditions=conditions) if changed else self
+
+    def with_fewer_pods(self, counts: Mapping[str, int]) -> Workload:
+        """Return the Workload with other numbers of pods in its pod sets."""
+        return replace(
+            self,
+            pod_sets=tuple(msgspec.structs.replace(p, count=counts.get(p.name, p.count)) for p in self.pod_sets),
+            adjusted_pod_sets=tuple(
+                msgspec.structs.replace(p, count=counts.get(p.name, p.count)) for p in self.adjusted_pod_sets
+            ),
+        )
+
+
+def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> Workload:
+    """Read a Workload of the API. Raises InputError for a malformed time, QuantityError for a malformed quantity."""
+    metadata, spec, status = stored.metadata, stored.spec, stored.status
+    counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
+    admission = None
+    if status.admission is not None:
+        admission = Admission(
+            status.admission.cluster_queue,
+            tuple(
+                PodSetAdmission(
+                    assignment.name,
+                    assignment.flavors,
+                    parse_requests(assignment.resource_usage),
+                    counts.get(assignment.name, 0) if assignment.count is None else assignment.count,
+                    read_topology(assignment.topology_assignment),
+                    assignment.delayed_topology_request or "",
+                )
+                for assignment in status.admission.pod_set_assignments
+            ),
+        )
+    return Workload(
+        metadata.namespace,
+        metadata.name,
+        metadata.uid,
+        metadata.labels.get(JOB_UID_LABEL, ""),
+        bool(metadata.owner_references),
+        spec.queue_name,
+        priority,
+        parse_microseconds(metadata.creation_timestamp) if metadata.creation_timestamp else 0,
+        spec.pod_sets,
+        adjusted,
+        spec.active is not False,
+        read_conditions(status.conditions),
+        admission,
+        {check.name: CheckState(check.state, check.message) for check in status.admission_checks},
+        reclaimable={pods.name: pods.count for pods in status.reclaimable_pods},
+    )
+
+
+def read_topology(assignment: TopologyAssignment | None) -> TopologyPlacement | None:
+    """Read a topology assignment of either API version, or None if there is none."""
+    if assignment is None:
+        return None
+    domains = tuple(DomainCount(domain.values, domain.count) for domain in assignment.list_domains())
+    return TopologyPlacement(assignment.levels, domains)
+
+
+def sync_admitted(workload: Workload, gates: FeatureGates, now: int) -> Workload:
+    """Set the condition Admitted by the reservation, the checks and the topology.
+
+    Upstream: SyncAdmittedCondition of pkg/workload/admissionchecks.go.
+    """
+    is_observable = Gate.UNADMITTED_OBSERVABILITY in gates
+    has_quota, checks_ready = workload.has_quota, workload.are_checks_ready
+    topology_ready = not workload.is_topology_pending
+    if is_observable:
+        is_unset = not {ConditionType.QUOTA_RESERVED, ConditionType.ADMITTED} & workload.conditions.keys()
+        if is_unset and Gate.UNADMITTED_EXPLICIT_STATUS not in gates:
+            return workload
+    elif workload.is_admitted == (has_quota and checks_ready and topology_ready):
+        return workload
+    if not has_quota and not checks_ready and not is_observable:
+        message = f"{NO_RESERVATION} and not all checks ready"
+        condition = Condition(False, "NoReservationUnsatisfiedChecks", message, now)
+    elif not has_quota:
+        condition = Condition(False, "NoReservation", NO_RESERVATION, now)
+    elif not checks_ready:
+        reason = "UnsatisfiedAdmissionChecks" if is_observable else "UnsatisfiedChecks"
+        condition = Condition(False, reason, "The workload has not all checks ready", now)
+    elif not topology_ready:
+        message = "There are pending delayed topology requests"
+        condition = Condition(False, "PendingDelayedTopologyRequests", message, now)
+    else:
+        condition = Condition(True, "Admitted", "The workload is admitted", now)
+    return workload.with_condition(ConditionType.ADMITTED, condition)
+
+
+def reserve_quota(workload: Workload, admission: Admission, now: int) -> Workload:
+    """Give quota to a Workload, and end its eviction. Upstream: SetQuotaReservation."""
+    message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
+    workload = replace(workload, admission=admission)
+    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, Condition(True, "QuotaReserved", message, now))
+    for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
+        if workload.has(kind):
+            previous = f"Previously: {workload.conditions[kind].message}"
+            workload = workload.with_condition(kind, Condition(False, "QuotaReserved", previous, now))
+    return workload
+
+
+def release_quota(workload: Workload, reason: str, message: str, gates: FeatureGates, now: int) -> Workload:
+    """Take the reservation from a Workload, or say why it has none. Upstream: UnsetQuotaReservationWithCondition.
+
+    The admission itself stays readable: see ``replay`` for when it is removed.
+    """
+    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, Condition(False, reason, message, now))
+    return sync_admitted(workload, gates, now)
+
+
+def evict(workload: Workload, reason: str, message: str, now: int) -> Workload:
+    """Mark a Workload as evicted, and reset its admission checks. Upstream: prepareForEviction."""
+    workload = workload.with_condition(ConditionType.EVICTED, Condition(True, reason, message, now))
+    checks = {
+        name: check
+        if check.state == PENDING
+        else CheckState(PENDING, f"Reset to Pending after eviction. Previously: {check.state}")
+        for name, check in workload.checks.items()
+    }
+    return replace(workload, checks=checks)
+
+
+@dataclass(frozen=True, slots=True)
+class DomainRequests:
+    """Pods of one pod set in a topology domain."""
+
+    values: tuple[str, ...]
+    pod_requests: Requests
+    """What one pod requests."""
+    count: int
+
+
+TopologyUsage = dict[str, list[DomainRequests]]
+"""Pods in topology domains, by flavor."""
+
+
+class WorkloadUsage(NamedTuple):
+    """Quota and room in the topology that a Workload takes."""
+
+    quota: Usage
+    topology: TopologyUsage
+
+
+@dataclass(slots=True)
+class PodSetRequests:
+    """What a pod set requests in total."""
+
+    name: str
+    requests: Requests
+    count: int
+    flavors: Mapping[str, str] = field(default_factory=dict)
+    """Flavor by resource; empty for a Workload that never had quota."""
+    domains: Sequence[DomainRequests] | None = None
+    """The topology domains in use, or None without a topology assignment."""
+    delayed_topology: str = ""
+
+    def scaled_to(self, count: int) -> PodSetRequests:
+        """Return the requests of another number of pods. Pods with a topology assignment stay as they are."""
+        if self.domains is not None:
+            return self
+        requests = dict(self.requests)
+        if self.count not in (0, count):
+            requests = scale_requests(divide_requests(requests, self.count), count)
+            return PodSetRequests(self.name, requests, count, self.flavors)
+        return PodSetRequests(self.name, requests, self.count, self.flavors)
+
+
+@dataclass(slots=True)
+class ScanProgress:
+    """How far the flavors were tried for a Workload. Upstream: AssignmentClusterQueueState."""
+
+    tried_flavors: list[dict[str, int]]
+    """The index of the last flavor that was tried, by resource, for each pod set; -1 after the last flavor."""
+    generation: int
+    """The generation of the ClusterQueue."""
+    cycle: int
+    shape: bytes
+    """The shape of the Workload, see ``compute_shape``."""
+
+    @property
+    def has_flavors_left(self) -> bool:
+        """Return whether some flavor was not tried yet."""
+        return any(index != -1 for pod_set in self.tried_flavors for index in pod_set.values())
+
+
+@dataclass(slots=True)
+class WorkloadInfo:
+    """A Workload with its total requests, as it is held by caches and queues. Upstream: workload.Info."""
+
+    workload: Workload
+    pod_sets: list[PodSetRequests]
+    cluster_queue: str
+    shape: bytes = b""
+    """Workloads of the same shape are scheduled alike; b"" if shapes are not compared."""
+    last_assignment: ScanProgress | None = None
+    nominated_flavors: Mapping[str, Mapping[str, str]] | None = None
+    """The flavors by pod set and resource to which an assignment is limited, or None."""
+
+    def compute_usage(self, gates: FeatureGates) -> WorkloadUsage:
+        """Return the quota and the room in the topology that the Workload holds."""
+        quota: Usage = {}
+        for pod_set in self.pod_sets:
+            for resource, amount in pod_set.requests.items():
+                if flavor := pod_set.flavors.get(resource):
+                    key = FlavorResource(flavor, resource)
+                    quota[key] = add(quota.get(key, 0), amount)
+        return WorkloadUsage(quota, self.compute_topology_usage(gates))
+
+    def compute_topology_usage(self, gates: FeatureGates) -> TopologyUsage:
+        """Return the pods in topology domains, by flavor."""
+        usage: TopologyUsage = {}
+        if Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
+            for pod_set in self.pod_sets:
+                if pod_set.domains is not None:
+                    for flavor in dict.fromkeys(pod_set.flavors.values()):
+                        usage.setdefault(flavor, []).extend(pod_set.domains)
+        return usage
+
+    @property
+    def can_be_partial(self) -> bool:
+        """Return whether fewer pods than asked for may be admitted."""
+        return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
+
+
+def build_info(workload: Workload, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
+    """Compute the requests of a Workload: those of its admission, or else of its pod sets. Raises QuantityError."""
+    if workload.admission is not None:
+        pod_sets = _sum_admission(workload, workload.admission, gates)
+        info = WorkloadInfo(workload, pod_sets, workload.admission.cluster_queue)
+    else:
+        info = WorkloadInfo(workload, _sum_pod_sets(workload, settings, gates), "")
+    if Gate.SCHEDULING_EQUIVALENCE_HASHING in gates:
+        info.shape = compute_shape(workload, info.pod_sets)
+    return info
+
+
+def _count_remaining_pods(workload: Workload, gates: FeatureGates) -> dict[str, int]:
+    """Return the number of pods of each pod set that still need quota."""
+    counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
+    if Gate.RECLAIMABLE_PODS in gates:
+        for name, count in workload.reclaimable.items():
+            if name in counts:
+                counts[name] -= min(count, counts[name])
+    return counts
+
+
+def _sum_pod_sets(workload: Workload, settings: ResourceSettings, gates: FeatureGates) -> list[PodSetRequests]:
+    """Compute the requests of a Workload that has no admission. Raises QuantityError."""
+    counts = _count_remaining_pods(workload, gates)
+    return [
+        PodSetRequests(
+            pod_set.name,
+            scale_requests(compute_quota_requests(pod_set.template.spec, settings), counts[pod_set.name]),
+            counts[pod_set.name],
+        )
+        for pod_set in workload.adjusted_pod_sets
+    ]
+
+
+def _sum_admission(workload: Workload, admission: Admission, gates: FeatureGates) -> list[PodSetRequests]:
+    """Return what an admission gave to each pod set, less what ended pods gave back. Raises QuantityError."""
+    counts = _count_remaining_pods(workload, gates)
+    templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
+    pod_sets = []
+    for assigned in admission.pod_sets:
+        requests, count = dict(assigned.usage), assigned.count
+        domains = None
+        if assigned.topology is not None and Gate.TOPOLOGY_AWARE_SCHEDULING in gates:
+            template = templates.get(assigned.name)
+            pod_requests = divide_requests(requests, count) if template is None else compute_requests(template)
+            domains = [DomainRequests(d.values, pod_requests, d.count) for d in assigned.topology.domains]
+        delayed = assigned.delayed_topology if Gate.TOPOLOGY_AWARE_SCHEDULING in gates else ""
+        remaining = counts.get(assigned.name, 0)
+        if remaining < count:
+            requests, count = scale_requests(divide_requests(requests, count), remaining), remaining
+        pod_sets.append(PodSetRequests(assigned.name, requests, count, assigned.flavors, domains, delayed))
+    return pod_sets
+
+
+def compute_shape(workload: Workload, pod_sets: Sequence[PodSetRequests]) -> bytes:
+    """Return what decides how a Workload is scheduled, for comparison with others. Upstream: computeSchedulingHash."""
+    shapes = []
+    for index, pod_set in enumerate(workload.adjusted_pod_sets):
+        spec = pod_set.template.spec
+        count, requests = pod_set.count, {}
+        if index < len(pod_sets):
+            count, requests = pod_sets[index].count, pod_sets[index].requests
+        containers = [
+            [(container.resources.requests, container.ports) for container in group]
+            for group in (spec.init_containers, spec.containers)
+        ]
+        shapes.append(
+            (
+                (pod_set.name, containers, spec.node_selector, spec.affinity, spec.tolerations),
+                (spec.runtime_class_name, spec.priority, spec.topology_spread_constraints, spec.overhead),
+                (spec.resource_claims, spec.resources and spec.resources.requests),
+                (count, requests, pod_set.min_count, pod_set.topology_request),
+            )
+        )
+    return msgspec.json.encode((shapes, workload.priority), order="sorted")
+
+
+def get_queue_time(workload: Workload, gates: FeatureGates) -> int:
+    """Return the time by which a Workload is ordered in its queue. Upstream: GetQueueOrderTimestamp."""
+    evicted = workload.conditions.get(ConditionType.EVICTED)
+    if evicted is not None and evicted.status and evicted.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
+        return evicted.since
+    preempted = workload.conditions.get(ConditionType.PREEMPTED)
+    if (
+        Gate.PRIORITY_SORTING_WITHIN_COHORT not in gates
+        and preempted is not None
+        and preempted.status
+        and preempted.reason == _RECLAIM_WHILE_BORROWING
+    ):
+        return preempted.since + _ONE_MILLISECOND
+    return workload.created
+
+
+def get_wait_start(workload: Workload) -> int:
+    """Return since when a Workload waits in its queue. Upstream: QueuedWaitTime."""
+    requeued = workload.conditions.get(ConditionType.REQUEUED)
+    return workload.created if requeued is None else requeued.since
