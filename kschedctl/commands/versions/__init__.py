@@ -16,7 +16,7 @@ from kschedctl.commands.versions.report import Basis, VersionChange, VersionChan
 from kschedctl.errors import UsageError
 from kschedctl.scheduler.framework import Code
 from kschedctl.scheduler.framework.declaration import EXTENSION_POINTS, Declaration
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, Stage, get_stage
 from kschedctl.scheduler.framework.strict_decoding import list_fields
 from kschedctl.scheduler.framework.version_changes import find_version_changes
 from kschedctl.scheduler.registry.in_tree import IN_TREE
@@ -139,7 +139,7 @@ def iter_versioned_aspects() -> Iterator[VersionedAspect]:
         for what, values in aspects.items():
             yield VersionedAspect("plugin", plugin.name, ByVersion(what, _build_steps(values)))
     for gate in GATE_STAGES:
-        stages = (_describe_stage(stage_at(gate, minor)) for minor in MINORS)
+        stages = (_describe_stage(get_stage(gate, minor)) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_steps(stages)))
 
 

@@ -41,7 +41,7 @@ class GoDuration(float):
 
 
 def decode_strictly(document: object, target_type: type[T], path: str = "") -> T:
-    """Decode a document found at `path`. Raises ConfigurationError for a wrong type; unknown fields are ignored."""
+    """Decode a document found at `path`, ignoring unknown fields. Raises ConfigurationError for a wrong type."""
     try:
         return convert_builtins(drop_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:

@@ -40,8 +40,8 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
-    peers_of,
-    reads_of,
+    get_peers,
+    get_reads,
 )
 from kschedctl.scheduler.framework.declaration import (
     EXTENSION_POINTS,
@@ -95,7 +95,7 @@ SCORES = {"score": 3, "normalize": 1}
 
 
 class ThirdPartyPlugins(Mapping[str, Declaration]):
-    """The registered plugins by name, each loaded when it is looked up, which may raise ThirdPartyError."""
+    """The registered plugins by name. Each is loaded when it is looked up, which may raise ThirdPartyError."""
 
     def __init__(self, points: Mapping[str, EntryPoint]) -> None:
         self._points = points
@@ -120,7 +120,7 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
     registry does.
     """
     points: dict[str, EntryPoint] = {}
-    for point in find_entry_points(tuple((path, _modification_time(path)) for path in sys.path)):
+    for point in find_entry_points(tuple((path, _get_modification_time(path)) for path in sys.path)):
         if point.name in IN_TREE or points.get(point.name, point) != point:
             raise ConfigurationError(f"a plugin named {point.name} already exists", where=_describe_package(point))
         points[point.name] = point
@@ -129,15 +129,15 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
 
 @lru_cache(maxsize=8)
 def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of plugins, sorted by package, cached until the search paths change.
+    """Return the plugins' entry points sorted by package, cached until the search paths change.
 
     Searching all packages takes about 5 ms, and each Scheduler with a configuration asks.
     """
     return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_describe_package))
 
 
-def _modification_time(path: str) -> int:
-    """Return when a folder's entries last changed, in ns; 0 if there is no folder."""
+def _get_modification_time(path: str) -> int:
+    """Return the time in ns at which a folder's entries last changed, or 0 if there is no folder."""
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
@@ -145,7 +145,7 @@ def _modification_time(path: str) -> int:
 
 
 def _describe_package(point: EntryPoint) -> str:
-    """Return the package of an entry point, in words."""
+    """Describe the package of an entry point."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
 
 
@@ -185,7 +185,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
 
 
 def _find_incomplete_point(target: object) -> str:
-    """Return the error of a plugin that has only some methods of an extension point, or an empty string."""
+    """Return an error if the plugin has only some methods of an extension point, else an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
@@ -203,20 +203,20 @@ def _read_names(target: object, attribute: str, known: Collection[str]) -> froze
 
 
 def _guard_plugin(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
-    """Return the plugin under its registered name, with each method checked and guarded."""
+    """Return the plugin under its registered name, with each method's results checked and its errors guarded."""
     checks: dict[str, Method] = {method: _build_type_check(method) for method in ANSWERS}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
     checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
     checks |= {"events_to_register": partial(_check_events, what), "filter": partial(_check_rejections, what)}
     members: dict[str, object] = {
-        method: staticmethod(_guard(_with_check(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        method: staticmethod(_guard(_add_check(getattr(plugin, method), check), f"{what} fails in {method}", method))
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
     unread = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
     members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
-    members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
-    members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
+    members |= {"name": declared.name, "reads": Reads(get_reads(plugin))}
+    members |= {"peers": Peers.ALL if (peers := Peers(get_peers(plugin))) is Peers.DOMAINS else peers}
     members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
@@ -238,7 +238,7 @@ def _guard(method: Method, what: str, name: str = "") -> Method:
     return call
 
 
-def _with_check(method: Method, check: Method) -> Method:
+def _add_check(method: Method, check: Method) -> Method:
     """Wrap a method so that its result is checked."""
     return lambda *arguments: check(method(*arguments), *arguments)
 
@@ -309,7 +309,7 @@ def _check_rejections(
             raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
     fails = f"{what} fails in a fact"
     return (
-        rejection._replace(fact=rejection.fact and _guard(_with_check(rejection.fact, _check_fact), fails, "fact"))
+        rejection._replace(fact=rejection.fact and _guard(_add_check(rejection.fact, _check_fact), fails, "fact"))
         for rejection in rejections
     )
 

@@ -28,10 +28,11 @@ class ResourceGap(NamedTuple):
 
 
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """Return which of a group's minResources all nodes together lack, or None if they suffice.
+    """Return the group's minResources that all nodes together lack, or None if they suffice.
 
-    What the group's assigned pods use counts as free. As upstream adds up the nodes in order, a request that is covered
-    at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid minResources.
+    The resources of the group's assigned pods count as free. Upstream adds up the nodes in order, so a request that is
+    covered at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid
+    minResources.
     """
     gaps, facts = {}, {}
     for name, wanted in sorted(_parse_min_resources(group).items()):
@@ -64,7 +65,7 @@ def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
 
 
 def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
-    """Return (N,): the free amount of a resource on each node, without the group's own pods.
+    """Return the free amount (N,) of a resource on each node, not counting the group's own pods.
 
     The amount is negative for an overcommitted node.
     """

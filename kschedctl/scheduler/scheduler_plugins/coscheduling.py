@@ -167,7 +167,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
-        """Return a sort key for each pod: priority, then age of the group or arrival of the pod, then name."""
+        """Return a sort key for each pod: priority, then the group's age or the pod's arrival, then the name."""
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
@@ -216,7 +216,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
-        """Return why the first waiting member stops waiting: a rejection or the timeout."""
+        """Return the reason why the first waiting member stops waiting: a rejection or the timeout."""
         gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
@@ -228,7 +228,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """Return how many seconds a pod waits, set by its group or else by the plugin's arguments."""
+        """Return the number of seconds that a pod waits, set by its group or else by the plugin's arguments."""
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
         if group_timeout is None and not self.args.permit_waiting_time_seconds:
@@ -276,18 +276,20 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Return why the group's waiting pods are given up if this pod fits nowhere, or "" if they are not."""
+        """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
+        waiting.
+        """
         gang = _find_existing_gang(pod, view)
         lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
     def after_another(self) -> str:
-        """Return the reason with which waiting pods leave after another pod of their group."""
+        """Return the reason for rejecting waiting pods after another pod of their group was rejected."""
         return UNRESERVED
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod of the group failed, and let a complete group back off if the pod fits on no node."""
+        """Record the failure of a pod. If the pod fits on no node, a complete group has to back off."""
         gang, history = _find_existing_gang(pod, view), view.gang_history
         if gang is None or history is None:
             return

@@ -51,7 +51,7 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
 
 
 def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
-    """Return (N,): the digest of the pods on each of ``count`` nodes.
+    """Return the digest (N,) of the pods on each of ``count`` nodes.
 
     ``hashes`` (P,) are those of the pods' names, seeded by those of their namespaces, and ``rows`` (P,) their nodes.
     """
@@ -67,7 +67,7 @@ def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
 
 
 def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
-    """Return (K,): the XXH64 of texts in UTF-8.
+    """Return the XXH64 hashes (K,) of texts in UTF-8.
 
     >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
@@ -84,7 +84,7 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
 
 
 def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """Return (K,): the XXH64 of texts (K, L) of the same length."""
+    """Return the XXH64 hashes (K,) of texts (K, L) of the same length."""
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
     tail_start = length // WORD * WORD

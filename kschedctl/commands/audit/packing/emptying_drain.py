@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.simulation.outcome import Outcome
 
 
@@ -133,11 +133,11 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
         return is_pre_filter_rejection_lasting(cycle.pre_filter, cycle.framework)
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
-    if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
+    if any(get_reads(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     remaining = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
-        if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
+        if name in plugins and get_reads(plugins[name], results.get(name)) is not Reads.PODS:
             remaining &= ~verdict.rejected
     return not remaining.any()
 
@@ -149,7 +149,7 @@ def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: Framew
     )
     return (
         rejecting_plugin is not None
-        and reads_of(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
+        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
     )
 
 

@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     CounterScope,
     IndexedSlice,
     PooledDevice,
-    compute_consumption,
+    compute_counter_consumption,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
@@ -64,7 +64,7 @@ MISSING_KEY_HINT = ByVersion(
 
 
 class TaintRules:
-    """The DeviceTaintRules, with the classes by which they may select devices."""
+    """The DeviceTaintRules, with the DeviceClasses by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
         self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
@@ -83,14 +83,16 @@ class TaintRules:
         devices = list(spec.devices)
         try:
             for rule, expressions in self._rules:
-                for i in self._iter_selected(rule, expressions, piece):
+                for i in self._iter_selected_indices(rule, expressions, piece):
                     devices[i] = replace(devices[i], taints=(*devices[i].taints, rule.spec.taint))
         except CompileError:
             return None
         return replace(piece, spec=replace(spec, devices=tuple(devices)))
 
     def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
-        """Return the expressions that a device has to match, or None if the rule's class does not exist."""
+        """Return the expressions that a device has to match for the rule, or None if the rule's class does not
+        exist.
+        """
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
             return []
@@ -105,7 +107,7 @@ class TaintRules:
             if device_selector.cel is not None
         ]
 
-    def _iter_selected(
+    def _iter_selected_indices(
         self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice
     ) -> Iterator[int]:
         """Yield the indices of the slice's devices that the rule taints. Raises CompileError and InputError."""
@@ -114,13 +116,15 @@ class TaintRules:
         if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
             return
         for i, device in enumerate(spec.devices):
-            if name in (None, device.name) and all(self._matches(text, spec.driver, device) for text in expressions):
+            if name in (None, device.name) and all(
+                self._matches_expression(text, spec.driver, device) for text in expressions
+            ):
                 yield i
         if self._allowance.remaining < 0:
             what = "the selectors of rules that taint devices cost too much for all devices together"
             raise InputError(what, where=f"DeviceTaintRule {rule.metadata.name}")
 
-    def _matches(self, expression: str, driver: str, device: Device) -> bool:
+    def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
         """Return whether the expression matches the device. Expressions that fail do not match. Raises CompileError.
 
         As upstream, the expression does not see whether the device allows multiple allocations.
@@ -223,7 +227,7 @@ class Devices:
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
-        """Return the part of an error that names the device, empty in versions that do not name it."""
+        """Return the part of an error message that names the device, which is empty in some versions."""
         return f" on device {'/'.join(device.id)}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
@@ -251,14 +255,14 @@ class Devices:
     # -- interning -----------------------------------------------------------------------------------------------
 
     def _index_devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Number the slice's devices so that equal devices can be recognised. Raises InputError."""
+        """Number the slice's devices so that equal devices get equal numbers. Raises InputError."""
         try:
             return tuple(self._index_device(piece, device) for device in piece.spec.devices)
         except QuantityError as error:
             raise InputError(error.what, where=f"ResourceSlice {piece.metadata.name}", hint=error.hint) from None
 
     def _index_device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
-        """Number one device by what selectors and the search see of it. Raises QuantityError."""
+        """Number the properties of one device that selectors and the search look at. Raises QuantityError."""
         spec = piece.spec
         per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
         slice_name = piece.metadata.name if per_slice else ""
@@ -268,7 +272,7 @@ class Devices:
             twin = self._twins[equality_key] = (
                 len(self._twins),
                 self._number_kind(spec.driver, device),
-                compute_consumption(device, slice_name),
+                compute_counter_consumption(device, slice_name),
             )
         number, kind, consumes = twin
         return PooledDevice(
@@ -276,7 +280,7 @@ class Devices:
         )
 
     def _number_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that selectors cannot tell apart. Raises QuantityError."""
+        """Return a number that is equal for devices that selectors cannot distinguish. Raises QuantityError."""
         seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if seen not in self._kind_ids:
             for name, capacity in device.capacity.items():

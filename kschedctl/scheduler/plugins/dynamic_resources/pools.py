@@ -93,13 +93,13 @@ class Pool:
 
     @property
     def shape(self) -> object:
-        """A key that is equal for pools that the search cannot tell apart, except by their allocations."""
+        """A key that is equal for pools that differ only in their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
         return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True if some device has binding conditions."""
+        """True if some device of the pool has binding conditions."""
         return any(d.device.binding_conditions for d in self.devices)
 
 
@@ -123,7 +123,7 @@ def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlic
 
 
 class Allocatability(StrEnum):
-    """A distinction between devices that can and that cannot be allocated."""
+    """The kinds of devices that a rule distinguishes by whether they can be allocated."""
 
     ALLOCATABLE = "can be allocated"
     UNALLOCATABLE = "cannot be"
@@ -231,8 +231,8 @@ COUNTS_SHARES = ByVersion(
 )
 
 
-def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return the counters of the pool without those that allocated devices consume."""
+def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
+    """Return the pool's counters minus those that allocated devices consume."""
     holds = state.is_allocated if COUNTS_SHARES.at(release) else state.dedicated.__contains__
     remaining = dict(pool.counters or {})
     for device in pool.consumers if remaining else ():
@@ -244,7 +244,7 @@ def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) 
 
 
 def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
-    """Return an error message if two devices have the same name, or an empty string."""
+    """Return an error message if two devices have the same name, else an empty string."""
     names = [device.device.name for device in devices]
     again = (name for i, name in enumerate(names) if name in names[:i])
     return f"duplicate device name {next(again)}" if len(set(names)) < len(names) else ""
@@ -262,7 +262,7 @@ def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
 
 
 def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
-    """Return an error message if a device consumes a missing counter, or an empty string."""
+    """Return an error message if a device consumes a missing counter, else an empty string."""
     sets = {name for name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:
@@ -274,8 +274,8 @@ def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) 
     return ""
 
 
-def compute_consumption(device: Device, slice_name: str = "") -> Counters:
-    """Return the counters that a device consumes. They belong to its slice if `slice_name` is set."""
+def compute_counter_consumption(device: Device, slice_name: str = "") -> Counters:
+    """Return the counters that a device consumes. With `slice_name`, they belong to that slice."""
     total: Counters = {}
     for consumed in device.consumes_counters:
         counter_set = qualify_counter_set(slice_name, consumed.counter_set) if slice_name else consumed.counter_set
