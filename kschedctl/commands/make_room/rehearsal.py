@@ -169,7 +169,10 @@ class PlanCourse(NamedTuple):
 
 
 def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
-    """Return the course with evicted pods that linger while they terminate. Return None if that makes no difference."""
+    """Return the course with evicted pods that still terminate when their replacements are tried.
+
+    Return None if that makes no difference for the plan.
+    """
     stage, view = course.stage, course.stage.view
     waiting_jobs = find_jobs_that_wait(view.cluster)
     lingering = [position for position in course.plan if _may_linger(view, position, waiting_jobs)]

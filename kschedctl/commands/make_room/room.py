@@ -252,7 +252,7 @@ class RoomMaking:
         return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
-        """Find the pods of the same workload. They are not evicted for the pod."""
+        """Find the pods of the same workload, which are never evicted for the pod."""
         view = self.before.view
         owner = find_owner(view.pods.objects[position])
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")

@@ -98,15 +98,15 @@ def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))
     return PoolReport(
-        name or NO_POOL,
-        len(nodes),
-        sum(map(_is_ready, nodes)),
-        tuple(shape for shape, _ in shapes.most_common()),
-        tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
-        tuple(sorted(taints)),
-        int(free[:, cpu].sum()),
-        int(free[:, cpu].max()),
-        int(free[:, memory].sum()),
+        pool=name or NO_POOL,
+        nodes=len(nodes),
+        ready=sum(map(_is_ready, nodes)),
+        shapes=tuple(shape for shape, _ in shapes.most_common()),
+        zones=tuple(sorted({node.metadata.labels.get(ZONE, "") for node in nodes} - {""})),
+        taints=tuple(sorted(taints)),
+        free_cpu=int(free[:, cpu].sum()),
+        most_free_cpu=int(free[:, cpu].max()),
+        free_memory=int(free[:, memory].sum()),
     )
 
 

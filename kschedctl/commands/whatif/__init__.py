@@ -197,11 +197,12 @@ class ScenarioRun:
 
     def _apply_manifests(self, step: parts.ApplyManifests) -> StepEffect:
         """Apply manifests, and settle the cluster."""
-        placed = list(scenario_steps.iter_manifests(step, self.read))
-        if not placed:
+        located_manifests = list(scenario_steps.iter_manifests(step, self.read))
+        if not located_manifests:
             raise UsageError("no manifests", hint="give files or manifests")
-        manifests = [manifest for _, manifest in placed]
-        with locate_errors({name: place for place, manifest in placed for name in names_in_errors(manifest)}):
+        manifests = [manifest for _, manifest in located_manifests]
+        places = {name: place for place, manifest in located_manifests for name in names_in_errors(manifest)}
+        with locate_errors(places):
             shared = prepare_simulation(
                 self.settled.cluster,
                 manifests,
@@ -452,7 +453,7 @@ def _build_report(question: Question, seed: int, before: SettledCluster, run: Sc
 
     # Pods that pass admission, because the steps create or recreate them
     created = [change.pod for change in changes if change.change in CHANGES_WITH_CREATION and question.scenario.steps]
-    created += [refused.workload.partition(" ")[2] for refused in run.not_created]
+    created += [failure.workload.partition(" ")[2] for failure in run.not_created]
     recreated_pods = [
         pod
         for change in changes
