@@ -202,16 +202,17 @@ from msgspec.structs import replace
 from kschedctl.api.objects import Node
 from kschedctl.scheduler.plugins.node_legend import NodeLegend
 from kschedctl.replay import kubectl
-from kschedctl.fixes.trial.changes import Fix, on_node
+from kschedctl.fixes.trial.changes import Fix, build_node_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 
 
 def forgotten(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     command = kubectl.render_command("label", "node", name, "legend-")
-    yield Fix(FixKind.LABEL_NODE, name, f"forget {name}", "operator", on_node(node, _plain), 10, commands=(command,))
+    edits = build_node_edits(node, _plain)
+    yield Fix(FixKind.LABEL_NODE, name, f"forget {name}", "operator", edits, 10, commands=(command,))
 
 
 def _plain(node: Node) -> Node:
@@ -295,7 +296,7 @@ def test_a_json_field(copy: Path) -> None:
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'
-    add(copy, analysis, counted, after="        int(free[:, memory].sum()),")
+    add(copy, analysis, counted, after="        free_memory=int(free[:, memory].sum()),")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     given = ("-f", "cluster.yaml", "--assume-complete")
     (pool,) = json.loads(ask(copy, "pools", *given, "-o", "json"))["pools"]

@@ -246,9 +246,9 @@ class Cluster(Objects):
     def __repr__(self) -> str:
         """Return one line with the number of objects of each kind."""
         counts = ((kind, len(getattr(self, name))) for kind, name in FIELDS.items())
-        held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
-        where = f" of {self.provenance.server}" if self.provenance else ""
-        return f"<kschedctl.Cluster{where}: {held}; kube-scheduler {self.kube_version}>"
+        kinds_held = ", ".join(f"{number:,} {kind}" for kind, number in counts if number) or "nothing"
+        server = f" of {self.provenance.server}" if self.provenance else ""
+        return f"<kschedctl.Cluster{server}: {kinds_held}; kube-scheduler {self.kube_version}>"
 
     def pod(self, namespace: str, name: str) -> api.Pod | None:
         """Return the pod of that name, or None."""
@@ -287,7 +287,9 @@ class Cluster(Objects):
     def with_objects(self, objects: Mapping[str, Iterable[api.Struct]]) -> Self:
         """Return a cluster with these objects added, replacing objects of the same name."""
         changed: dict[str, Any] = {
-            FIELDS[k]: _sort_unique(k, (*getattr(self, FIELDS[k]), *more)) for k, more in objects.items() if k != "Pod"
+            FIELDS[k]: _sort_unique(k, (*getattr(self, FIELDS[k]), *added))
+            for k, added in objects.items()
+            if k != "Pod"
         }
         return replace(self, pods=self.pods.add_or_replace(_build_pod_table(objects.get("Pod", ()))), **changed)
 

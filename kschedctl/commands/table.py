@@ -1,7 +1,7 @@
-"""The list of commands: what the program, its help, its pages and its schemas know of each command.
+"""The table of commands: everything that the program, its help, its pages and its schemas need to know of each command.
 
-A command uses only commands that stand below it in this table; tests/test_command_folders.py checks that. The folder of
-a command has the command's name, with underscores for hyphens.
+A command uses only commands below it in this table, which tests/test_command_folders.py checks. The folder of a command
+has the command's name, with underscores for hyphens.
 """
 
 from __future__ import annotations
@@ -230,10 +230,10 @@ TABLE = (
             "followed-rollout": "commands.simulate.following_report:FollowedRollout",
         },
         pages={
-            "Simulation": "commands.simulate.page:simulation_page",
+            "Simulation": "commands.simulate.page:build_simulation_page",
             "FollowedRollout": "commands.simulate.followed_rollout_page:build_page",
         },
-        html_widgets={"Simulation": "commands.simulate.html_widgets:simulation_widgets"},
+        html_widgets={"Simulation": "commands.simulate.html_widgets:build_simulation_widgets"},
     ),
     CommandEntry(
         "version",
@@ -269,7 +269,10 @@ TABLE = (
             "scale-up": "reports.cluster_autoscaler:ScaleUp",
             "scale-down": "reports.cluster_autoscaler:ScaleDown",
         },
-        pages={"ScaleUp": "commands.scale.page:scale_up_page", "ScaleDown": "commands.scale.page:scale_down_page"},
+        pages={
+            "ScaleUp": "commands.scale.page:build_scale_up_page",
+            "ScaleDown": "commands.scale.page:build_scale_down_page",
+        },
     ),
     CommandEntry(
         "lint",

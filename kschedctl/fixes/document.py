@@ -15,7 +15,7 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.api.objects import Pod, PodSpec, PodTemplateSpec, Struct
 from kschedctl.api.ownership import Owner, find_owner
 from kschedctl.api.workloads import CronJob, get_identity
-from kschedctl.fixes.ranking import QueueResult, RankedFix, get_price_step
+from kschedctl.fixes.ranking import QueueResult, RankedFix, get_trial_price
 from kschedctl.fixes.rollouts import RolloutResult
 from kschedctl.fixes.trial.changes import EditedObject, Fix, is_valid_update
 from kschedctl.fixes.trial.fix_kinds import Price
@@ -72,7 +72,7 @@ def build_remedy(
         alternatives=ranked.alternatives,
         owner=owner,
         owner_patch=dict(patch.patch) if patch else {},
-        step=get_price_step(trial).name.lower(),
+        step=get_trial_price(trial).name.lower(),
         holds=None if result is None or (needs_values and result.holds) else result.holds,
         rivals=result.rivals if result else (),
         also_places=result.also_places if result else (),
@@ -254,13 +254,15 @@ class OwnerPatch(NamedTuple):
         key = ObjectKey(*self.owner)
         if self.anew:
             return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
-        patch = kubectl.render_command("patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", self.text)
+        patch = kubectl.render_command(
+            "patch", *kubectl.build_object_arguments(key), "--type", "strategic", "-p", self.text
+        )
         return (patch, *map(kubectl.render_delete, self.waiting))
 
     @property
     def text(self) -> str:
         """The patch as compact JSON."""
-        return kubectl.compact_json(self.patch)
+        return kubectl.encode_compact_json(self.patch)
 
 
 def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:

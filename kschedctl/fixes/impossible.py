@@ -1,4 +1,4 @@
-"""Explain, with figures, why a kind of fix cannot exist. Only replayed facts and facts about every node are used."""
+"""Explain, with figures, why a kind of fix is impossible. Only replayed results and facts about all nodes are used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kschedctl.api.resource_names import CPU, format_amount, format_in_one_unit
 from kschedctl.fixes.proposals import iter_nodes_to_try
 from kschedctl.fixes.search import RemedySearch
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.trials import RemedyTrial, find_runtime_class
 from kschedctl.fixes.trial.tried_node import find_missing_host_with_data
 from kschedctl.fixes.ways.node_affinity import find_missing_required_host
@@ -17,29 +17,31 @@ from kschedctl.snapshot.node_order import HOSTNAME
 
 
 def explain_impossible_fixes(search: RemedySearch) -> tuple[str, ...]:
-    """Return one line for each kind of fix that the search did not find and that cannot exist."""
+    """Return a line for each kind of fix that the search did not find because it is impossible."""
     base = search.trials.base
     if base.cycle is None:
         return ()
     kinds = {fix.kind for trial in search.found for fix in trial.changes}
     lines = [*explain_too_large_requests(base), *_explain_missing_host(base), *_explain_runtime_class_selector(base)]
-    if FixKind.ADD_NODE not in kinds and (tried := search.trials.find_single_trials(FixKind.ADD_NODE)):
-        lines.append(f"one more node: it fits on none like those of the cluster ({_count_shapes(len(tried))} tried)")
+    if FixKind.ADD_NODE not in kinds and (node_trials := search.trials.find_single_trials(FixKind.ADD_NODE)):
+        lines.append(
+            f"one more node: it fits on none like those of the cluster ({_count_shapes(len(node_trials))} tried)"
+        )
     if FixKind.USE_PRIORITY_CLASS not in kinds:
         lines += _explain_no_preemption(search)
     return tuple(lines)
 
 
 def _explain_missing_host(base: RemedyTrial) -> Iterator[str]:
-    """Yield why a pod pinned to a missing host with its hostPath files cannot move to another host."""
-    selected = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
-    host = find_missing_host_with_data(base, HOSTNAME, selected) or find_missing_required_host(base)
+    """Yield why a pod with hostPath files on a missing host cannot move to another host."""
+    selected_hosts = [base.pod.spec.node_selector[HOSTNAME]] if HOSTNAME in base.pod.spec.node_selector else []
+    host = find_missing_host_with_data(base, HOSTNAME, selected_hosts) or find_missing_required_host(base)
     if host:
         yield f"another host: {host} is gone, and the files of the pod's hostPath volumes with it; bring the host back"
 
 
 def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
-    """Yield the node labels that no node has and that the pod cannot drop, as its RuntimeClass requires them."""
+    """Yield the node labels that no node has and that the pod's RuntimeClass requires."""
     cluster = base.scheduler.view.cluster
     runtime_class = find_runtime_class(base.pod, cluster)
     if runtime_class is None or runtime_class.scheduling is None:
@@ -51,25 +53,25 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
 
 
 def _count_shapes(number: int) -> str:
-    """Return the number of node shapes in words."""
+    """Format the number of node shapes."""
     return "1 sort" if number == 1 else f"{number} sorts"
 
 
 def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
-    """Return a line for each resource of which the pod requests more than any node offers, even when empty.
+    """Return a line for each resource of which the pod requests more than any empty node offers.
 
     `new_machine` says that an autoscaler knows a machine that is large enough, so that the request is not doubted.
     """
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
-        for refusal in tried.refusals():
-            if isinstance(refusal.fact, Insufficient) and refusal.fact.nowhere:
+        for refusal in tried.find_rejections():
+            if isinstance(refusal.fact, Insufficient) and refusal.fact.exceeds_every_node:
                 first_facts.setdefault(refusal.fact.resource, refusal.fact)
     return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
 
 
 def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
-    """Return how much is requested and offered; with `doubted`, also say if the request looks wrong.
+    """Describe how much is requested and offered. With `doubted`, mention a request that looks wrong.
 
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5'
@@ -80,23 +82,26 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     """
     name, requested, largest = fact.resource, fact.requested, fact.largest
     if not largest:
-        return f"no node offers {name}, of which {_format_amount(name, requested)} are asked"
+        return f"no node offers {name}, of which {_format_in_common_unit(name, requested)} are asked"
     if name == CPU:
-        have, want, short = (f"{milli / 1000:g}" for milli in (largest, requested, requested - largest))
+        largest_text, requested_text, shortage_text = (
+            f"{milli / 1000:g}" for milli in (largest, requested, requested - largest)
+        )
     else:
-        want, have, short = format_in_one_unit(name, requested, largest, requested - largest)
-    wrong = doubted and not is_plausible(name, requested, largest)
-    looks_wrong = "; no machine that is known here is that large, so the request looks wrong" * wrong
-    return f"no node is large enough: the largest has {have} of the {want} {name} asked, short by {short}{looks_wrong}"
+        requested_text, largest_text, shortage_text = format_in_one_unit(name, requested, largest, requested - largest)
+    is_implausible = doubted and not is_plausible_machine_size(name, requested, largest)
+    looks_wrong = "; no machine that is known here is that large, so the request looks wrong" * is_implausible
+    offer = f"the largest has {largest_text} of the {requested_text} {name} asked, short by {shortage_text}"
+    return f"no node is large enough: {offer}{looks_wrong}"
 
 
-def _format_amount(name: str, amount: int) -> str:
-    """Return the amount in the unit that people write, with cpu converted from milli-CPU to cores."""
+def _format_in_common_unit(name: str, amount: int) -> str:
+    """Format the amount in the unit that people use, with CPU in cores instead of milli-CPUs."""
     return f"{amount / 1000:g}" if name == CPU else format_amount(name, amount)
 
 
 def _explain_no_preemption(search: RemedySearch) -> Iterator[str]:
-    """Yield why no other PriorityClass helps, unless the PriorityClasses of the cluster were not read."""
+    """Yield why no other PriorityClass helps, if the cluster's PriorityClasses were read."""
     unread = search.trials.scheduler.cluster.gap("PriorityClass") is not None
     if unread or search.trials.can_preempt(()) or not search.wishes.considers(FixKind.USE_PRIORITY_CLASS, "author"):
         return

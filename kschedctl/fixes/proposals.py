@@ -31,24 +31,24 @@ keys.
 
 
 def get_plugin_remedies(plugin: str) -> PluginRemedies:
-    """Return the remedies known for a plugin, or `NO_REMEDIES` if there are none."""
+    """Return the plugin's remedies, or `NO_REMEDIES` if there are none."""
     return REMEDIES.get(plugin, NO_REMEDIES)
 
 
 def propose_fixes_at_node(tried: TriedNode) -> Iterator[Fix]:
-    """Yield fixes for the first rejection of the tried node.
+    """Yield fixes for the first rejection of the node, or for all of them if the pod may preempt.
 
-    Later rejections can only be seen after the first is cleared. If the pod is to preempt others, any of its rejections
-    may go away with the victims, so fixes for all of them are yielded.
+    Later rejections are fixed once the first one is cleared. If the pod may preempt, any of them may go away with the
+    victims.
     """
-    refusals = tried.refusals()
+    refusals = tried.find_rejections()
     for refusal in refusals if tried.trial.raises_priority else refusals[:1]:
         for way in get_plugin_remedies(refusal.plugin).ways:
             yield from way(tried, refusal)
 
 
 def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
-    """Yield the fixes that can be proposed without looking at a particular node."""
+    """Yield fixes that do not depend on a particular node."""
     yield from propose_fixes_at_node(tried)
     yield from scheduling.use_other_schedulers(tried)
     if tried.trial.cycle is not None:
@@ -56,16 +56,16 @@ def propose_fixes_anywhere(tried: TriedNode) -> Iterator[Fix]:
         yield from new_nodes.add_one_node(tried)
 
 
-MOST_SITES_OF_TRIAL = 60
+MOST_NODES_OF_TRIAL = 60
 """The most nodes to look at in a trial, unless there are more cases."""
 MOST_LABEL_VALUES = 40
 """Labels with more values, such as host names, do not separate cases."""
 
 
 def count_least_changes(refusals: list[NodeRefusal]) -> int:
-    """Return a lower bound of the number of changes that clear the rejections.
+    """Return the least number of changes that can clear the rejections.
 
-    A removed pod may free several resources at once.
+    One removed pod may free several resources at once.
     """
     plugins = {refusal.plugin for refusal in refusals}
     clearing_groups = {
@@ -76,46 +76,46 @@ def count_least_changes(refusals: list[NodeRefusal]) -> int:
 
 def _build_difficulty_key(tried: TriedNode) -> tuple[int, int]:
     """Return the sort key of a node: the least number of changes, then the number of insufficient resources."""
-    refusals = tried.refusals()
+    refusals = tried.find_rejections()
     return count_least_changes(refusals), len({r.fact.resource for r in refusals if isinstance(r.fact, Insufficient)})
 
 
 def iter_nodes_to_try(trial: RemedyTrial) -> Iterator[TriedNode]:
-    """Yield nodes of every case, the easiest first. If there are too many, only the nearest of each case."""
+    """Yield nodes of each case, the easiest first. If there are too many, yield only the nearest of each case."""
     cycle = trial.cycle
     if cycle is None or (cycle.pre_filter.status.rejected and cycle.pre_filter.plugin):
         yield TriedNode(trial, None)
         return
     cases = [_sort_nearest_rows(cycle, rows) for rows in _group_nodes_by_case(cycle)]
-    by_turns = (row for turn in zip_longest(*cases) for row in turn if row is not None)
-    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(by_turns, max(MOST_SITES_OF_TRIAL, len(cases)))]
+    interleaved_rows = (row for turn in zip_longest(*cases) for row in turn if row is not None)
+    tried_nodes = [TriedNode(trial, Row(row)) for row in islice(interleaved_rows, max(MOST_NODES_OF_TRIAL, len(cases)))]
     yield from sorted(tried_nodes, key=_build_difficulty_key)
 
 
 def _group_nodes_by_case(cycle: Cycle) -> list[Ints]:
-    """Group the node rows by rejections, taints, and the labels, volumes and devices that matter to the pod."""
+    """Group the node rows by their rejections, taints, and the labels, volumes and devices that matter to the pod."""
     nodes, outcome = cycle.view.nodes, cycle.filter
-    group = np.zeros(len(nodes), np.int64)
+    group_numbers = np.zeros(len(nodes), np.int64)
     columns: list[Ints] = [nodes.taint_sets[1], *_iter_label_columns(cycle), *_iter_plugin_columns(cycle)]
     for plugin, verdict in outcome.verdicts.items():
-        both = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
-        columns += [rejection.mask for verdict in both for rejection in verdict.rejections if rejection.mask.any()]
+        verdicts = [verdict, *((outcome.with_nominated[plugin],) if plugin in outcome.with_nominated else ())]
+        columns += [rejection.mask for verdict in verdicts for rejection in verdict.rejections if rejection.mask.any()]
     for column in columns:
-        _, group = np.unique(group * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True)
-    order = np.argsort(group, kind="stable")
-    starts = np.flatnonzero(np.diff(group[order], prepend=-1))
+        _, group_numbers = np.unique(group_numbers * (int(column.max(initial=0)) + 2) + column + 1, return_inverse=True)
+    order = np.argsort(group_numbers, kind="stable")
+    starts = np.flatnonzero(np.diff(group_numbers[order], prepend=-1))
     return np.split(order, starts[1:]) if len(order) else []
 
 
 def _iter_plugin_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,) by which the rejecting plugins tell nodes apart."""
+    """Yield the columns (N,) by which rejecting plugins tell nodes apart."""
     for name, verdict in cycle.filter.verdicts.items():
         if verdict.rejected.any():
             yield from get_plugin_remedies(name).columns(cycle)
 
 
 def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield the columns (N,) of the labels by which the pod selects nodes or counts pods."""
+    """Yield the columns (N,) of the labels that the pod's constraints name."""
     for key in sorted(collect_label_keys(cycle)):
         column = cycle.view.nodes.label(key)
         if len(column.values) <= MOST_LABEL_VALUES:
@@ -123,14 +123,17 @@ def _iter_label_columns(cycle: Cycle) -> Iterator[Ints]:
 
 
 def _sort_nearest_rows(cycle: Cycle, rows: Ints) -> list[int]:
-    """Return rows of a case: those with most free of each requested resource, the first, then by overall shortage."""
+    """Return node rows of a case, the nearest to having room for the pod first.
+
+    The nodes with most of each requested resource free come before all others, followed by the case's first node.
+    """
     view = cycle.view
     requested = {view.resources[name]: n for name, n in cycle.info.incoming_requests.items() if name in view.resources}
     columns = list(requested)
     if not columns:
-        return [int(row) for row in rows[:MOST_SITES_OF_TRIAL]]
+        return [int(row) for row in rows[:MOST_NODES_OF_TRIAL]]
     free = (view.allocatable - view.requested)[rows][:, columns].astype(np.float64)
     best = [int(row) for row in rows[free.argmax(axis=0)]]
     satisfied_share = (free / np.maximum(list(requested.values()), 1)).min(axis=1)
-    order = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_SITES_OF_TRIAL]]
+    order = rows[np.argsort(-np.minimum(satisfied_share, 1), kind="stable")[:MOST_NODES_OF_TRIAL]]
     return list(dict.fromkeys([*best, int(rows[0]), *order.tolist()]))

@@ -14,7 +14,7 @@ _STEPS = {price.name.lower(): price for price in Price}
 
 
 class RankedFix(NamedTuple):
-    """A set of changes that works, with its variants."""
+    """A set of changes that helps, with its variants."""
 
     trial: RemedyTrial
     others: tuple[RemedyTrial, ...] = ()
@@ -22,7 +22,7 @@ class RankedFix(NamedTuple):
 
     @property
     def alternatives(self) -> tuple[str, ...]:
-        """Names of the other nodes or pods where the same change would work."""
+        """Names of other nodes or pods with which the same changes would help."""
         own_places = {fix.where for fix in self.trial.changes}
         names = (
             " and ".join(fix.where for fix in other.changes if fix.where not in own_places) for other in self.others
@@ -31,15 +31,15 @@ class RankedFix(NamedTuple):
 
 
 def rank_trials(trials: Iterable[RemedyTrial]) -> list[RankedFix]:
-    """Rank the trials, best first, with variants of the same changes grouped under the best of them."""
-    alike: dict[Hashable, list[RemedyTrial]] = {}
+    """Rank the trials, best first, and group variants of the same changes under the best of them."""
+    trials_by_family: dict[Hashable, list[RemedyTrial]] = {}
     for trial in sorted(trials, key=_build_rank_key):
-        alike.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
-    return [RankedFix(first, tuple(others)) for first, *others in alike.values()]
+        trials_by_family.setdefault(frozenset(fix.family for fix in trial.changes), []).append(trial)
+    return [RankedFix(first, tuple(others)) for first, *others in trials_by_family.values()]
 
 
 class QueueResult(NamedTuple):
-    """What happens after a fix once all waiting pods are tried in the queue's order."""
+    """The outcome of a fix once all waiting pods are tried in the queue's order."""
 
     holds: bool
     """Whether the pod has a node in the end."""
@@ -48,11 +48,11 @@ class QueueResult(NamedTuple):
     ahead: tuple[str, ...] = ()
     """The pods ahead in the queue that take part of the room, if the fix makes enough for all of them."""
     also_places: tuple[str, ...] = ()
-    """The other waiting pods that get a node with the fix, and none without it."""
+    """The other waiting pods that get a node only with the fix."""
 
 
 class CheckedFix(NamedTuple):
-    """A fix that works for the pod alone, with its result in the queue."""
+    """A fix that helps the pod alone, with its outcome in the queue."""
 
     ranked: RankedFix
     result: QueueResult | None
@@ -65,16 +65,16 @@ class CheckedFix(NamedTuple):
 
 
 def sort_holding_first(fixes: Iterable[CheckedFix]) -> list[CheckedFix]:
-    """Put fixes that hold in the queue before those that do not, unless they are worse in another way."""
+    """Sort fixes that hold in the queue before those that do not, unless they are worse in another way."""
     ordered: list[CheckedFix] = []
     for fix in fixes:
-        place = next((at for at, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
-        ordered.insert(place, fix)
+        index = next((at for at, other in enumerate(ordered) if _goes_before(fix, other)), len(ordered))
+        ordered.insert(index, fix)
     return ordered
 
 
 def _goes_before(fix: CheckedFix, other: CheckedFix) -> bool:
-    """Return whether a fix that holds goes before a better ranked one that does not.
+    """Return whether a fix goes before a better ranked one because only the first holds in the queue.
 
     It does if it harms nobody and either leaves the workload as it is, or is no larger and at most one step dearer.
     """
@@ -96,19 +96,19 @@ def harms_nobody(trial: RemedyTrial) -> bool:
 
 
 def build_cost_key(changes: Iterable[Fix]) -> tuple[tuple[Price, ...], float]:
-    """Return the sort key for the cost of changes: their prices, highest first, then the sum of their costs."""
+    """Return the sort key of the changes: their prices in descending order, then the sum of their costs."""
     fixes = tuple(changes)
     return tuple(sorted((fix.effective_price for fix in fixes), reverse=True)), sum(fix.cost for fix in fixes)
 
 
-def get_price_step(trial: RemedyTrial) -> Price:
-    """Return the price of the most expensive change, or LOSS if pods are lost."""
+def get_trial_price(trial: RemedyTrial) -> Price:
+    """Return the price of the trial's most expensive change, or LOSS if evictions lose something."""
     prices, _ = build_cost_key(trial.changes)
     return Price.LOSS if trial.harm else prices[0]
 
 
 def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy]) -> tuple[Remedy, ...]:
-    """Insert autoscaler fixes among a pod's fixes, each before the first one of a higher price.
+    """Insert autoscaler fixes among a pod's fixes, each before the first fix of a higher price.
 
     Fixes that add nodes by hand are dropped, as a corrected autoscaler adds them itself.
     """
@@ -116,13 +116,16 @@ def insert_autoscaler_fixes(remedies: Sequence[Remedy], fixes: Sequence[Remedy])
         return tuple(remedies)
     merged = [remedy for remedy in remedies if FixKind.ADD_NODE not in remedy.kinds]
     for fix in fixes:
-        dearer = (place for place, known in enumerate(merged) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
-        merged.insert(next(dearer, len(merged)), fix)
+        dearer_indexes = (place for place, known in enumerate(merged) if _STEPS.get(known.step, 0) > _STEPS[fix.step])
+        merged.insert(next(dearer_indexes, len(merged)), fix)
     return tuple(merged)
 
 
 def _build_rank_key(trial: RemedyTrial) -> tuple[bool, tuple[Price, ...], float, bool, int, str]:
-    """Return the sort key: complete changes before those that need values, then by price, size, author and nodes."""
+    """Return the sort key of a trial, smallest for the best.
+
+    Complete changes come before those that need values. Then prices, costs, the person, and the number of nodes decide.
+    """
     fixes = trial.changes
     prices, cost = build_cost_key(fixes)
     if trial.harm:

@@ -1,4 +1,4 @@
-"""Hypothetical changes of a pod or its cluster, from a few words such as `priority=1000 cpu=500m node=general-a1`."""
+"""Hypothetical changes of a pod or its cluster, written in words such as `priority=1000 cpu=500m node=general-a1`."""
 
 from __future__ import annotations
 
@@ -19,19 +19,18 @@ SUPPOSABLE = "priority=NUMBER class=NAME cpu=500m memory=1Gi tolerate=KEY[=VALUE
 """The accepted words, in any order. Amounts are the first container's requests."""
 
 
-def apply_suppositions(asked: TargetPod, words: str) -> TargetPod:
-    """Return the pod, and the cluster around it, with the changes in `words`; `SUPPOSABLE` has the syntax.
-
-    Raises UsageError and InputError.
+def apply_suppositions(target: TargetPod, words: str) -> TargetPod:
+    """Apply the changes in `words`, written as in `SUPPOSABLE`, to the pod and its cluster. Raises UsageError and
+    InputError.
     """
     pairs = [_parse_pair(word) for word in words.split()]
     for name, value in pairs:
         if name == "node":
-            asked = _add_node_like(asked, value)
+            target = _add_node_like(target, value)
     for name, value in pairs:
         if name != "node":
-            asked = asked._replace(pod=_apply_to_pod(asked, name, value))
-    return asked
+            target = target._replace(pod=_change_pod_property(target, name, value))
+    return target
 
 
 def _parse_pair(word: str) -> tuple[str, str]:
@@ -42,20 +41,20 @@ def _parse_pair(word: str) -> tuple[str, str]:
     return name, value
 
 
-def _apply_to_pod(asked: TargetPod, name: str, value: str) -> Pod:
-    """Return the pod with one changed property."""
+def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
+    """Return the pod with one property changed. Raises UsageError and InputError."""
     match name:
         case "priority":
-            return with_other_priority(asked, as_if_priority=_parse_priority(value))
+            return with_other_priority(target, as_if_priority=_parse_priority(value))
         case "class":
-            return with_other_priority(asked, as_if_priority_class=value)
+            return with_other_priority(target, as_if_priority_class=value)
         case "tolerate":
-            return _add_toleration(asked.pod, parse_toleration(value))
-    return _set_request(asked.pod, name, value)
+            return _add_toleration(target.pod, parse_toleration(value))
+    return _set_request(target.pod, name, value)
 
 
 def _parse_priority(text: str) -> int:
-    """Parse a priority, which is an int32. Raises UsageError."""
+    """Parse a priority, which is a 32-bit integer. Raises UsageError."""
     try:
         number = int(text[:20])
     except ValueError:
@@ -66,7 +65,7 @@ def _parse_priority(text: str) -> int:
 
 
 def parse_toleration(text: str) -> Toleration:
-    """Parse a toleration written like a taint of `kubectl taint`. Raises UsageError.
+    """Parse a toleration that is written like a taint for `kubectl taint`. Raises UsageError.
 
     Without a value any value is tolerated, without an effect all effects.
 
@@ -86,7 +85,7 @@ def _add_toleration(pod: Pod, added: Toleration) -> Pod:
 
 
 def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
-    """Return the pod with the request of its first container set to the amount, and the limit removed.
+    """Return the pod with another request in its first container, and without a limit for that resource.
 
     Raises UsageError and InputError.
     """
@@ -101,21 +100,21 @@ def _set_request(pod: Pod, resource: str, amount: str) -> Pod:
     if not pod.spec.containers:
         raise UsageError("the pod has no container", where=WHERE)
     first, *others = pod.spec.containers
-    limits = {name: most for name, most in first.resources.limits.items() if name != resource}
+    limits = {name: limit for name, limit in first.resources.limits.items() if name != resource}
     resources = replace(first.resources, requests={**first.resources.requests, resource: amount}, limits=limits)
     return replace(pod, spec=replace(pod.spec, containers=(replace(first, resources=resources), *others)))
 
 
-def _add_node_like(asked: TargetPod, like: str) -> TargetPod:
-    """Return the pod in a cluster with one more node of the named node's shape, last in the node order."""
+def _add_node_like(target: TargetPod, model_name: str) -> TargetPod:
+    """Return the target in a cluster with one more node of the named node's shape. Raises UsageError."""
     from kschedctl.fixes.trial.changes import apply_fixes, build_object_reader  # noqa: PLC0415 - little else needs remedies
     from kschedctl.fixes.trial.trials import apply_edits_to_cluster, fork_with_edits  # noqa: PLC0415
     from kschedctl.fixes.ways.new_nodes import build_added_nodes  # noqa: PLC0415
 
-    scheduler, view = asked.scheduler, asked.scheduler.view
-    (name,) = find_nodes(scheduler.cluster, (like,))
+    scheduler, view = target.scheduler, target.scheduler.view
+    (name,) = find_nodes(scheduler.cluster, (model_name,))
     fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[name]])
     edits = apply_fixes([fix], build_object_reader(scheduler.cluster))
     changed_scheduler = Scheduler(apply_edits_to_cluster(scheduler.cluster, edits, whole=True), scheduler.call_extender)
     changed_scheduler.view = fork_with_edits(view, edits)  # quicker by seconds than columns of all nodes and pods anew
-    return asked._replace(scheduler=changed_scheduler)
+    return target._replace(scheduler=changed_scheduler)

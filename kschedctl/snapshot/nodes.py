@@ -237,18 +237,18 @@ class AllNodes(NodeColumns):
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""
         if key not in self._labels:
-            known: dict[str, int] = {}
+            code_by_value: dict[str, int] = {}
             labels = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in labels]
-            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
+            codes = [-1 if value is None else code_by_value.setdefault(value, len(code_by_value)) for value in labels]
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(code_by_value))
         return self._labels[key]
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
     """Return the distinct values, and the index of each value among them."""
-    known: dict[tuple[T, ...], int] = {}
-    codes = [known.setdefault(value, len(known)) for value in values]
-    return list(known), np.array(codes, np.int32)
+    code_by_value: dict[tuple[T, ...], int] = {}
+    codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
+    return list(code_by_value), np.array(codes, np.int32)
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
@@ -268,8 +268,10 @@ def find_untolerated_taints(
 ) -> tuple[list[Taint | None], Ints]:
     """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
     taint_sets, taint_set = nodes.taint_sets
-    own = tuple(tolerations)
-    return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set
+    toleration_list = tuple(tolerations)
+    return [
+        find_untolerated(taints, toleration_list, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+    ], taint_set
 
 
 def match_tolerations(

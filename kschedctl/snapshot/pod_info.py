@@ -82,9 +82,9 @@ class PodInfo:
 
     def for_pod(self, pod: Pod) -> Self:
         """Return the PodInfo of a pod that differs only in name and status, sharing the derived values."""
-        other = copy(self)
-        other.pod, other.spec = pod, pod.spec
-        return other
+        info = copy(self)
+        info.pod, info.spec = pod, pod.spec
+        return info
 
     @property
     def namespace(self) -> str:

@@ -93,8 +93,8 @@ class Snapshot:
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster."""
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
-        chosen = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.from_table(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
+        pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
+        pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
 
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
@@ -113,7 +113,9 @@ class Snapshot:
             nodes=nodes,
             node=row[node],
             demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
-            resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
+            resized={
+                int(row[old_row]): resized_node for old_row, resized_node in self.resized.items() if row[old_row] >= 0
+            },
         )
 
     def with_changes(
@@ -132,7 +134,7 @@ class Snapshot:
             cluster=cluster,
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
-            demand_rows=np.append(rows, rows[[like for like, _ in more]]),
+            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
             resized={**self.resized, **dict(self._iter_resized(nodes, more))},
         )
 
@@ -141,9 +143,12 @@ class Snapshot:
         for row, node in nodes.items():
             if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
                 yield row, node
-        for at, (like, node) in enumerate(more, len(self.nodes)):
-            if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
-                yield at, node
+        for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
+            if (
+                similar_row in self.resized
+                or node.status.allocatable != self.nodes.objects[similar_row].status.allocatable
+            ):
+                yield new_row, node
 
     @cached_property
     def allocatable(self) -> Amounts:

@@ -119,7 +119,7 @@ def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
 
     def of(**wishes: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
-        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, given=given)
+        report = find_remedies_with_room(asked, RemedyWishes(**wishes), now=NOW, user_groups=given)
         return [fix.summary for fix in report.remedies if fix.kinds == ("ChangeNodeGroup",)]
 
     assert of() == of(only=frozenset({"ChangeNodeGroup"})) == ["Raise the maximum of node group b from 0 to 1"]

@@ -16,7 +16,7 @@ from peak_memory import get_peak_mebibytes
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 PLAIN, SPREAD, APART = 12, 6, 2
@@ -37,7 +37,7 @@ def build_templates() -> list[Json]:
 def measure_headline(nodes: int, pods: int, *, plain: bool) -> str:
     """Place the pods of all templates and return the line to print."""
     begin = process_time()
-    shared = prepare(Cluster.from_objects([build_node(i) for i in range(nodes)]), build_templates())
+    shared = prepare_simulation(Cluster.from_objects([build_node(i) for i in range(nodes)]), build_templates())
     simulation = Simulation(shared.scheduler)
     view, each = simulation.view, pods // (PLAIN + SPREAD + APART)
     positions: list[Position] = []

@@ -27,7 +27,7 @@ from typing import Any
 from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.scheduler.engine.cycle import run_cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -209,10 +209,10 @@ def build_running_pod(i: int, node_name: str, cpu: str, app: str = "low") -> Jso
 
 def measure_case(case: str, nodes: int, pods: int) -> str:
     """Run a case and return its line of the table."""
-    from kschedctl.commands.simulate import prepare  # noqa: PLC0415 - only the library is measured elsewhere
+    from kschedctl.commands.simulate import prepare_simulation  # noqa: PLC0415 - only the library is measured elsewhere
 
     manifests = CASES[case](pods, nodes)
-    shared = prepare(Cluster.from_objects(build_cluster_objects(case, nodes)), manifests)
+    shared = prepare_simulation(Cluster.from_objects(build_cluster_objects(case, nodes)), manifests)
     simulation = Simulation(shared.scheduler)
     positions = [simulation.view.pods.index[key] for key in shared.workloads]
     start = perf_counter()
@@ -277,7 +277,7 @@ def measure_zone_sweep(nodes: int, pods: int) -> str:
     found += [build_running_pod(i, f"node-{i % nodes:05}", "2", f"app-{i % 400}") for i in range(pods)]
     cluster = Cluster.from_objects(found)
     start = perf_counter()
-    report = failures(cluster)
+    report = simulate_failures(cluster)
     seconds = perf_counter() - start
     displaced = sum(failure.displaced for failure in report.failures)
     return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
@@ -293,7 +293,7 @@ def measure_full_zone_sweep(nodes: int) -> str:
         found.append({**low, "spec": {**low["spec"], "priority": workload % PRIORITIES * 10}})
     cluster = Cluster.from_objects(found)
     start = process_time()
-    report = failures(cluster)
+    report = simulate_failures(cluster)
     seconds = process_time() - start
     displaced, evicted = (sum(getattr(f, name) for f in report.failures) for name in ("displaced", "evicted"))
     return (

@@ -9,7 +9,7 @@ from failed_creations import case, cases, words
 
 import kschedctl
 from kschedctl.api.workloads import decode_workload
-from kschedctl.commands.simulate import prepare, simulate
+from kschedctl.commands.simulate import prepare_simulation, simulate
 from kschedctl.commands.simulate.report import SimulationReport
 
 Json = dict[str, Any]
@@ -182,9 +182,9 @@ def test_no_more_than_fit_of_many(room: int) -> None:
 def test_who_does_not_tell_of_refusals_counts_nothing() -> None:
     """What-ifs and rollouts that are followed share what a simulation prepares, and have no place to say it."""
     cluster = kschedctl.Cluster.from_objects([NODE, quota("q", {"pods": "0"}, {"pods": "0"})])
-    prepared = prepare(cluster, [deployment(3)])
-    assert len(prepared.workloads) == 3
-    assert not prepared.counted
+    prepared = prepare_simulation(cluster, [deployment(3)])
+    assert len(prepared.workload_by_pod) == 3
+    assert not prepared.admitted_namespaces
 
 
 def test_of_two_quotas_chance_decides_which_one_speaks() -> None:

@@ -18,14 +18,14 @@ from small import node, replica, workload
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.capacity import capacity
-from kschedctl.commands.consolidate.plan import consolidate
+from kschedctl.commands.consolidate.plan import find_removable_nodes
 from kschedctl.commands.drain.runs import drain_nodes
-from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.make_room.plan import find_room
 from kschedctl.commands.simulate import simulate
 from kschedctl.commands.size.shapes import build_pool_shapes
-from kschedctl.commands.size.sizing import size
+from kschedctl.commands.size.sizing import size_cluster
 from kschedctl.commands.whatif import whatif
 from kschedctl.errors import ClusterError, UsageError
 from kschedctl.replay.parallel import Workers, ask_each_cluster, run_all
@@ -42,22 +42,25 @@ def address() -> Iterator[str]:
 
 def test_failures(address: str) -> None:
     cluster = Cluster.from_objects(random_cluster(Random(3)))
-    assert failures(cluster, "node", workers=Workers(dask=address)).to_dict() == failures(cluster, "node").to_dict()
+    assert (
+        simulate_failures(cluster, "node", workers=Workers(dask=address)).to_dict()
+        == simulate_failures(cluster, "node").to_dict()
+    )
 
 
 def test_sets_of_nodes(address: str) -> None:
     objects = [node("n1", "a"), node("n2", "b", cpu="2"), *(replica(f"p{number}", "", "1") for number in range(9))]
     cluster = Cluster.from_objects(objects)
     shapes = build_pool_shapes(cluster)
-    assert size(cluster, shapes, workers=Workers(dask=address)) == size(cluster, shapes)
+    assert size_cluster(cluster, shapes, workers=Workers(dask=address)) == size_cluster(cluster, shapes)
 
 
 def test_nodes_that_could_go(address: str) -> None:
     cluster = Cluster.from_objects(constrained(0))
-    alone = consolidate(cluster)
+    alone = find_removable_nodes(cluster)
     assert alone.removable
     assert alone.staying
-    assert consolidate(cluster, workers=Workers(dask=address)) == alone
+    assert find_removable_nodes(cluster, workers=Workers(dask=address)) == alone
 
 
 def test_room(address: str) -> None:
@@ -96,7 +99,7 @@ def test_what_varies_over_runs(address: str) -> None:
 def test_no_scheduler_there() -> None:
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
     with quickly, pytest.raises(UsageError, match="no Dask scheduler answers"):
-        failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
+        simulate_failures(Cluster.from_objects(random_cluster(Random(3))), workers=Workers(dask="tcp://127.0.0.1:9"))
 
 
 @contextmanager
@@ -131,9 +134,9 @@ def test_several_clusters(address: str) -> None:
     clusters = {str(seed): Cluster.from_objects(random_cluster(Random(seed))) for seed in range(3)}
 
     def ask(cluster: Cluster, workers: Workers, progress: object) -> Failures:
-        return failures(cluster, "node", workers=workers)
+        return simulate_failures(cluster, "node", workers=workers)
 
     found = ask_each_cluster(ask, lambda report: bool(report.safe), clusters, Workers(dask=address))
     assert {answer.cluster: answer.document for answer in found.answers} == {
-        name: failures(cluster, "node") for name, cluster in clusters.items()
+        name: simulate_failures(cluster, "node") for name, cluster in clusters.items()
     }

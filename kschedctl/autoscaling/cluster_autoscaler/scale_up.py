@@ -27,7 +27,7 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     balance_increases,
     build_comparison,
 )
-from kschedctl.autoscaling.cluster_autoscaler.template_gaps import SimilarPods, iter_template_gaps
+from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
 from kschedctl.cluster import Cluster
 from kschedctl.reports.cluster_autoscaler import (
@@ -235,11 +235,11 @@ class ScaleUpRun:
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
-    def iter_unhelped_pods(self) -> Iterator[SimilarPods]:
+    def iter_unhelped_pods(self) -> Iterator[UnhelpedPods]:
         """Yield the equivalence groups of pods for which no node group would grow."""
         for pods in self.groups:
             if not pods.accepting_groups:
-                yield SimilarPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
+                yield UnhelpedPods(pods.first, list_keys(pods.pods), self._get_requests(pods.first))
 
     def build_rejection_details(self) -> dict[str, dict[str, str]]:
         """Return the figures behind the rejections of pods that no node group accepts, by pod and node group.
@@ -350,7 +350,7 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_requests, next(config_maps, None), events)
-        best = expanders.choose(self.loop.options.expander, self.options)
+        best = expanders.choose_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
@@ -384,7 +384,7 @@ class ScaleUpRun:
         self._add_growth_events(best)
 
     def _add_growth_events(self, best: Option) -> None:
-        """Add the events about increased groups and the pods that triggered them."""
+        """Add the events about increased groups and about the pods that triggered the increase."""
         for increase in self.increases:
             size, name = increase.new_size, increase.group.id
             previous_size = f"instead of {increase.size} (max: {increase.group.max})"

@@ -87,10 +87,10 @@ def audit(
     for name in sections:
         if name not in SECTIONS:
             raise UsageError(f'no section "{name}"', where="--section", hint=f"there are: {', '.join(SECTIONS)}")
-    read_at = cluster.provenance.read_at if cluster.provenance else ""
+    cluster_time = cluster.provenance.read_at if cluster.provenance else ""
     audited = AuditedCluster(
         Scheduler(cluster),
-        now or read_at,
+        now or cluster_time,
         thresholds or Thresholds(),
         earlier=None if earlier is None else Scheduler(earlier),
         measured=measured,
@@ -108,7 +108,7 @@ def with_tool_version(section: SectionT) -> SectionT:
 
 
 def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
-    """Run the named sections, or all that have their input if none is named, in the order of `SECTIONS`."""
+    """Run the named sections in the order of `SECTIONS`. If none is named, run all sections that have their input."""
     not_asked = {}
     if not names:
         for name, (option, is_given) in REQUIRED_INPUTS.items():
@@ -144,15 +144,17 @@ def _build_headline(sections: Sequence[AnySection]) -> str:
     """Return the unsound and the unknown sections as text, or that all are sound."""
     unsound = sorted((section for section in sections if section.state == FINDINGS), key=_gravity_sort_key)
     unknown = [section.name for section in sections if section.state == UNKNOWN]
-    not_known = f"not known: {', '.join(unknown)}" if unknown else ""
+    unknown_text = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
-        return not_known[:1].upper() + not_known[1:] if unknown else f"Sound: {_describe_sound_sections(sections)}"
-    counted = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
-    return f"Unsound: {counted}" + (f"; {not_known}" if unknown else "")
+        return (
+            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_describe_sound_sections(sections)}"
+        )
+    unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
+    return f"Unsound: {unsound_text}" + (f"; {unknown_text}" if unknown else "")
 
 
 def _describe_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return the headline of the only section, or the number of sections and notes."""
+    """Return the headline of the only section, or the numbers of sections and notes as text."""
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)
@@ -166,7 +168,7 @@ def _gravity_sort_key(section: AnySection) -> tuple[int, ...]:
 
 
 def _format_finding_counts(sections: Sequence[AnySection]) -> str:
-    """Return the number of errors and warnings of all sections as text, without notes."""
+    """Return the numbers of errors and warnings in all sections as text. Notes are not counted."""
     counts = (
         (severity, sum(_count_findings(section, severity) for section in sections))
         for severity in SEVERITIES_BY_GRAVITY[:-1]

@@ -13,14 +13,14 @@ from kschedctl.sources.metrics.catalogue import MetricsReading
 
 @dataclass(frozen=True)
 class PriorityLimits:
-    """How much a tier grows in the replay, and when pods starve."""
+    """The growth of a tier in the replay, and the time after which pods starve."""
 
     grow: int = 10
     """The number of pods by which the tier grows, 0 for none."""
     tier: str = ""
     """The tier by PriorityClass or value, empty for the top tier of users."""
     starving_seconds: float = 3600.0
-    """Pods that wait longer starve."""
+    """The waiting time in seconds after which pods starve."""
 
 
 @dataclass(frozen=True)
@@ -30,11 +30,11 @@ class LatencyLimits:
     target: float = 0.1
     """The target for the 99th percentile of attempts and of binding."""
     sli: float = 5.0
-    """The service level objective for pods' start is 5 s, not counting the time that they wait for capacity."""
+    """The limit for the start of pods, not counting the time that they wait for capacity (the SLO is 5 s)."""
     backlog: float = 30.0
-    """The time that attempts for all ready pods may take."""
+    """The time that attempts for all ready pods may take in total."""
     waiting: int = 100
-    """Queues with fewer pods are never a finding."""
+    """The number of pods below which a queue is never a finding."""
     unschedulable_share: float = 0.1
     """The share of all pods that may be unschedulable."""
     assumed_share: float = 0.01
@@ -49,13 +49,13 @@ class Thresholds(WaitingThresholds):
 
     latency: LatencyLimits = field(default_factory=LatencyLimits)
     sampling_loss_points: float = 50
-    """Half the score range of a plugin of weight 1: a larger loss means that its preference is as good as ignored."""
+    """The loss above which a preference is as good as ignored: half the score range of a plugin of weight 1."""
     priorities: PriorityLimits = field(default_factory=PriorityLimits)
 
 
 @dataclass(frozen=True, eq=False)
 class AuditedCluster(ReplayedCluster):
-    """A cluster with all that the sections of an audit need."""
+    """A cluster with everything that the sections of an audit need."""
 
     thresholds: Thresholds = field(default_factory=Thresholds)
     earlier: Scheduler | None = None
@@ -64,7 +64,7 @@ class AuditedCluster(ReplayedCluster):
     """kube-scheduler's own metrics, if given."""
 
     def iter_unread_kinds(self, *kinds: str) -> Iterator[UnknownKind]:
-        """Yield those of the kinds that were not read, as unknowns that affect the verdict."""
+        """Yield an unknown, which affects the verdict, for each of these kinds that was not read."""
         for kind in kinds:
             if gap := self.cluster.gap(kind):
                 yield UnknownKind(kind, gap.why, VERDICT)

@@ -34,12 +34,12 @@ def build_creation_section(audited: AuditedCluster) -> CreationSection:
         title="Pods that could not be created",
         headline=_build_headline(not_created),
         workloads=not_created,
-        **build_verdict(RULES, map(_build_finding, not_created), _find_unread_kinds(audited)),
+        **build_verdict(RULES, map(_build_finding, not_created), _iter_unread_kinds(audited)),
     )
 
 
-def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread kinds without which it cannot be claimed that all pods were created."""
+def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds without which it is uncertain whether all pods were created."""
     for unknown in find_unread_kinds(audited.cluster):
         yield replace(unknown, affects=VERDICT)
 
@@ -51,7 +51,7 @@ def _build_finding(not_created: NotCreated) -> Finding:
 
 
 def _build_headline(workloads: Sequence[NotCreated]) -> str:
-    """Return how many pods of how many workloads could not be created, as text."""
+    """Return the numbers of pods and workloads with failed creations as text."""
     if not workloads:
         return "nothing that says that a pod could not be created"
     pods = sum(workload.missing or 0 for workload in workloads)

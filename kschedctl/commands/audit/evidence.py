@@ -46,9 +46,7 @@ QUEUE_TONES = {"unknown": Tone.BAD, "activeQ": Tone.GOOD, "backoffQ": Tone.GOOD}
 
 
 def build_leader_evidence(report: LeaderSection, style: Style) -> Page:
-    """Build tables of the leases, of the scheduler names that pods use, and of settings that differ between
-    instances.
-    """
+    """Build tables of leases, of the scheduler names that pods use, and of settings that differ between instances."""
     lease_cells = {"leads_for": lambda lease: lease.leads_for or lease.since, "silent_for": _format_renewal}
     return (
         *build_struct_table(report.leases, style, lease_cells),
@@ -98,22 +96,25 @@ def _build_queue_row(group: PodsInQueue, style: Style) -> tuple[Cell | Stack, ..
 
 
 def _iter_wake_up_lines(group: PodsInQueue, style: Style) -> Iterator[Cell]:
-    """Yield the pods of a group, why they wait, and the changes that wake them, all of them in wide output."""
+    """Yield the pods of a group, why they wait, and the changes that wake them.
+
+    Wide output has all changes, otherwise there is only the first change for each plugin.
+    """
     yield Marked(names(group.pods), Tone.STRONG)
     yield group.headline
     if style.wide:
-        wake_ups = [f"{wakes.plugin}: {way.words}" for wakes in group.wakes for way in wakes.wake_ups]
+        wake_ups = [f"{wakes.plugin}: {change.words}" for wakes in group.wakes for change in wakes.wake_ups]
     else:
         wake_ups = [
-            f"{wakes.plugin}: {wakes.wake_ups[0].words}{_count_other_wake_ups(wakes)}"
+            f"{wakes.plugin}: {wakes.wake_ups[0].words}{_format_other_wake_ups(wakes)}"
             for wakes in group.wakes
             if wakes.wake_ups
         ]
-    yield from (Marked(way, Tone.FAINT) for way in wake_ups)
+    yield from (Marked(change, Tone.FAINT) for change in wake_ups)
 
 
-def _count_other_wake_ups(rejector: RejectorReport) -> str:
-    """Return how many more changes than the first one wake a rejector's pods, as text."""
+def _format_other_wake_ups(rejector: RejectorReport) -> str:
+    """Return how many other changes wake a rejector's pods, as the end of a line."""
     further = len(rejector.wake_ups) - 1
     return f", or {counted(further, 'other change')}" if further else ""
 
@@ -122,7 +123,7 @@ def _count_other_wake_ups(rejector: RejectorReport) -> str:
 
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
-    """Build the number of pods that were judged, and tables of overcommitted nodes, misplaced pods and rejected
+    """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced pods and rejected
     pods.
     """
     not_replayed = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
@@ -135,7 +136,7 @@ def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
 
 
 def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
-    """Build a table of overcommitted nodes with the pods that came last, marking those that exceed the node."""
+    """Build a table of overcommitted nodes with the pods that came last, marking pods that exceed the node."""
     rows: list[tuple[Cell, ...]] = []
     for node in nodes:
         node_cells = (node.node, node.resource, " of ".join(_format_requested(node)))
@@ -153,9 +154,7 @@ def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style)
 
 
 def _format_requested(node: OvercommittedNode) -> tuple[str, ...]:
-    """Return the requested and the allocatable amount: CPU in cores, other resources in a unit in which the two
-    differ.
-    """
+    """Return the requested and the allocatable amount, in a unit in which they differ."""
     amounts = (node.requested, node.allocatable)
     return (
         tuple(format_rounded(CPU, amount) for amount in amounts)
@@ -165,7 +164,7 @@ def _format_requested(node: OvercommittedNode) -> tuple[str, ...]:
 
 
 def build_topology_evidence(report: TopologySection, style: Style) -> Page:
-    """Build a table of workloads by their gravest loss, and one of spread constraints and whether they hold."""
+    """Build a table of workloads with their worst loss, and a table of spread constraints."""
     placements = [(workload, domains) for workload in report.placed for domains in workload.by_key]
     columns = [Column("workload"), Column("pods", right=True), Column("by"), Column("domains", right=True)]
     columns += [Column("skew", right=True), Column("gravest loss")]
@@ -184,14 +183,16 @@ def build_topology_evidence(report: TopologySection, style: Style) -> Page:
 
 def _build_domains_row(workload: PlacedWorkload, domains: WorkloadDomains) -> tuple[Cell | Stack, ...]:
     """Return the cells for a workload's distribution over the domains of one topology key."""
-    gravest = domains.losses[0] if domains.losses else None
+    worst_loss = domains.losses[0] if domains.losses else None
     loss_text: Cell = (
-        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}" if gravest else "no pod in any domain"
+        f"{domains.most}: {domains.most_pods:,} of {count(workload.pods, 'pod')}"
+        if worst_loss
+        else "no pod in any domain"
     )
-    if gravest and gravest.lost == workload.pods:
+    if worst_loss and worst_loss.lost == workload.pods:
         loss_text = Marked(f"{domains.most}: all pods", Tone.BAD)
-    elif gravest:
-        loss_text = f"{loss_text}, then skew {gravest.skew:,}"
+    elif worst_loss:
+        loss_text = f"{loss_text}, then skew {worst_loss.skew:,}"
     used_domains = f"{domains.used:,} of {domains.domains:,}"
     return (workload.workload, f"{workload.pods:,}", domains.key, used_domains, f"{domains.skew:,}", loss_text)
 
@@ -206,7 +207,7 @@ def _build_constraint_row(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
-    """Return how many pods cannot be placed again if a domain is lost or down, or an empty string for none."""
+    """Return how many pods cannot be placed again if a domain is lost or down, empty if all can."""
     if loss.stranded:
         return f"{loss.stranded:,} if {loss.domain} is lost"
     return f"{loss.stranded_while_down:,} while {loss.domain} is down" if loss.stranded_while_down else ""
@@ -226,7 +227,7 @@ def build_priorities_evidence(report: PrioritiesSection, style: Style) -> Page:
     )
     return (
         *_build_tiers_table(report, style),
-        *_build_victims(report, style),
+        *_build_growth_section(report, style),
         *(starving if style.wide else ()),
         *build_struct_table(report.preempted, style, title="Preempted lately", limit=ROWS_SHOWN // 2, full=False),
         *exposed,
@@ -255,15 +256,17 @@ def _build_tier_row(tier: PriorityTier, resources: tuple[str, ...]) -> tuple[Cel
     return (name, *counts, *amounts, f"{tier.user_facing:,}", "" if tier.preempts else "never")
 
 
-def _build_victims(report: PrioritiesSection, style: Style) -> Page:
-    """Build what happens if the tier grows: how many pods find a node, and which pods they evict."""
+def _build_growth_section(report: PrioritiesSection, style: Style) -> Page:
+    """Build a section about the growth of a tier: how many pods find a node, and which pods they preempt."""
     grown = report.grown
     if grown is None:
         return ()
-    find = agreeing(grown.placed, "finds", "find")
-    placed = f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {find} a node"
+    verb = agreeing(grown.placed, "finds", "find")
+    placed_text = (
+        f"{grown.placed:,} of {count(grown.asked, 'more pod')} like {grown.like} ({grown.workload}) {verb} a node"
+    )
     outcome = paragraph(
-        placed + (f"; the others: {describe_message(grown.message, style)[0]}" if grown.message else "")
+        placed_text + (f"; the others: {describe_message(grown.message, style)[0]}" if grown.message else "")
     )
     evicted, tier = Column("evicted", keep=True), Column("tier", keep=True, beneath="tier")
     columns = (evicted, tier, Column("pods", right=True), Column("then"), Column("behind", beneath="behind"))
@@ -360,7 +363,7 @@ def _format_example_workloads(pods: TypicalPods) -> str:
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:
-    """Build how many nodes were drained on trial, what that saves, and which nodes were emptied."""
+    """Build lines and a table about the trial drains: how many nodes were tried and emptied, and what that saves."""
     tried_text = (
         f"{report.tried:,} of {count(report.candidates, 'node')} drained in turn, those with least to move first"
     )

@@ -34,16 +34,16 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-latency-active-queue": ("sampling",),
     "audit-latency-vain-preemption": ("priorities",),
 }
-"""The command that explains the findings of a rule or tries out what helps, by the rule's name."""
+"""The command that explains the findings of a rule or tries out a remedy, by the rule's name."""
 
 
 CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities"))
-"""The commands that take no object."""
+"""The commands that take no object as an argument."""
 
 
 def build_next_commands(source: Source, *sections: Section) -> Commands:
-    """Return the command that helps with each finding, by fingerprint, and those that tell more of a section, by its
-    name.
+    """Return commands to run next: by fingerprint those that help with a finding, by section name those with more
+    detail.
     """
     commands = {}
     for section in sections:
@@ -58,9 +58,9 @@ def build_next_commands(source: Source, *sections: Section) -> Commands:
 
 
 def _find_subject(finding: Finding, section: Section) -> tuple[str, ...]:
-    """Return the pod or node to pass to the command, as a tuple that is empty if there is none.
+    """Return the object to pass to the command, as a tuple that is empty if there is none.
 
-    For a workload it is a pod that waits, for a pool the first node that can go.
+    For a workload it is a pod that waits, for a pool it is the first node that can be removed.
     """
     if isinstance(section, CreationSection):
         return build_workload_arguments(finding.object)

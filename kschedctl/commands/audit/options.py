@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FindingsOutput(Output):
-    """How to show findings, and from which severity up they are a failure."""
+    """Options for how findings are shown, and for the severity from which they are a failure."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "markdown", "html", "sarif", "junit", "github")
@@ -61,7 +61,7 @@ class FindingsOutput(Output):
 
 @dataclass(frozen=True)
 class DrawableFindingsOutput(Drawing, FindingsOutput):
-    """How to show findings, including as pictures."""
+    """Options for how findings are shown, including as pictures."""
 
     output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, *PICTURES, *FINDING_FORMATS)] = TABLE
 
@@ -102,7 +102,9 @@ class AuditTimeOptions(TimeOption):
     ] = ""
 
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
-        """Load the cluster of `--since`, or return None without it. Raises UsageError if it is not older."""
+        """Load the cluster named by --since, or return None without the option. Raises UsageError if it is not
+        older.
+        """
         if not self.since:
             return None
         earlier = load_cluster(replace(source, snapshot=[self.since], filename=[], demo=False))
@@ -112,8 +114,8 @@ class AuditTimeOptions(TimeOption):
             if provenance and provenance.read_at
         ]
         if len(times) == 2 and parse_nanoseconds(times[0]) >= parse_nanoseconds(times[1]):
-            moments = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
-            raise UsageError(moments, where="--since", hint="want a snapshot from before")
+            problem = f"{self.since} is of {times[0]}, the cluster of {times[1]}"
+            raise UsageError(problem, where="--since", hint="want a snapshot from before")
         return earlier
 
 
@@ -124,7 +126,7 @@ MAX_WAIT = 3600
 
 @dataclass(frozen=True)
 class MetricsOptions:
-    """Options for kube-scheduler's metrics."""
+    """Options for the source of kube-scheduler's metrics and the expected latency."""
 
     metrics: Annotated[
         list[str],
@@ -171,7 +173,7 @@ class MetricsOptions:
         return bool(self.metrics or self.prometheus)
 
     def build_limits(self) -> LatencyLimits:
-        """Return the limits above which a figure is a finding. Raises UsageError."""
+        """Return the limits above which a figure is a finding. Raises UsageError for an invalid target."""
         return LatencyLimits(target=_parse_positive_duration(self.target, "--target"))
 
     def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
@@ -190,7 +192,7 @@ class MetricsOptions:
         return read_prometheus(access, self.prometheus, window or DEFAULT_WINDOW, self.prometheus_labels)
 
     def _validate(self, window: int | None) -> None:
-        """Raise UsageError for options that do not fit together."""
+        """Raise UsageError for options that cannot be combined and for an invalid window."""
         if not self.has_source:
             raise UsageError("no metrics given", hint="--metrics URL or FILE, or --prometheus URL")
         if self.metrics and self.prometheus:
@@ -204,9 +206,9 @@ class MetricsOptions:
 
 def _parse_positive_duration(duration: str, option: str) -> float:
     """Return a duration in seconds. Raises UsageError if it is not positive or too long."""
-    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415
+    from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415
 
-    seconds = seconds_of(duration, option)
+    seconds = parse_timeout(duration, option)
     if not 0 < seconds <= MAX_WINDOW:
         raise UsageError(f'"{duration}" is no time', where=option, hint="such as 100ms or 1h")
     return seconds

@@ -52,14 +52,12 @@ from kschedctl.reports.section import FINDINGS, SOUND, Section
 from kschedctl.reports.unknown import describe_unread
 
 MAX_SECTIONS_IN_FULL = 2
-"""The number of sections up to which all of them are shown with all their evidence."""
+"""The maximum number of sections that are all shown with their evidence."""
 HOW_TO_SEE_MORE = "--section NAME shows the evidence of a section, -o wide that of all"
 
 
 def build_audit_page(report: Audit, style: Style) -> Page:
-    """Build the page of an audit. Of many sections, sound ones get only a row in the table, others also their
-    findings.
-    """
+    """Build the page of an audit. If there are many sections, sound ones appear only in the table."""
     audited_objects = (
         f"{count(report.nodes, 'node')}, {count(report.pods, 'pod')}, kube-scheduler {report.kube_version}"
     )
@@ -78,7 +76,7 @@ def build_audit_page(report: Audit, style: Style) -> Page:
             *table,
         ),
     ]
-    not_asked = "; ".join(f"{name} needs {what}" for name, what in report.not_asked.items())
+    not_asked = "; ".join(f"{name} needs {option}" for name, option in report.not_asked.items())
     page += [(paragraph(Marked("not asked:", Tone.FAINT), not_asked),)] if not_asked else []
     is_brief = len(report.sections) > MAX_SECTIONS_IN_FULL and not style.wide and style.width < UNFOLDED
     blocks = build_brief_section_blocks if is_brief else build_section_blocks
@@ -123,7 +121,7 @@ def build_section_page(section: Section, style: Style) -> Page:
 
 
 def build_section_blocks(section: Section, style: Style) -> Page:
-    """Build everything of a section except its headline. Returns an empty page if there is nothing more to show."""
+    """Build the evidence and findings of a section, or an empty page if there are none."""
     return (
         *build_left_out_lines(section.not_replayed, ()),
         *_build_unknowns(section),
@@ -133,7 +131,7 @@ def build_section_blocks(section: Section, style: Style) -> Page:
 
 
 def build_brief_section_blocks(section: Section, style: Style) -> Page:
-    """Build the findings and plots of a section, without other evidence; for a sound section only the plots."""
+    """Build the findings and plots of a section without other evidence. A sound section has only plots."""
     plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
@@ -141,7 +139,7 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
 
 
 def _build_evidence(section: Section, style: Style) -> Page:
-    """Build the evidence of a section. The sections "pending" and "creation" have none besides their findings."""
+    """Build the evidence of a section. The sections "pending" and "creation" have only findings."""
     evidence: Page = ()
     match section:
         case QueueSection():
@@ -183,7 +181,7 @@ def build_findings(section: Section, style: Style, limit: int) -> Page:
 
 
 def _build_findings_table(findings: Sequence[Finding], style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """Build a table of the first findings. Returns the table and the findings that it shows."""
+    """Build a table of the first findings. Return the table and the findings in it."""
     if not findings:
         return (), ()
     shown_findings, note = limit_rows_by_style(findings, style, limit)
@@ -202,7 +200,7 @@ def _build_finding_row(finding: Finding, previous_row: Sequence[Finding], style:
 
 
 def _build_next_commands(findings: Sequence[Finding], style: Style) -> Page:
-    """Build the commands to run next for findings, without duplicates, and only the first few unless wide."""
+    """Build the commands to run next for findings, without duplicates. Only wide output has all of them."""
     commands = dict.fromkeys(command for finding in findings for command in style.commands.get(finding.fingerprint, ()))
     return tuple(map(Command, islice(commands, None if style.wide else COMMANDS_SHOWN)))
 
@@ -216,7 +214,7 @@ def format_severity(finding: Finding) -> Marked:
 
 
 def iter_fix_lines(finding: Finding, previous_row: Sequence[Finding], style: Style) -> Iterator[Cell]:
-    """Yield the fix of a finding unless the row above has it too, and in wide output the name of the rule."""
+    """Yield the fix of a finding, unless the row above has the same fix. Wide output also has the rule's name."""
     if finding.fix and finding.fix not in (shown.fix for shown in previous_row):
         yield f"→ {finding.fix}"
     if style.wide:
@@ -232,9 +230,7 @@ WaitingRow = tuple[WaitingPods | None, tuple[Finding, ...]]
 
 
 def build_waiting_table(section: PendingSection, style: Style, limit: int) -> tuple[Page, Sequence[Finding]]:
-    """Build a table of the causes for which pods wait, the gravest first. Returns it with the findings that it
-    shows.
-    """
+    """Build a table of the causes for which pods wait, gravest first. Return the table and the findings in it."""
     rows = sorted(
         _iter_waiting_rows(section),
         key=lambda row: (
@@ -278,7 +274,7 @@ def _build_waiting_row(style: Style, row: WaitingRow, previous_row: Sequence[Fin
 
 
 def _iter_cause_lines(waiting_pods: WaitingPods) -> Iterator[Cell]:
-    """Yield the workloads and the cause, an example, what the scheduler last said, and victims that still terminate."""
+    """Yield lines about waiting pods: workloads and cause, an example, the scheduler's last message, and victims."""
     yield Marked(f"{names(waiting_pods.workloads)}: {waiting_pods.cause}", Tone.STRONG)
     example_adds_to_reason = len(waiting_pods.pods) > 1 and waiting_pods.example != waiting_pods.reason
     yield Marked(

@@ -180,6 +180,7 @@ BYPASSES = AuditRule(
     "Select the node by spec.nodeSelector kubernetes.io/hostname instead, and recreate the pod",
 )
 RULES = {"stuck": STUCK, "error": FAILING, "unserved": UNSERVED, "gang": GANG, "gated": GATED}
+"""The rule about pods that wait for a cause, by cause."""
 RULES["unschedulable"] = UNSCHEDULABLE
 """Cause -> what is found where pods wait for it."""
 
@@ -192,11 +193,11 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
         *merge_unknown_kinds(replayed.explanation.unknown for replayed in audited.replay),
         *find_unread_pods_doubt(audited),
     ]
-    unknown += _find_unknowns_of_stuck_pods(waiting, audited)
+    unknown += _iter_unknowns_of_stuck_pods(waiting, audited)
     if any(waiting_pod.cause == "unserved" for waiting_pod in waiting):
         unknown += _find_unread_scheduler_kinds(audited)
     elsewhere = find_waiting_elsewhere(audited.cluster, None, audited.now)
-    unknown += [*find_unread_waiting_kinds(audited.cluster), *_find_unchecked_resources(elsewhere)]
+    unknown += [*find_unread_waiting_kinds(audited.cluster), *_iter_unchecked_resources(elsewhere)]
     findings = [finding for group in groups for finding in _iter_findings(group, audited)]
     pending_pod_groups = _find_pod_groups_of_pending_pods(audited)
     findings += filter(
@@ -216,7 +217,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
 
 
 def _find_pod_groups_of_pending_pods(audited: ReplayedCluster) -> set[str]:
-    """Return the PodGroups of pending pods, which are in the section already, as `PodGroup namespace/name`."""
+    """Return the PodGroups of pending pods as `PodGroup namespace/name`. The section already reports their pods."""
     return {f"PodGroup {key.namespace}/{key.name}" for pod in audited.pending for key in find_gangs(pod)}
 
 
@@ -231,15 +232,15 @@ def _build_elsewhere_finding(entry: WaitingElsewhere) -> Finding | None:
     return rule.build_finding(entry.resource, f"{entry.headline}{since}{conditions}", namespace=get_namespace(entry))
 
 
-def _find_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
-    """Yield an unknown for custom resources that ask for pods which do not exist."""
+def _iter_unchecked_resources(elsewhere: Sequence[WaitingElsewhere]) -> Iterator[UnknownKind]:
+    """Yield an unknown for custom resources that request pods which do not exist."""
     headlines = [entry.headline for entry in elsewhere if entry.state is WaitingState.NOT_CHECKED]
     if headlines:
         yield UnknownKind("CustomResource", f"were not checked: {first_few(headlines)}", VERDICT)
 
 
-def _find_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield what must be known to tell since when pods that fit wait without being tried."""
+def _iter_unknowns_of_stuck_pods(waiting: Sequence[WaitingPod], audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield unknowns without which it is uncertain how long pods that fit have not been tried."""
     if not any(waiting_pod.cause == "stuck" for waiting_pod in waiting):
         return
     if not audited.now:
@@ -278,7 +279,11 @@ def _age_sort_key(waiting_pod: WaitingPod) -> tuple[bool, str]:
 def _build_waiting_pods(group: Sequence[WaitingPod], audited: AuditedCluster) -> WaitingPods:
     """Build the report about a group of pods."""
     first = group[0]
-    victims = {victim.pod: victim for one in group for victim in find_terminating_victims(one.explanation, audited)}
+    victims = {
+        victim.pod: victim
+        for waiting_pod in group
+        for victim in find_terminating_victims(waiting_pod.explanation, audited)
+    }
     return WaitingPods(
         cause=first.cause,
         reason=first.reason,
@@ -320,8 +325,8 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
         )
     for victim in (
         preempted
-        for one in group
-        for preempted in find_terminating_victims(one.explanation, audited)
+        for waiting_pod in group
+        for preempted in find_terminating_victims(waiting_pod.explanation, audited)
         if preempted.overdue
     ):
         due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
@@ -349,7 +354,7 @@ def _find_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: Audite
 
 
 def _iter_waiting_times(first: WaitingPod, audited: AuditedCluster) -> Iterator[str]:
-    """Yield how long a pod waits, and for a stuck pod what the scheduler last said about it."""
+    """Yield how long a pod has waited, and for a stuck pod the scheduler's last message about it."""
     waits = format_age(first.pod.metadata.creation_timestamp, audited.now)
     if waits:
         yield f"waits for {waits}"
@@ -369,7 +374,7 @@ def _format_rejection_time(last_words: LastWords) -> str:
 
 
 def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
-    """Return the fix for a pod: ending a gang's deadlock, asking the holders of its gates, or the rule's fix."""
+    """Return the fix for a pod: how to end a gang's deadlock, how to have its gates removed, or the rule's fix."""
     pod_group = first.explanation.pod_group
     if pod_group and pod_group.deadlocked_with:
         return suggest_deadlock_end(pod_group)

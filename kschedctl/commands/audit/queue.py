@@ -80,11 +80,12 @@ class AuditedQueuePod(NamedTuple):
 
     @property
     def since(self) -> str:
-        """The latest time at which the pod can have entered the queue: that of the scheduler's last message about
-        it, else of its creation.
+        """The latest time at which the pod can have entered the queue.
+
+        It is the time of the scheduler's last message about the pod, otherwise of its creation.
         """
-        said = self.waiting.last_message.at if self.waiting.last_message else ""
-        return said or self.waiting.pod.metadata.creation_timestamp or ""
+        message_time = self.waiting.last_message.at if self.waiting.last_message else ""
+        return message_time or self.waiting.pod.metadata.creation_timestamp or ""
 
 
 def build_queue_section(audited: AuditedCluster) -> QueueSection:
@@ -104,13 +105,13 @@ def build_queue_section(audited: AuditedCluster) -> QueueSection:
         between=reported_pods,
         not_replayed=basis["not_replayed"],
         **build_verdict(
-            (MISSED, IN_VAIN), _iter_findings(stuck_pods, between, audited), _find_unknowns(basis, between, audited)
+            (MISSED, IN_VAIN), _iter_findings(stuck_pods, between, audited), _iter_unknowns(basis, between, audited)
         ),
     )
 
 
 def _iter_queued_pods(audited: AuditedCluster) -> Iterator[AuditedQueuePod]:
-    """Yield every pending pod with its queue; pods rejected alike follow each other."""
+    """Yield every pending pod with its queue. Pods that are rejected alike follow each other."""
     waiting_by_key = {waiting_pod.pod.key: waiting_pod for waiting_pod in audited.compute_once(find_waiting_pods)}
     served_pods = [waiting_pod.pod for waiting_pod in waiting_by_key.values() if _is_served(waiting_pod)]
     for refused, pods in iter_rejected_groups(audited.scheduler, served_pods):
@@ -129,7 +130,7 @@ def _is_served(waiting: WaitingPod) -> bool:
 def _find_queue(waiting: WaitingPod, refused: RejectedPod) -> str:
     """Return the queue of a pod (a key of `QUEUES`).
 
-    For a pod that fits now and was tried before it is unknown, as the scheduler's memory is.
+    It is unknown for a pod that fits now and was tried before, since only the scheduler remembers the queue.
     """
     if refused.attempt.gating_plugin:
         return "gated"
@@ -200,7 +201,7 @@ def _merge_attempt_bases(queued: Iterable[AuditedQueuePod], audited: AuditedClus
     return merge_bases([build_basis(audited.scheduler, refusal) for refusal in refused.values()])
 
 
-def _find_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
+def _iter_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data that the answers depend on."""
     yield from find_unread_pods_doubt(audited)
     yield from basis["unknown"]
@@ -209,9 +210,9 @@ def _find_unknowns(basis: Basis, between: WakesBetween | None, audited: AuditedC
 
 
 def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
-    """Return which changes since the earlier time woke the stuck pods, or None if there is no earlier time.
+    """Return the wake-ups of stuck pods since the earlier time, or None if there is no earlier time.
 
-    Only stuck pods are looked at, as thousands of pods may have changed.
+    Other pods are left out, since thousands of pods may have changed.
     """
     if audited.earlier is None:
         return None
@@ -220,7 +221,7 @@ def _find_wakes_since_earlier(audited: AuditedCluster) -> WakesBetween | None:
 
 
 def _describe_time(cluster: Cluster) -> str:
-    """Return the time at which a cluster was read."""
+    """Return the time at which a cluster was read, as text."""
     return cluster.provenance.read_at if cluster.provenance else "the earlier moment"
 
 

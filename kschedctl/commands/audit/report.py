@@ -30,20 +30,20 @@ class Audit(Report, frozen=True, kw_only=True):
     """An audit of a scheduler and of how a cluster is scheduled."""
 
     headline: str
-    """The unsound sections, the gravest first."""
+    """The unsound sections, gravest first."""
     state: str
     """`findings` if any section has findings, else `unknown` if any is unknown, else `sound`."""
     sections: tuple[AnySection, ...]
     """The sections in the order of the audit."""
     at: str = ""
-    """The time of the cluster, empty if unknown. Without it, nothing is said about ages."""
+    """The time of the cluster, empty if unknown. Without it, the report has no ages."""
     nodes: int = 0
     pods: int = 0
     kube_version: str = ""
     undecided: bool = False
     """Whether data that was not read could change the state of a section."""
     not_asked: dict[str, str] = {}
-    """What was left out, with the option that it needs."""
+    """The sections that were left out, with the option that each needs."""
     tool_version: str = ""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Audit"
@@ -106,7 +106,7 @@ class WaitingPods(Document, frozen=True, kw_only=True):
     example: str = ""
     """One line about the first pod."""
     last_said: LastWords | None = None
-    """What the scheduler last said about the first pod."""
+    """The scheduler's last message about the first pod."""
     gates: tuple[GateHolder, ...] = ()
     """The gates of the first pod."""
     victims: tuple[TerminatingVictim, ...] = ()

@@ -1,4 +1,4 @@
-"""The command `completion`. The scripts call `kschedctl __complete` for the candidates."""
+"""The command `completion`, whose scripts call `kschedctl __complete` for the candidates."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FILES = {
     Shell.FISH: "kschedctl.fish",
     Shell.KUBECTL: "kubectl_complete-ksched",
 }
-"""Shell -> file of its script."""
+"""The file of each shell's script."""
 
 
 def completion(

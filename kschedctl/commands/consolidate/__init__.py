@@ -1,7 +1,7 @@
-"""``consolidate``: which nodes could go, and what keeps the others?
+"""`consolidate`: which nodes could be removed, and what keeps the others?
 
-Read ``plan``, which drains node after node, then ``safety`` for the conditions that must hold, and ``autoscalers`` for
-the comparison with Karpenter and the Cluster Autoscaler.
+Read `plan`, which drains node after node, then `safety` for the conditions that must hold, and `autoscalers` for the
+comparison with Karpenter and the Cluster Autoscaler.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.cluster import Cluster
 from kschedctl.commands.consolidate import plan as study
 from kschedctl.commands.consolidate.autoscalers import (
-    NOBODY,
+    NO_AUTOSCALER,
     AutoscalerVerdicts,
+    extract_cluster_autoscaler_verdicts,
+    extract_karpenter_verdicts,
     find_prices,
-    from_cluster_autoscaler,
-    from_karpenter,
 )
 from kschedctl.commands.consolidate.plan import ConsolidationWishes
 from kschedctl.commands.consolidate.report import NodeConsolidation
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
 from kschedctl.reports.cluster_autoscaler import ScaleDown
 from kschedctl.reports.karpenter import Disruption
@@ -37,7 +37,7 @@ def consolidate(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find which nodes could go with all pods placed again, and what keeps each other node.
+    """Find the nodes that could be removed with all pods placed again, and the reasons that keep the others.
 
     ``headroom_for`` are manifests (dicts) whose pods must still fit. ``instance_types`` are in the format of kwok's
     instance_types.json and give hourly prices. ``autoscaler`` is the answer of ``disrupt`` or ``scale_down``, shown
@@ -52,14 +52,16 @@ def consolidate(
     """
     prices = find_prices(cluster.nodes, instance_types)
     if headroom_for:
-        prepared = prepare(cluster, headroom_for)
-        cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workloads))
+        prepared = prepare_simulation(cluster, headroom_for)
+        cluster, wishes = prepared.cluster, replace(wishes, headroom_for=tuple(prepared.workload_by_pod))
     verdicts = _extract_verdicts(autoscaler)
-    return study.consolidate(cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress)
+    return study.find_removable_nodes(
+        cluster, wishes, prices=prices, verdicts=verdicts, workers=workers, progress=progress
+    )
 
 
 def _extract_verdicts(report: Disruption | ScaleDown | None) -> AutoscalerVerdicts:
-    """Return what the autoscaler says of each node."""
+    """Return an autoscaler's verdicts on the nodes, which are empty without a report."""
     if isinstance(report, Disruption):
-        return from_karpenter(report)
-    return NOBODY if report is None else from_cluster_autoscaler(report)
+        return extract_karpenter_verdicts(report)
+    return NO_AUTOSCALER if report is None else extract_cluster_autoscaler_verdicts(report)

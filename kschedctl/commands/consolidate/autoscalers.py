@@ -1,4 +1,4 @@
-"""The cluster autoscaler's verdict on single nodes, for comparison with what could go."""
+"""An autoscaler's verdicts on single nodes, for comparison with the nodes that could be removed."""
 
 from __future__ import annotations
 
@@ -19,63 +19,65 @@ from kschedctl.text.counts import counted
 
 @dataclass(frozen=True)
 class AutoscalerVerdicts:
-    """What an autoscaler says of each node."""
+    """An autoscaler's verdicts on the nodes."""
 
     name: str = ""
-    """The autoscaler, or "" for none."""
-    takes: frozenset[str] = frozenset()
+    """The name of the autoscaler, empty for none."""
+    removed: frozenset[str] = frozenset()
     """The nodes that its next round removes."""
     verdicts: Mapping[str, str] = field(default_factory=dict)
     """The verdict on each node in the autoscaler's words."""
     certain: bool = True
-    """Whether the verdicts depend on nothing unread."""
+    """Whether the verdicts depend on no unread data."""
     causes: Mapping[str, str] = field(default_factory=dict)
     """The pod or constraint behind the verdict on each node, in our words."""
 
     def describe_node(self, node: str) -> str:
+        """Return the verdict on one node as text, empty without an autoscaler."""
         if not self.name:
             return ""
-        if node in self.takes:
+        if node in self.removed:
             return "takes it"
         return "; ".join(filter(None, (self.verdicts.get(node, "not its node"), self.causes.get(node))))
 
-    def summarize(self, could_go: Collection[str]) -> str:
-        """Return how many nodes the autoscaler removes, and its most frequent verdict on other nodes that
-        ``could_go``.
-        """
+    def summarize(self, removable: Collection[str]) -> str:
+        """Return how many nodes the autoscaler removes, and its most frequent verdict on other removable nodes."""
         if not self.name:
             return ""
-        taken = counted(len(self.takes), "node") if self.takes else "no node"
-        answer = f"{self.name} takes {taken} in its next round{'' if self.certain else ', which is not certain'}"
-        verdicts = Counter(self.verdicts.get(node, "not its node") for node in could_go if node not in self.takes)
-        for why, number in verdicts.most_common(1):
-            return f"{answer}; of those that could go not {number:,}, mostly as: {why}" if why else answer
-        return answer
+        removed_text = counted(len(self.removed), "node") if self.removed else "no node"
+        summary = (
+            f"{self.name} takes {removed_text} in its next round{'' if self.certain else ', which is not certain'}"
+        )
+        verdicts = Counter(self.verdicts.get(node, "not its node") for node in removable if node not in self.removed)
+        for verdict, number in verdicts.most_common(1):
+            return f"{summary}; of those that could go not {number:,}, mostly as: {verdict}" if verdict else summary
+        return summary
 
 
-NOBODY = AutoscalerVerdicts()
+NO_AUTOSCALER = AutoscalerVerdicts()
 
 
-def from_karpenter(report: Disruption) -> AutoscalerVerdicts:
-    """Extract Karpenter's verdicts. Its round ends with the first method that finds something."""
+def extract_karpenter_verdicts(report: Disruption) -> AutoscalerVerdicts:
+    """Return Karpenter's verdicts. Its round ends with the first method that finds nodes to remove."""
     commands = next((method.commands for method in report.methods.values() if method.commands), ())
-    takes = frozenset(name for command in commands for name in command.candidates)
-    said = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
-    words = {node: f"stays: {why}" if why else why for node, why in said.items()}
+    removed = frozenset(name for command in commands for name in command.candidates)
+    reasons = {fate.node: fate.why if fate.fate == STAYS else f"could {fate.fate} it alone" for fate in report.fates}
+    verdicts = {node: f"stays: {why}" if why else why for node, why in reasons.items()}
     causes = {fate.node: fate.cause for fate in report.fates if fate.cause}
-    return AutoscalerVerdicts("Karpenter", takes, words, certain=not report.undecided, causes=causes)
+    return AutoscalerVerdicts("Karpenter", removed, verdicts, certain=not report.undecided, causes=causes)
 
 
-def from_cluster_autoscaler(report: ScaleDown) -> AutoscalerVerdicts:
-    takes = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
-    said: dict[str, str] = {}
+def extract_cluster_autoscaler_verdicts(report: ScaleDown) -> AutoscalerVerdicts:
+    """Return the Cluster Autoscaler's verdicts."""
+    removed = frozenset((*report.deleted_now.empty, *report.deleted_now.drain))
+    verdicts: dict[str, str] = {}
     causes: dict[str, str] = {}
     for name, node in report.nodes.items():
         if node.blocking_pod and (cause := report.budget_causes.get(node.blocking_pod.pod)):
             causes[name] = cause
         pod = f" ({node.blocking_pod.pod})" if node.blocking_pod else ""
-        said[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
-    return AutoscalerVerdicts("Cluster Autoscaler", takes, said, certain=not report.undecided, causes=causes)
+        verdicts[name] = f"{node.state}: {node.reason}{pod}" if node.reason else node.state
+    return AutoscalerVerdicts("Cluster Autoscaler", removed, verdicts, certain=not report.undecided, causes=causes)
 
 
 def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> dict[str, float]:
@@ -83,7 +85,7 @@ def find_prices(nodes: Sequence[Node], instance_types: Sequence[JsonObject]) -> 
 
     Raises InputError.
     """
-    types = {sold.name: sold for sold in read_instance_types(instance_types).types}
+    types = {instance_type.name: instance_type for instance_type in read_instance_types(instance_types).types}
     prices = {
         node.metadata.name: find_node_price(
             node.metadata.labels, types.get(node.metadata.labels.get(INSTANCE_TYPE, ""))

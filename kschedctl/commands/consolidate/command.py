@@ -45,6 +45,8 @@ EXAMPLES = (
 
 
 class NamedAutoscaler(StrEnum):
+    """The autoscalers that options can name."""
+
     KARPENTER = "karpenter"
     CLUSTER_AUTOSCALER = "cluster-autoscaler"
 
@@ -54,7 +56,7 @@ NAMES = "|".join(NamedAutoscaler)
 
 @dataclass(frozen=True)
 class ConsolidationOptions:
-    """Options of what must hold once nodes are gone, and which nodes are tried."""
+    """Options for the nodes that are tried, and for the conditions that must hold without them."""
 
     headroom: Annotated[
         str, typer.Option("--headroom", metavar="PERCENT", help="So much cpu and memory stays free, such as 20%.")
@@ -80,10 +82,11 @@ class ConsolidationOptions:
         return float(text)
 
     def build_wishes(self) -> ConsolidationWishes:
+        """Return the wishes that these options express."""
         return ConsolidationWishes(self.keep_zone_loss, self.parse_headroom(), pool=self.pool, seconds=self.seconds)
 
     def read_manifests(self) -> list[JsonObject]:
-        """Read the manifests whose pods must fit. Raises UsageError, InputError."""
+        """Read the manifests whose pods must fit. Raises UsageError and InputError."""
         if not self.headroom_for:
             return []
         manifests = [m.document for m in read([self.headroom_for]).manifests if is_workload_manifest(m.document)]
@@ -97,8 +100,8 @@ def consolidate(
     *,
     source: Source,
     view: DrawnUntabled,
-    afterwards: ConsolidationOptions,
-    asked: KarpenterInput,
+    options: ConsolidationOptions,
+    karpenter: KarpenterInput,
     groups: NodeGroupInput,
     work: WorkOptions,
     compare: Annotated[
@@ -116,68 +119,79 @@ def consolidate(
     Nobody is lost, evicted or left without a node. --compare also tells what Karpenter (v1.14), or the Cluster
     Autoscaler (1.36), does with each node, as does --instance-types, or --node-groups; --autoscaler tells only that.
     """
-    if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not asked.instance_types:
+    if NamedAutoscaler.KARPENTER in (autoscaler, compare) and not karpenter.instance_types:
         raise UsageError("what could replace a node, and for how much, is not known", hint="--instance-types FILE")
-    afterwards.parse_headroom()
-    live = KARPENTER_KINDS.union(AUTOSCALER_KINDS)
+    options.parse_headroom()
+    autoscaler_kinds = KARPENTER_KINDS.union(AUTOSCALER_KINDS)
     named = autoscaler or compare
-    cluster = load_cluster(source, live=live if asked.instance_types or groups.is_given or named else NOTHING_MORE)
+    cluster = load_cluster(
+        source, live=autoscaler_kinds if karpenter.instance_types or groups.is_given or named else NOTHING_MORE
+    )
     if autoscaler is not None:
-        alone = _ask_named_autoscaler(autoscaler, source, cluster, asked, groups)
-        return view.answer(alone, choose_exit_code(good=True, interrupted=False, undecided=alone.undecided))
-    answer = _ask_autoscaler(compare, source, cluster, asked, groups)
-    report = _find_removable(cluster, afterwards, asked.read_types() or (), answer, work.workers)
-    unsure = report.undecided or (answer is not None and answer.undecided)
-    return view.answer(report, choose_exit_code(True, report.interrupted, unsure))
+        autoscaler_report = _run_autoscaler(autoscaler, source, cluster, karpenter, groups)
+        return view.answer(
+            autoscaler_report, choose_exit_code(good=True, interrupted=False, undecided=autoscaler_report.undecided)
+        )
+    comparison = _run_given_autoscaler(compare, source, cluster, karpenter, groups)
+    report = _run_consolidation(cluster, options, karpenter.read_types() or (), comparison, work.workers)
+    is_undecided = report.undecided or (comparison is not None and comparison.undecided)
+    return view.answer(report, choose_exit_code(True, report.interrupted, is_undecided))
 
 
-def _find_removable(
+def _run_consolidation(
     cluster: Cluster,
-    afterwards: ConsolidationOptions,
+    options: ConsolidationOptions,
     types: Sequence[JsonObject],
-    answer: Disruption | ScaleDown | None,
+    autoscaler_report: Disruption | ScaleDown | None,
     workers: Workers,
 ) -> NodeConsolidation:
-    wishes, pods = afterwards.build_wishes(), afterwards.read_manifests()
+    """Find the removable nodes, with a progress bar. Raises UsageError and InputError."""
+    wishes, pods = options.build_wishes(), options.read_manifests()
     with show_progress() as shown:
         return library.consolidate(
             cluster,
             wishes,
             headroom_for=pods,
             instance_types=types,
-            autoscaler=answer,
+            autoscaler=autoscaler_report,
             workers=workers,
             progress=shown,
         )
 
 
-def _ask_autoscaler(
-    compare: NamedAutoscaler | None, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+def _run_given_autoscaler(
+    compare: NamedAutoscaler | None, source: Source, cluster: Cluster, karpenter: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown | None:
-    """Return the answer of the autoscaler that is named or whose settings are given. Raises UsageError."""
+    """Run the autoscaler that is named or whose settings are given, and return its report. Raises UsageError."""
     if compare is not None:
-        return _ask_named_autoscaler(compare, source, cluster, asked, groups)
-    if asked.instance_types and cluster.karpenter_node_pools:
-        return _ask_karpenter(source, cluster, asked)
-    return _ask_cluster_autoscaler(source, cluster, groups) if groups.is_given else None
+        return _run_autoscaler(compare, source, cluster, karpenter, groups)
+    if karpenter.instance_types and cluster.karpenter_node_pools:
+        return _run_karpenter(source, cluster, karpenter)
+    return _run_cluster_autoscaler(source, cluster, groups) if groups.is_given else None
 
 
-def _ask_named_autoscaler(
-    autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, asked: KarpenterInput, groups: NodeGroupInput
+def _run_autoscaler(
+    autoscaler: NamedAutoscaler, source: Source, cluster: Cluster, karpenter: KarpenterInput, groups: NodeGroupInput
 ) -> Disruption | ScaleDown:
-    """Return the answer of one autoscaler. Raises UsageError if it has nothing to look at."""
+    """Run one autoscaler and return its report. Raises UsageError if the cluster has no NodePools for Karpenter."""
     if autoscaler is NamedAutoscaler.CLUSTER_AUTOSCALER:
-        return _ask_cluster_autoscaler(source, cluster, groups)
+        return _run_cluster_autoscaler(source, cluster, groups)
     require_node_pools(cluster)
-    return _ask_karpenter(source, cluster, asked)
+    return _run_karpenter(source, cluster, karpenter)
 
 
-def _ask_karpenter(source: Source, cluster: Cluster, asked: KarpenterInput) -> Disruption:
+def _run_karpenter(source: Source, cluster: Cluster, karpenter: KarpenterInput) -> Disruption:
+    """Run Karpenter's disruption and return its report."""
     now = get_cluster_time(cluster, source)
     with show_progress() as progress:
-        return provision.disrupt(cluster, asked.read_types() or (), asked.parse_settings(), now=now, progress=progress)
+        return provision.disrupt(
+            cluster, karpenter.read_types() or (), karpenter.parse_settings(), now=now, progress=progress
+        )
 
 
-def _ask_cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
-    given, now = groups.read_groups(), get_cluster_time(cluster, source)
-    return scale.scale_down(cluster, given.groups, given.options, pool_label=given.label, where=given.where, now=now)
+def _run_cluster_autoscaler(source: Source, cluster: Cluster, groups: NodeGroupInput) -> ScaleDown:
+    """Run the Cluster Autoscaler's scale-down and return its report."""
+    user_groups, now = groups.read_groups(), get_cluster_time(cluster, source)
+    return scale.scale_down(
+        cluster, user_groups.groups, user_groups.options, pool_label=user_groups.label, where=user_groups.where, now=now
+    )

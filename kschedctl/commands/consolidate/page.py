@@ -1,4 +1,4 @@
-"""The page of a Consolidation: which nodes could go in which order, and what keeps the others."""
+"""The page of a Consolidation: the nodes that could be removed, in order, and what keeps the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from kschedctl.text.counts import counted
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
-    """All sections that have something to say."""
+    """Build the page: the verdict, caveats, removable and staying nodes, zone losses, and the pools before and
+    after.
+    """
     first, *autoscaler = report.first_line()
     tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.removable else Tone.PLAIN
     left_out = tuple(f"{counted(number, 'node')} {why}" for why, number in report.left_out.items())
@@ -22,7 +24,7 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
         paragraph(Marked(first, tone)),
         *(paragraph(Marked(line, Tone.STRONG)) for line in autoscaler),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
-        *_list_removable(report, style),
+        *_build_removable_table(report, style),
         *build_struct_table(report.staying, style, title="Have to stay", full=False),
         *(section("Not tried", Bullets(left_out)) if left_out else ()),
         *build_struct_table(report.requested, style, title="Requested of the workers"),
@@ -32,7 +34,8 @@ def build_page(report: NodeConsolidation, style: Style) -> Page:
     )
 
 
-def _list_removable(report: NodeConsolidation, style: Style) -> Page:
+def _build_removable_table(report: NodeConsolidation, style: Style) -> Page:
+    """Build a table of the removable nodes in order."""
     title = "Could go, in this order"
     return build_struct_table(
         report.removable, style, {"node": _mark_replayed}, numbered="step", title=title, full=False
@@ -40,5 +43,5 @@ def _list_removable(report: NodeConsolidation, style: Style) -> Page:
 
 
 def _mark_replayed(node: RemovableNode) -> Marked:
-    """Mark a node whose drain was replayed after those before it."""
+    """Return the name of a node with a check mark, since its drain was replayed after the drains before it."""
     return Marked(f"✓ {node.node}", Tone.GOOD)

@@ -1,9 +1,9 @@
-"""Which nodes can go with every pod placed again, and what keeps each other node, independent of any autoscaler.
+"""The search for nodes that can be removed with every pod placed again, independent of any autoscaler.
 
-Nodes are drained one after the other like ``kschedctl drain`` does, those with the least to move first, each on top of
-those that could go. Another order may empty more. The conditions are checked after each node, except the loss of zones,
-which is checked at the end. Several workers drain the next nodes in parallel; their results hold as long as no earlier
-node goes.
+Nodes are drained one after the other as `kschedctl drain` does, those with the least to move first, each on top of the
+nodes already removed. Another order may empty more nodes. The conditions are checked after each node, except the loss
+of zones, which is checked at the end. Several workers drain the next nodes in parallel; their results hold as long as
+no earlier node is removed.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn, NodeTrial
 from kschedctl.commands.audit.packing.emptying import EmptyingOrder, find_candidates
-from kschedctl.commands.consolidate.autoscalers import NOBODY, AutoscalerVerdicts
-from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, UnitLoss
-from kschedctl.commands.consolidate.safety import Reserve, compute_shares, remove_nodes, simulate_zone_losses
+from kschedctl.commands.consolidate.autoscalers import NO_AUTOSCALER, AutoscalerVerdicts
+from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNode, StayingNode, ZoneLoss
+from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, reported_amounts
+from kschedctl.replay.pools import Pools, compare_pools, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -35,11 +35,13 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 NO_MOVES: Ints = np.empty((0, 3), np.int32)
-"""No moves, shape (M, 3): the row of a removed node, and for each of its pods the position and the new row, -1 for
-no pod.
+"""An empty table of moves, shape (0, 3).
+
+Each row has the row of a removed node, the position of one of its pods and the pod's new row, or -1 and -1 if the node
+has no pods.
 """
 MAX_BATCH_PER_WORKER = 8
-"""So many nodes are given to each worker at once, at most."""
+"""The maximum number of nodes that are given to each worker at once."""
 STATE_LOCK = Lock()
 """Serializes the threads of a worker, which share state."""
 ZONES = "--keep-zone-loss: the loss of a zone would leave more pods without a node than now"
@@ -48,113 +50,117 @@ DRAIN = ("--ignore-daemonsets", "--delete-emptydir-data")
 
 @dataclass(frozen=True)
 class ConsolidationWishes:
-    """What must hold once nodes are gone."""
+    """The conditions that must hold once nodes are removed."""
 
     keep_zone_loss: bool = False
-    """The loss of a zone must leave no more pods without a node than now."""
+    """Require that the loss of a zone leaves no more pods without a node than now."""
     headroom: float = 0.0
     """The percentage of cpu and memory that stays free."""
     headroom_for: Sequence[str] = ()
-    """Pods (``namespace/name``) that must still fit."""
+    """The pods (`namespace/name`) that must still fit."""
     pool: str = ""
-    """The only pool whose nodes may go."""
+    """The only pool whose nodes may be removed, empty for all pools."""
     seconds: float = 180.0
     """How long nodes are tried."""
 
 
-def consolidate(
+def find_removable_nodes(
     cluster: Cluster,
     wishes: ConsolidationWishes = ConsolidationWishes(),
     *,
     prices: Mapping[str, float] | None = None,
-    verdicts: AutoscalerVerdicts = NOBODY,
+    verdicts: AutoscalerVerdicts = NO_AUTOSCALER,
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeConsolidation:
-    """Find which nodes could go. ``prices`` are hourly prices by node, ``verdicts`` those of an autoscaler.
+    """Find the nodes that could be removed.
 
-    Raises UsageError, and ClusterError if workers are lost.
+    `prices` are hourly prices by node, `verdicts` are an autoscaler's. Raises UsageError, and ClusterError if workers
+    are lost.
     """
-    shared = SharedCandidates(cluster, wishes)
-    consolidating = shared.consolidating
-    with open_worker_pool(judge_drain, shared, workers) as hands:
-        consolidating.run(hands, progress)
+    shared = SharedConsolidation(cluster, wishes)
+    consolidating = shared.run
+    with open_worker_pool(judge_drain, shared, workers) as pool:
+        consolidating.run(pool, progress)
     if wishes.keep_zone_loss:
         consolidating.keep_for_zone_losses(workers)
     return consolidating.build_report(prices or {}, verdicts)
 
 
 class DrainTask(NamedTuple):
-    """A node to drain after those that already went."""
+    """A node to drain in the cluster without the nodes that were removed before."""
 
     moves: Ints
-    """Moves as in NO_MOVES, shape (M, 3)."""
+    """The moves of earlier drains, shape (M, 3) as in `NO_MOVES`."""
     row: Row
 
 
 class JudgedDrain(NamedTuple):
-    """The result of a drain, and the unread kinds it depends on."""
+    """The result of a drain, and the unread kinds that it depends on."""
 
     trial: NodeTrial
     unknown: tuple[UnknownKind, ...]
 
 
 DrainWorkers = WorkerPool[DrainTask, JudgedDrain]
-"""Who drains nodes side by side."""
+"""The pool of workers that drain nodes in parallel."""
 
 
 @dataclass
 class ConsolidationRun:
-    """The nodes as they go, one after the other."""
+    """The state of the search: the nodes removed so far and the results of all drains."""
 
     scheduler: Scheduler
     wishes: ConsolidationWishes
     pools: Pools
-    found: EmptyingOrder
-    reserve: Reserve
+    candidates: EmptyingOrder
+    """The candidates in the order in which they are tried."""
+    reserve: RequiredRoom
     drains: DrainsInTurn
     remaining: Bools
-    """The nodes that are left, (N,)."""
+    """Whether each node is still there, shape (N,)."""
     removable: list[RemovableNode] = field(default_factory=list)
     staying: list[StayingNode] = field(default_factory=list)
-    zones: list[UnitLoss] = field(default_factory=list)
+    zones: list[ZoneLoss] = field(default_factory=list)
     moves: Ints = field(default_factory=NO_MOVES.copy)
-    """Moves of drains that were done by workers."""
+    """The moves of drains that workers did."""
     unknown: list[tuple[UnknownKind, ...]] = field(default_factory=list)
-    """Unread kinds that workers' drains depend on."""
+    """The unread kinds that the workers' drains depend on."""
     tried: int = 0
     interrupted: bool = False
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Prepare the search. Raises UsageError for an unknown pool."""
+        """Place the pending pods, find the candidates and return the initial state. Raises UsageError for an unknown
+        pool.
+        """
         pools = Pools.of(scheduler.view)
-        kept_for = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
-        waiting = [position for position in find_pending(Simulation(scheduler)) if position not in kept_for]
-        movable = find_candidates(scheduler, pools, waiting)
-        reserve = Reserve(scheduler, wishes.headroom, kept_for)
-        reserve = reserve._replace(fits_now=not kept_for or reserve.fits_on(movable.view, pools.workers))
-        drains = DrainsInTurn(scheduler, movable.view)
-        return cls(scheduler, wishes, pools, movable, reserve, drains, pools.workers.copy())
+        reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
+        pending = [position for position in find_pending(Simulation(scheduler)) if position not in reserved_pods]
+        candidates = find_candidates(scheduler, pools, pending)
+        reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
+        reserve = reserve._replace(fits_now=not reserved_pods or reserve.fits_on(candidates.view, pools.workers))
+        drains = DrainsInTurn(scheduler, candidates.view)
+        return cls(scheduler, wishes, pools, candidates, reserve, drains, pools.workers.copy())
 
     @property
     def view(self) -> Fork:
-        """Return the cluster without the nodes that went so far."""
+        """The cluster without the nodes that were removed so far."""
         return self.drains.view
 
     @property
     def order(self) -> list[Row]:
-        """Return the candidate nodes, empty ones first."""
-        mine = self.pools.nodes_in(self.wishes.pool)
-        return [row for row in (*map(Row, self.found.empty.tolist()), *self.found.order) if mine[row]]
+        """The candidates in the pool that may be used, empty nodes first."""
+        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
+        return [row for row in (*map(Row, self.candidates.empty.tolist()), *self.candidates.order) if is_in_pool[row]]
 
-    def run(self, hands: DrainWorkers | None, progress: Progress) -> None:
-        """Try one node after the other until time is up or the user interrupts."""
+    def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
+        """Drain one candidate after the other until time is up or the user interrupts."""
         order, until = self.order, time.monotonic() + self.wishes.seconds
         done = progress.begin("Draining nodes", len(order))
         try:
-            for row, trial in self._iter_alone(order) if hands is None else self._iter_in_parallel(order, hands):
-                self._record(row, trial)
+            for row, trial in self._iter_drains(order) if pool is None else self._iter_parallel_drains(order, pool):
+                self._record_result(row, trial)
                 self.tried += 1
                 done(1)
                 if time.monotonic() > until:
@@ -162,18 +168,22 @@ class ConsolidationRun:
         except KeyboardInterrupt:
             self.interrupted = True
 
-    def _iter_alone(self, order: Sequence[Row]) -> Iterator[tuple[Row, NodeTrial]]:
+    def _iter_drains(self, order: Sequence[Row]) -> Iterator[tuple[Row, NodeTrial]]:
+        """Yield the drains of the candidates, one after the other in this process."""
         return ((row, self.try_node(row)) for row in order)
 
-    def _iter_in_parallel(
-        self, order: Sequence[Row], hands: WorkerPool[DrainTask, JudgedDrain]
+    def _iter_parallel_drains(
+        self, order: Sequence[Row], pool: WorkerPool[DrainTask, JudgedDrain]
     ) -> Iterator[tuple[Row, NodeTrial]]:
-        """Drain ever larger batches as long as no node goes. Nodes after one that goes are tried again."""
-        place, size = 0, hands.size
+        """Yield the drains of the candidates, which workers do in parallel.
+
+        Batches grow as long as no node is removed. The nodes of a batch after one that is removed are tried again.
+        """
+        place, size = 0, pool.size
         while place < len(order):
-            batch, size = order[place : place + size], min(2 * size, MAX_BATCH_PER_WORKER * hands.size)
+            batch, size = order[place : place + size], min(2 * size, MAX_BATCH_PER_WORKER * pool.size)
             for row, (trial, unknown) in zip(
-                batch, hands.run([DrainTask(self.moves, row) for row in batch]), strict=True
+                batch, pool.run([DrainTask(self.moves, row) for row in batch]), strict=True
             ):
                 self.unknown.append(unknown)
                 place += 1
@@ -181,71 +191,74 @@ class ConsolidationRun:
                     self.apply_moves(self._build_moves(row, trial))
                 yield row, trial
                 if not trial.why:
-                    size = hands.size
+                    size = pool.size
                     break
 
     def try_node(self, row: Row) -> NodeTrial:
-        """Drain one more node, and keep it drained if everything holds then."""
-        trial, left = self.drains.drain_node(row), self.remaining.copy()
-        left[row] = False
-        if not trial.why and (missing := self.reserve.find_violation(self.view, left)):
+        """Drain one more node, and keep it drained if it can be emptied and all conditions hold."""
+        trial, remaining = self.drains.drain_node(row), self.remaining.copy()
+        remaining[row] = False
+        if not trial.why and (violation := self.reserve.find_violation(self.view, remaining)):
             self.drains.undo()
-            return trial._replace(why=missing)
-        self.remaining = self.remaining if trial.why else left
+            return trial._replace(why=violation)
+        self.remaining = self.remaining if trial.why else remaining
         return trial
 
-    def apply_moves(self, went: Ints) -> None:
-        """Remove nodes that workers drained."""
-        for row in dict.fromkeys(went[:, 0].tolist()):
-            moves = went[went[:, 0] == row, 1:].tolist()
-            self.drains.replay_drain(Row(row), {Position(position): Row(to) for position, to in moves if position >= 0})
+    def apply_moves(self, moves: Ints) -> None:
+        """Remove nodes that workers drained, and place their pods as the workers did."""
+        for row in dict.fromkeys(moves[:, 0].tolist()):
+            node_moves = moves[moves[:, 0] == row, 1:].tolist()
+            self.drains.replay_drain(
+                Row(row), {Position(position): Row(to) for position, to in node_moves if position >= 0}
+            )
             self.remaining[row] = False
-        self.moves = np.concatenate((self.moves, went))
+        self.moves = np.concatenate((self.moves, moves))
 
     def _build_moves(self, row: Row, trial: NodeTrial) -> Ints:
-        """Return the moves of a drain, shape (M, 3) as in NO_MOVES."""
+        """Return the moves of a drain, shape (M, 3) as in `NO_MOVES`."""
         pods, nodes = self.view.pods.index, self.view.nodes.index
         moves = [(int(row), int(pods[move.pod]), int(nodes[move.target])) for move in trial.moved]
         return np.array(moves or [(int(row), -1, -1)], np.int32)
 
-    def _record(self, row: Row, trial: NodeTrial) -> None:
-        """What becomes of the node."""
+    def _record_result(self, row: Row, trial: NodeTrial) -> None:
+        """Add the node to the removable or to the staying nodes."""
         name, pool = self.view.nodes.names[row], self.pools.names[self.pools.code[row]]
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
-        offers = reported_amounts(self.view, self.view.allocatable[row])
+        offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
-        """Keep as many nodes, from the last one, as the loss of a zone requires. Raises UsageError."""
-        base = build_resulting_cluster(Simulation(self.scheduler, self.found.view))
+        """Keep as many nodes, from the last one removed, as the loss of a zone requires. Raises UsageError."""
+        base = build_resulting_cluster(Simulation(self.scheduler, self.candidates.view))
         self.zones = self._simulate_zone_losses(base, len(self.removable), workers)
-        if _is_no_worse(self.zones):
+        if _are_losses_acceptable(self.zones):
             return
         low, high = 0, len(self.removable)
         while high - low > 1:  # low of them may go, high may not
             middle = (low + high) // 2
-            if _is_no_worse(self._simulate_zone_losses(base, middle, workers)):
+            if _are_losses_acceptable(self._simulate_zone_losses(base, middle, workers)):
                 low = middle
             else:
                 high = middle
         self.zones = self._simulate_zone_losses(base, low, workers)
-        back = self.removable[low:]
-        self.staying += [StayingNode(node.node, node.pool, ZONES) for node in back]
-        self.remaining[[self.view.nodes.index[node.node] for node in back]] = True
+        kept = self.removable[low:]
+        self.staying += [StayingNode(node.node, node.pool, ZONES) for node in kept]
+        self.remaining[[self.view.nodes.index[node.node] for node in kept]] = True
         del self.removable[low:]
 
-    def _simulate_zone_losses(self, base: Cluster, number: int, workers: Workers) -> list[UnitLoss]:
-        first = self.removable[:number]
-        moves = [move for node in first for move in node.moves]
-        return simulate_zone_losses(base, remove_nodes(base, [node.node for node in first], moves), workers)
+    def _simulate_zone_losses(self, base: Cluster, removed_count: int, workers: Workers) -> list[ZoneLoss]:
+        """Simulate the loss of each zone with the first removable nodes gone."""
+        removed = self.removable[:removed_count]
+        moves = [move for node in removed for move in node.moves]
+        return simulate_zone_losses(base, remove_nodes(base, [node.node for node in removed], moves), workers)
 
     def build_report(self, prices: Mapping[str, float], verdicts: AutoscalerVerdicts) -> NodeConsolidation:
         """Build the report with prices and an autoscaler's verdicts."""
-        view, order = self.found.view, self.order
+        view, order = self.candidates.view, self.order
         rows = [view.nodes.index[node.node] for node in self.removable]
-        known = [prices[node.node] for node in self.removable if node.node in prices]
+        known_prices = [prices[node.node] for node in self.removable if node.node in prices]
         return NodeConsolidation(
             removable=tuple(_add_price_and_verdict(node, prices, verdicts) for node in self.removable),
             staying=tuple(_add_verdict(node, verdicts) for node in self.staying),
@@ -254,80 +267,83 @@ class ConsolidationRun:
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
             left_out=self._count_left_out(),
-            saves=reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
-            price=sum(known) if known else None,
+            saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
+            price=sum(known_prices) if known_prices else None,
             requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
             zones=tuple(self.zones),
-            pools=compare_pools(view, self.view, self._find_kept(rows)),
+            pools=compare_pools(view, self.view, self._find_kept_nodes(rows)),
             autoscaler=verdicts.summarize([node.node for node in self.removable]),
             commands=tuple(kubectl.render_command("drain", node.node, *DRAIN) for node in self.removable),
             interrupted=self.interrupted,
             **build_cluster_basis(
-                merge_unknown_kinds([self.found.unknown, self.drains.unknown, *self.unknown]), self.scheduler
+                merge_unknown_kinds([self.candidates.unknown, self.drains.unknown, *self.unknown]), self.scheduler
             ),
         )
 
-    def _find_kept(self, removed: Sequence[Row]) -> Bools:
-        """Return which nodes exist in the end, (N,)."""
+    def _find_kept_nodes(self, removed: Sequence[Row]) -> Bools:
+        """Return whether each node is kept in the end, shape (N,)."""
         kept = np.ones(len(self.remaining), np.bool_)
         kept[removed] = False
         return kept
 
     def _count_left_out(self) -> dict[str, int]:
         """Return the number of nodes that were no candidates, by reason."""
-        view, mine = self.found.view, self.pools.nodes_in(self.wishes.pool)
-        candidates_ = np.zeros(len(mine), np.bool_)
-        candidates_[self.order] = True
-        cordoned = view.nodes.unschedulable & mine
-        control = ~self.pools.workers & ~view.nodes.unschedulable & mine
+        view, is_in_pool = self.candidates.view, self.pools.select_nodes_in(self.wishes.pool)
+        is_candidate = np.zeros(len(is_in_pool), np.bool_)
+        is_candidate[self.order] = True
+        is_cordoned = view.nodes.unschedulable & is_in_pool
+        is_control_plane = ~self.pools.workers & ~view.nodes.unschedulable & is_in_pool
         counts = {
-            "cordoned already": int(cordoned.sum()),
-            "of the control plane": int(control.sum()),
-            "nominated for a pod that preempts": int((self.pools.workers & mine & ~candidates_).sum()),
-            "of another pool": int((~mine).sum()),
+            "cordoned already": int(is_cordoned.sum()),
+            "of the control plane": int(is_control_plane.sum()),
+            "nominated for a pod that preempts": int((self.pools.workers & is_in_pool & ~is_candidate).sum()),
+            "of another pool": int((~is_in_pool).sum()),
         }
-        return {why: number for why, number in counts.items() if number}
+        return {reason: number for reason, number in counts.items() if number}
 
 
 @dataclass(eq=False)
-class SharedCandidates:
-    """What workers share. State built from it is not sent along."""
+class SharedConsolidation:
+    """The data that workers share. Each process builds the state of its own run from it."""
 
     cluster: Cluster
     wishes: ConsolidationWishes
-    made: ConsolidationRun | None = None
+    built_run: ConsolidationRun | None = None
+    """The run of this process, once it is built."""
 
     def __getstate__(self) -> Mapping[str, object]:
         return {**self.__dict__, "made": None}
 
     @property
-    def consolidating(self) -> ConsolidationRun:
-        """Return the state, built once per process. Raises UsageError for an unknown pool."""
-        if self.made is None:
-            self.made = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
-        return self.made
+    def run(self) -> ConsolidationRun:
+        """The run of this process, which is built on first use. Raises UsageError for an unknown pool."""
+        if self.built_run is None:
+            self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
+        return self.built_run
 
 
-def judge_drain(shared: SharedCandidates, task: DrainTask) -> JudgedDrain:
-    """Drain a node after those that went, and undo it. Return the result and unread kinds."""
+def judge_drain(shared: SharedConsolidation, task: DrainTask) -> JudgedDrain:
+    """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds."""
     with STATE_LOCK:
-        consolidating = shared.consolidating
-        consolidating.apply_moves(task.moves[len(consolidating.moves) :])
-        left = consolidating.remaining
-        trial = consolidating.try_node(task.row)
+        run = shared.run
+        run.apply_moves(task.moves[len(run.moves) :])
+        remaining = run.remaining
+        trial = run.try_node(task.row)
         if not trial.why:
-            consolidating.drains.undo()
-        consolidating.remaining = left
-        return JudgedDrain(trial, consolidating.drains.unknown if shared.cluster.gaps else ())
+            run.drains.undo()
+        run.remaining = remaining
+        return JudgedDrain(trial, run.drains.unknown if shared.cluster.gaps else ())
 
 
-def _is_no_worse(losses: Sequence[UnitLoss]) -> bool:
+def _are_losses_acceptable(losses: Sequence[ZoneLoss]) -> bool:
+    """Return whether no zone loss leaves more pods without a node than before."""
     return all(loss.after <= loss.before for loss in losses)
 
 
 def _add_price_and_verdict(
     node: RemovableNode, prices: Mapping[str, float], verdicts: AutoscalerVerdicts
 ) -> RemovableNode:
+    """Return the node with its price and the autoscaler's verdict."""
     return RemovableNode(
         node.node,
         node.pool,
@@ -340,4 +356,5 @@ def _add_price_and_verdict(
 
 
 def _add_verdict(node: StayingNode, verdicts: AutoscalerVerdicts) -> StayingNode:
+    """Return the node with the autoscaler's verdict."""
     return StayingNode(node.node, node.pool, node.why, node.pod, verdicts.describe_node(node.node))

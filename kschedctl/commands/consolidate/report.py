@@ -16,34 +16,34 @@ from kschedctl.text.counts import agreeing, counted, first_few
 
 
 class RemovableNode(Document, frozen=True):
-    """A node that can go once those before it have."""
+    """A node that can be removed once the nodes before it are."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     pods: Annotated[int, Column("pods move")]
     offers: Annotated[dict[str, int], Column("saves")]
-    """Its allocatable resources."""
+    """The node's allocatable resources."""
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
-    """Its hourly price, if known."""
+    """The node's hourly price, None if unknown."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
-    """The verdict of the cluster's autoscaler, if one was asked."""
+    """The verdict of the cluster's autoscaler, if it was compared."""
     moves: tuple[MovedPod, ...] = ()
-    """Where its pods go."""
+    """The pods that move to other nodes."""
 
 
 class StayingNode(Document, frozen=True):
-    """A node that has to stay, and the first reason."""
+    """A node that has to stay, with the first reason."""
 
     node: Annotated[str, Column("node", keep=True)]
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     why: Annotated[str, Column("keeps it")]
     pod: str = ""
-    """The pod that keeps it, if one does."""
+    """The pod that keeps the node, if a pod does."""
     autoscaler: Annotated[str, Column("autoscaler")] = ""
 
 
-class UnitLoss(Document, frozen=True):
-    """How many pods the loss of a zone leaves without a node, now and once the nodes are gone."""
+class ZoneLoss(Document, frozen=True):
+    """The number of pods without a node after the loss of a zone, now and once the nodes are removed."""
 
     zone: Annotated[str, Column("loss of zone", keep=True)]
     before: Annotated[int, Column("not scheduled now")]
@@ -51,7 +51,7 @@ class UnitLoss(Document, frozen=True):
 
 
 class RequestedShare(Document, frozen=True):
-    """The requested share of a resource of all workers in percent, now and once the nodes are gone."""
+    """The requested share of a resource of all workers in percent, now and once the nodes are removed."""
 
     resource: Annotated[str, Column("requested", keep=True)]
     before: Annotated[float, Column("now, %", form=".1f")]
@@ -59,30 +59,28 @@ class RequestedShare(Document, frozen=True):
 
 
 class NodeConsolidation(Report, frozen=True):
-    """Nodes that could go."""
+    """The nodes that could be removed."""
 
     removable: tuple[RemovableNode, ...] = ()
-    """Nodes that can go in this order, each drained within budgets on top of those before, with every pod placed
-    again.
-    """
+    """The nodes that can be removed in this order. Each was drained within budgets, with every pod placed again."""
     staying: tuple[StayingNode, ...] = ()
-    """Nodes that were tried but have to stay."""
+    """The nodes that were tried but have to stay."""
     nodes: int = 0
     candidates: int = 0
     tried: int = 0
-    """The number of candidates tried."""
+    """The number of candidates that were tried."""
     complete: bool = True
     left_out: dict[str, int] = {}
     """The number of nodes that were no candidates, by reason."""
     saves: dict[str, int] = {}
     """The resources of the removable nodes."""
     price: float | None = None
-    """The hourly price of the removable nodes, as far as known."""
+    """The hourly price of the removable nodes whose price is known."""
     requested: tuple[RequestedShare, ...] = ()
-    zones: tuple[UnitLoss, ...] = ()
+    zones: tuple[ZoneLoss, ...] = ()
     """The pods that the loss of each zone leaves without a node, if requested."""
     pools: tuple[PoolChange, ...] = ()
-    """Pools before and after."""
+    """The pools before and after."""
     autoscaler: str = ""
     commands: tuple[str, ...] = ()
     not_replayed: tuple[str, ...] = ()
@@ -95,17 +93,17 @@ class NodeConsolidation(Report, frozen=True):
     kind: str = "Consolidation"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many nodes could go, and what that saves."""
+        """Return how many nodes could be removed, and what that saves."""
         moved = sum(node.pods for node in self.removable)
-        could = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could go"
+        verdict = f"{len(self.removable):,} of {counted(self.nodes, 'node')} could go"
         if not self.removable:
-            could = f"None of {counted(self.nodes, 'node')} could go" if self.nodes else "There are no nodes"
+            verdict = f"None of {counted(self.nodes, 'node')} could go" if self.nodes else "There are no nodes"
         moving = f", with {counted(moved, 'pod')} placed again" if moved else ""
         saved = f", saving ${self.price:.4f} an hour" if self.price else ""
-        were = agreeing(self.tried, "was", "were")
-        tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {were} tried"
+        verb = agreeing(self.tried, "was", "were")
+        tried = "" if self.complete else f"; {self.tried:,} of {counted(self.candidates, 'candidate')} {verb} tried"
         return (
-            f"{could}{moving}{saved}{tried}{describe_doubt(self.unknown)}",
+            f"{verdict}{moving}{saved}{tried}{describe_doubt(self.unknown)}",
             *([self.autoscaler] if self.autoscaler else []),
         )
 
@@ -115,7 +113,7 @@ class NodeConsolidation(Report, frozen=True):
         fix_text = f"drain and remove {first_few(names)}"
         moved = sum(node.pods for node in self.removable)
         costs = (FixCost(CostKind.EVICTS, f"evicts {counted(moved, 'pod')}", moved),) if moved else ()
-        but = "; ".join(cost.text for cost in costs)
-        fix = ShortFix(fix_text, "platform", but=but, nodes=names[:3], commands=self.commands[:1], costs=costs)
+        drawback = "; ".join(cost.text for cost in costs)
+        fix = ShortFix(fix_text, "platform", but=drawback, nodes=names[:3], commands=self.commands[:1], costs=costs)
         figures = {"removable": len(names), "staying": len(self.staying), "tried": self.tried}
         return replace(summary, subject=counted(self.nodes, "node"), fixes=(fix,) if names else (), figures=figures)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kschedctl.commands.drain.report import Drain
-from kschedctl.commands.failures.page import WORDS
+from kschedctl.commands.failures.page import NUMBER_DESCRIPTIONS
 from kschedctl.render.page import Bullets, Marked, Page, Paragraph, Style, limit_rows_by_style, paragraph, section
 from kschedctl.render.sections import (
     REPLAYED,
@@ -37,7 +37,7 @@ def build_page(report: Drain, style: Style) -> Page:
         *build_struct_table(report.moved, style, title="Moved", full=False),
         *build_headroom_section(report.headroom),
         *build_pods_before_and_after(report.zones, report.nodes_changed),
-        *build_runs_section(report.runs, report.over_runs, WORDS),
+        *build_runs_section(report.runs, report.over_runs, NUMBER_DESCRIPTIONS),
         *build_order_section(report.runs, report.unplaced_over_runs, report.in_no_order),
         *build_next_section(style, REPLAYED),
     )

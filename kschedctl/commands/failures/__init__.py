@@ -1,4 +1,4 @@
-"""``failures``: what would no longer fit if a node, a zone or a pool failed?
+"""``simulate_failures``: what would no longer fit if a node, a zone or a pool failed?
 
 Read ``losses``, which removes each domain in turn and reschedules its pods.
 """
@@ -29,11 +29,10 @@ def failures(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Failures:
-    """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed or, with ``pairs``, any two at
-    once.
+    """Find what would no longer fit if any one ``unit`` (node, zone or pool) failed.
 
-    All other arguments, and ``remedy`` for the worst failure, are as for ``drain``. Raises UsageError,
-    ConfigurationError.
+    With ``pairs``, any two units fail at once. All other arguments, and ``remedy`` for the worst failure, are as for
+    ``drain``. Raises UsageError and ConfigurationError.
 
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
@@ -41,12 +40,17 @@ def failures(
     'N-1 safe per zone: yes (2 losses tried, 0 with consequences)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
-    report = failing.failures(cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options)
+    report = failing.simulate_failures(
+        cluster, unit, pairs=pairs, runs=runs, workers=workers, progress=progress, **options
+    )
     return replace(report, remedy=_find_remedy(report, cluster, options))
 
 
 def _find_remedy(report: Failures, cluster: Cluster, options: SearchOptions) -> JsonObject | None:
-    """Return the worst failure with additional nodes like the remaining ones of the same pools, if that is enough."""
+    """Return a scenario of the worst failure with enough additional nodes, or None if such nodes do not help.
+
+    The nodes are like the remaining nodes of the same pools.
+    """
     worst = report.failures[0] if report.failures else None
     if worst is None or not worst.unplaced or report.interrupted:
         return None

@@ -43,17 +43,18 @@ def failures(
     protect against failures. Pods that are already pending do not count. Worst losses first. Exits with 0 if the
     cluster survives the loss of any one. With --runs, pods come back in several orders, those of Jobs last.
     """
-    chosen = [unit for unit, wanted in (("node", nodes), ("zone", zones), ("pool", pools)) if wanted]
-    if len(chosen) > 1:
+    units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
+    if len(units) > 1:
         raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
-    unit = chosen[0] if chosen else ("node" if pairs else "zone")
+    unit = units[0] if units else ("node" if pairs else "zone")
     options = run.options()
 
-    def ask(asked: LoadedSource, workers: Workers, progress: Progress) -> Failures:
-        return library.failures(asked.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
+    def ask(loaded: LoadedSource, workers: Workers, progress: Progress) -> Failures:
+        """Simulate the failures in one cluster."""
+        return library.failures(loaded.cluster, unit, pairs=pairs, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
-        following = make_whatif_builder(run, extending.arguments())
+        suggest_commands = make_whatif_builder(run, extending.arguments())
         return ask_and_answer(
-            run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=following
+            run, result, load_clusters(source), ask, lambda report: report.safe, suggest_commands=suggest_commands
         )

@@ -27,12 +27,12 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     combine_always_unplaced,
+    compute_unplaced_spreads,
     count_always_unplaced,
     shuffle_returns,
-    spread_unplaced,
 )
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all, spread_over_runs
-from kschedctl.replay.placements import count_pods_by_place, group_unplaced
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
 from kschedctl.replay.settling import list_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -47,10 +47,10 @@ UNITS: Mapping[str, Callable[[Cluster], Mapping[str, Sequence[str]]]] = {
     "zone": lambda cluster: group_nodes(cluster, get_zone),
     "pool": lambda cluster: group_nodes(cluster, find_pool),
 }
-"""For each kind of unit, the function that returns its members with their nodes."""
+"""The function that returns the nodes of each unit, by kind of unit."""
 MAX_PAIRS = 200_000
 ADMISSION_ANNOTATIONS = frozenset((SELECTOR, DEFAULTS_ANNOTATION, WHITELIST_ANNOTATION))
-"""Annotations of namespaces because of which admission may deny pods."""
+"""The annotations of namespaces that may make admission deny pods."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,10 @@ class Loss:
 
 
 def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
-    """Return every unit, or every pair of units. Raises UsageError if nodes name no such unit, or too few."""
+    """Return the loss of every unit, or of every pair of units.
+
+    Raises UsageError if nodes name no such unit, or if there are too few units or too many pairs.
+    """
     units = UNITS[unit](cluster)
     if not units:
         raise UsageError(
@@ -76,12 +79,12 @@ def list_losses(cluster: Cluster, unit: str, pairs: bool = False) -> list[Loss]:
     if len(units) < 2:
         raise UsageError(f"there is one {unit} only, and no two to lose")
     if comb(len(units), 2) > MAX_PAIRS:
-        what = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
-        raise UsageError(what, hint="ask for pairs of zones or of pools")
+        message = f"{comb(len(units), 2):,} pairs of {unit}s are too many to try"
+        raise UsageError(message, hint="ask for pairs of zones or of pools")
     return [Loss(f"{a} + {b}", (*units[a], *units[b])) for a, b in combinations(units, 2)]
 
 
-def failures(
+def simulate_failures(
     cluster: Cluster,
     unit: str = "zone",
     *,
@@ -93,121 +96,135 @@ def failures(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Failures:
-    """Simulate the failure of every ``unit``, a key of UNITS, worst first. Raises UsageError, InputError."""
+    """Simulate the failure of every unit of a kind, worst first. Raises UsageError and InputError.
+
+    `unit` is a key of `UNITS`.
+    """
     shared = SharedCluster(cluster, sampling, call_extender)
     workers = limit_workers(workers, call_extender)
-    what = list_losses(cluster, unit, pairs)
-    trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in what for run in range(runs)]
+    losses = list_losses(cluster, unit, pairs)
+    trials = [replace(loss, seed=seed + run, shuffled=run > 0) for loss in losses for run in range(runs)]
     results = run_all(simulate_loss, shared, trials, workers, progress.begin("Failures", len(trials)))
     by_loss = ([f for f in results.by_task[i : i + runs] if f is not None] for i in range(0, len(trials), runs))
-    ranked = sorted((_combine_runs(some) for some in by_loss if some), key=_severity, reverse=True)
-    worst = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
-    lost = {name for loss in what for name in loss.nodes}
+    ranked = sorted(
+        (_combine_runs(loss_runs) for loss_runs in by_loss if loss_runs), key=_severity_sort_key, reverse=True
+    )
+    reported = [*ranked[:1], *(replace(failure, zones=(), nodes_changed=()) for failure in ranked[1:])]
+    covered_nodes = {name for loss in losses for name in loss.nodes}
     return Failures(
         unit=f"pair of {unit}s" if pairs else unit,
-        scenarios=len(what),
-        safe=all(failure.safe for failure in worst) and not results.interrupted,
+        scenarios=len(losses),
+        safe=all(failure.safe for failure in reported) and not results.interrupted,
         seed=seed,
-        failures=tuple(worst),
-        outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in lost),
+        failures=tuple(reported),
+        outside=tuple(node.metadata.name for node in cluster.nodes if node.metadata.name not in covered_nodes),
         search_start=describe_search_start(sampling, len(cluster.nodes), seed),
-        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in worst), shared.scheduler),
+        **build_cluster_basis(merge_unknown_kinds(failure.unknown for failure in reported), shared.scheduler),
         interrupted=results.interrupted,
         runs=runs,
     )
 
 
-def _severity(failure: Failure) -> tuple[int, ...]:
-    refused = sum(workload.missing or 0 for workload in failure.not_created)
-    return failure.unplaced + refused, failure.evicted, failure.lost, failure.displaced
+def _severity_sort_key(failure: Failure) -> tuple[int, ...]:
+    """Return a sort key that orders failures by severity: unplaced, evicted, lost, then displaced pods."""
+    denied = sum(workload.missing or 0 for workload in failure.not_created)
+    return failure.unplaced + denied, failure.evicted, failure.lost, failure.displaced
 
 
 def _combine_runs(runs: Sequence[Failure]) -> Failure:
-    """Return the worst of several runs, with how the others differ."""
-    spreads = spread_over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    by_workload = spread_unplaced([run.reasons for run in runs])
-    unknown, proven = (
+    """Return the worst of several runs, with the minimum and maximum over all runs."""
+    spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    by_workload = compute_unplaced_spreads([run.reasons for run in runs])
+    unknown, always_unplaced = (
         merge_unknown_kinds(run.unknown for run in runs),
         combine_always_unplaced(run.in_no_order for run in runs),
     )
     return replace(
-        max(runs, key=_severity),
+        max(runs, key=_severity_sort_key),
         over_runs=spreads,
         unplaced_over_runs=by_workload,
-        in_no_order=proven,
+        in_no_order=always_unplaced,
         unknown=unknown,
     )
 
 
 def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
-    """Simulate one failure."""
-    view, (made_anew, bare) = shared.scheduler.view, shared.get_cached(_get_fates)
-    gone = np.zeros(len(view.nodes), np.bool_)
-    gone[[view.nodes.index[name] for name in loss.nodes]] = True
-    there = np.append(gone, False)[view.node]
-    displaced = find_positions(there & made_anew)
-    not_created, refused = _find_denied(view, find_positions(there), displaced)
-    simulation = Simulation(shared.scheduler, view.without_nodes(gone), seed=loss.seed, sampling=shared.sampling)
-    simulation.release(find_positions(there))
+    """Simulate the loss of nodes. Raises KeyboardInterrupt."""
+    view, (is_recreated, is_bare) = shared.scheduler.view, shared.get_cached(_get_pod_fates)
+    is_lost_node = np.zeros(len(view.nodes), np.bool_)
+    is_lost_node[[view.nodes.index[name] for name in loss.nodes]] = True
+    is_on_lost_node = np.append(is_lost_node, False)[view.node]
+    displaced = find_positions(is_on_lost_node & is_recreated)
+    not_created, denied_positions = _find_denied_pods(view, find_positions(is_on_lost_node), displaced)
+    simulation = Simulation(
+        shared.scheduler, view.without_nodes(is_lost_node), seed=loss.seed, sampling=shared.sampling
+    )
+    simulation.release(find_positions(is_on_lost_node))
     emptied = simulation.view.fork() if loss.shuffled else None
     if loss.shuffled:
         displaced = shuffle_returns(simulation, displaced, Random(loss.seed))
-    outcomes = schedule_with_victims(simulation, [position for position in displaced if position not in refused])
+    outcomes = schedule_with_victims(
+        simulation, [position for position in displaced if position not in denied_positions]
+    )
     if simulation.interrupted:
         raise KeyboardInterrupt
-    after = np.zeros_like(view.requested)
-    after[~gone] = simulation.view.requested
+    requested_after = np.zeros_like(view.requested)
+    requested_after[~is_lost_node] = simulation.view.requested
     return Failure(
         name=loss.name,
         nodes=loss.nodes,
         displaced=len(displaced),
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
         evicted=len(list_victims(outcomes)),
-        lost=int((there & bare).sum()),
-        reasons=group_unplaced(simulation, outcomes, {}),
+        lost=int((is_on_lost_node & is_bare).sum()),
+        reasons=group_unplaced_pods(simulation, outcomes, {}),
         in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
-        **count_pods_by_place(view, view.requested, after),
+        **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),
         not_created=not_created,
     )
 
 
-def _find_denied(
-    view: Fork, gone: Sequence[Position], displaced: Sequence[Position]
+def _find_denied_pods(
+    view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """Return the displaced pods that admission denies once the failed ones are gone, with their positions."""
+    """Return the displaced pods that admission denies once the failed pods are gone, with their positions."""
     cluster, pods = view.cluster, view.pods.objects
-    bounded = _find_restricted_namespaces(cluster)
-    if not bounded:
+    restricted = _find_restricted_namespaces(cluster)
+    if not restricted:
         return (), set()
-    going = {at: pod for at in gone if (pod := pods[at]).metadata.namespace in bounded}
-    coming = {at: going[at] for at in displaced if at in going}
+    lost_by_position = {
+        position: pod for position in lost_pods if (pod := pods[position]).metadata.namespace in restricted
+    }
+    returning_by_position = {
+        position: lost_by_position[position] for position in displaced if position in lost_by_position
+    }
     admissions = Admissions(cluster, {})
-    refused = admissions.replace_pods(going.values(), coming.values())
-    keys = {pod.key for pod, _ in refused}
-    lacking = admissions.report_by_workload(coming.values(), refused)
-    return tuple(lacking), {at for at, pod in coming.items() if pod.key in keys}
+    denied = admissions.replace_pods(lost_by_position.values(), returning_by_position.values())
+    keys = {pod.key for pod, _ in denied}
+    reports = admissions.report_by_workload(returning_by_position.values(), denied)
+    return tuple(reports), {position for position, pod in returning_by_position.items() if pod.key in keys}
 
 
 def _find_restricted_namespaces(cluster: Cluster) -> set[str]:
-    """Return the namespaces in which a pod that was admitted once may be denied now."""
-    limited = {quota.metadata.namespace for quota in cluster.resource_quotas}
-    limited |= {limits.metadata.namespace for limits in cluster.limit_ranges}
+    """Return the namespaces in which a pod that was once admitted may be denied now."""
+    with_limits = {quota.metadata.namespace for quota in cluster.resource_quotas}
+    with_limits |= {limits.metadata.namespace for limits in cluster.limit_ranges}
     changed = (
         namespace.metadata
         for namespace in cluster.namespaces
         if namespace.metadata.deletion_timestamp or not ADMISSION_ANNOTATIONS.isdisjoint(namespace.metadata.annotations)
     )
-    return limited | {meta.name for meta in changed}
+    return with_limits | {meta.name for meta in changed}
 
 
-def _get_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
-    """Return which pods are recreated when their node fails, and which are lost with it, (P,) each."""
+def _get_pod_fates(shared: SharedCluster) -> tuple[Bools, Bools]:
+    """Return the pod fates of a shared cluster, which are cached: see `classify_pods`."""
     return classify_pods(shared.scheduler.view)
 
 
 def classify_pods(view: Fork) -> tuple[Bools, Bools]:
-    """Return which pods are recreated when their node fails, and which are lost with it, (P,) each."""
-    anew = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
-    bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
-    return anew[view.pods.info], bare[view.pods.info]
+    """Return whether each pod is recreated if its node fails, and whether it is lost with the node, (P,) each."""
+    is_recreated = view.pods.where(lambda info: is_recreated_elsewhere(info.pod))
+    is_bare = view.pods.where(lambda info: not info.terminating and find_owner(info.pod).kind == "Pod")
+    return is_recreated[view.pods.info], is_bare[view.pods.info]

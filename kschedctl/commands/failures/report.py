@@ -20,36 +20,37 @@ from kschedctl.text.counts import counted
 
 
 class Failure(Document, frozen=True):
-    """The failure of some nodes at once; of several runs with different orders of pods, the worst."""
+    """The failure of some nodes at once. With several runs, it is the worst run."""
 
     name: str
     nodes: tuple[str, ...]
     displaced: int
-    """Pods that are recreated."""
+    """The number of pods that are recreated."""
     unplaced: int
-    """Recreated pods that fit nowhere else."""
+    """The number of recreated pods that fit nowhere else."""
     evicted: int
-    """Pods of other nodes that are preempted."""
+    """The number of pods on other nodes that are preempted."""
     lost: int
-    """Pods that no controller recreates."""
+    """The number of pods that no controller recreates."""
     reasons: tuple[UnplacedPods, ...] = ()
     """The unplaced pods by workload and kube-scheduler's message, including preempted ones."""
     unknown: tuple[UnknownKind, ...] = ()
     over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
     """The minimum and maximum of unplaced and evicted pods over the runs."""
     unplaced_over_runs: dict[str, Spread] = msgspec.field(default_factory=dict)
-    """The minimum and maximum of unplaced pods per workload."""
+    """The minimum and maximum of unplaced pods, by workload."""
     in_no_order: dict[str, int] = msgspec.field(default_factory=dict)
-    """The number of pods per workload that fit nowhere even if no other pod comes back."""
+    """The number of pods that fit nowhere even if no other pod comes back, by workload."""
     zones: tuple[PodCount, ...] = ()
-    """Pods per zone, for the worst failure only."""
+    """The number of pods in each zone before and after, for the worst failure only."""
     nodes_changed: tuple[PodCount, ...] = ()
-    """Pods of the nodes where the number changed, for the worst failure only."""
+    """The number of pods on each node on which it changes, for the worst failure only."""
     not_created: tuple[NotCreated, ...] = ()
-    """Displaced pods that the API server denies because of quotas or LimitRanges."""
+    """The displaced pods that the API server denies because of quotas or LimitRanges."""
 
     @property
     def safe(self) -> bool:
+        """Whether every recreated pod gets a node and no other pod is preempted."""
         return not (self.unplaced or self.evicted or self.not_created)
 
 
@@ -57,7 +58,7 @@ class Failures(Report, frozen=True):
     """The failures of every unit, worst first."""
 
     unit: str
-    """node, zone, pool, or a pair of them."""
+    """The kind of unit: node, zone, pool, or a pair of one kind."""
     scenarios: int
     """The number of failures to simulate."""
     safe: bool
@@ -65,7 +66,7 @@ class Failures(Report, frozen=True):
     seed: int
     failures: tuple[Failure, ...] = ()
     outside: tuple[str, ...] = ()
-    """Nodes that belong to no unit, so that no failure includes them."""
+    """The nodes that belong to no unit, so that no failure includes them."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
@@ -80,7 +81,9 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether the cluster survives one failure, or two at once, and how many were tried."""
+        """Return whether the cluster survives the loss of one unit, or of two at once, and how many losses were
+        tried.
+        """
         unsafe, all_of_them = (
             sum(not failure.safe for failure in self.failures),
             counted(self.scenarios, "loss", "losses"),
@@ -121,7 +124,7 @@ class Failures(Report, frozen=True):
         return tuple(pod for failure in self.failures for group in failure.reasons for pod in group.pods)
 
     def gate_problems(self) -> list[GateProblem]:
-        """Return the failures that leave pods without a node or evict some."""
+        """Return the failures that leave pods without a node or preempt pods."""
         return [
             GateProblem(
                 "loss-not-borne",
@@ -134,12 +137,13 @@ class Failures(Report, frozen=True):
 
 
 def _describe_worst(worst: Failure) -> str:
-    """Return the name of the worst loss with its consequences, to follow the headline."""
+    """Return the name and the consequences of the worst failure, as the end of the headline."""
     if worst.safe:
         return ""
     return f"; worst: {worst.name}, {worst.unplaced:,} of {counted(worst.displaced, 'pod')} not scheduled"
 
 
 def _shorten_pods(worst: Failure) -> Iterator[ShortPods]:
-    yield from (refused.short_form for refused in worst.not_created)
+    """Yield the pods that the worst failure leaves uncreated or without a node."""
+    yield from (denied.short_form for denied in worst.not_created)
     yield from (pods.short_form for pods in worst.reasons)

@@ -20,21 +20,23 @@ def help(
 ) -> int:
     """The help of a command, or about a topic: sources, output, rights, ci …"""
     root = context.find_root()
-    if topic in (known := read_topics()):
-        _print_markdown(known[topic])
+    if topic in (topics := read_topics()):
+        _print_markdown(topics[topic])
     elif not topic:
-        titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in known.items())
+        titles = (f"  {name:<12}  {text.partition(chr(10))[0].lstrip('# ')}" for name, text in topics.items())
         typer.echo("\n".join((root.get_help(), "", "Topics, each printed by help TOPIC:", *titles)))
     else:
         command = root.command.get_command(root, topic)  # type: ignore[attr-defined]
         if command is None:
-            raise UsageError(f'no command or topic "{topic}"', hint=f"topics: {', '.join(known)}; see kschedctl --help")
+            raise UsageError(
+                f'no command or topic "{topic}"', hint=f"topics: {', '.join(topics)}; see kschedctl --help"
+            )
         typer.echo(command.get_help(typer.Context(command, info_name=topic, parent=root)))
     return 0
 
 
 def read_topics() -> dict[str, str]:
-    """Read the help topics. They are Markdown, and the first line is the title."""
+    """Read the help topics by name. They are Markdown, and their first line is the title."""
     topic_files = (path for path in files("kschedctl.cli.topics").iterdir() if path.name.endswith(SUFFIX))
     return {
         path.name.removesuffix(SUFFIX): path.read_text("utf-8") for path in sorted(topic_files, key=lambda p: p.name)
@@ -42,7 +44,7 @@ def read_topics() -> dict[str, str]:
 
 
 def _print_markdown(text: str) -> None:
-    """Print Markdown. It is formatted if stdout is a terminal."""
+    """Print Markdown, which is formatted if stdout is a terminal."""
     if not sys.stdout.isatty():
         typer.echo(text, nl=False)
         return

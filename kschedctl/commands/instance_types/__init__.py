@@ -1,4 +1,1 @@
-"""`kschedctl instance-types`: Print the instance types of a cluster's nodes, for --instance-types.
-
-Read `command`.
-"""
+"""`instance-types`: print the instance types of a cluster's nodes, in the format of --instance-types."""

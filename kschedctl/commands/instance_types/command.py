@@ -1,4 +1,4 @@
-"""``kschedctl instance-types``: the instance types that the nodes and NodeClaims of a cluster prove, as a file."""
+"""The command `instance-types`, which prints the types that nodes and NodeClaims of the cluster prove to exist."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 
 import typer
 
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.source import LiveKinds, load_cluster
@@ -18,7 +18,8 @@ EXAMPLES = (
     "kschedctl instance-types > types.json",
     "kschedctl instance-types --snapshot prod.ksnap > types.json",
 )
-NAMED_BY = ("Node", "NodeClaim")
+SOURCE_KINDS = ("Node", "NodeClaim")
+"""The kinds of objects from which instance types are derived."""
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +33,7 @@ def instance_types(*, source: Source) -> int:
     """
     cluster = load_cluster(source, live=LiveKinds(("NodeClaim",)))
     types = derive_instance_types(cluster)
-    unread = [kind for kind in NAMED_BY if cluster.gap(kind) is not None]
+    unread = [kind for kind in SOURCE_KINDS if cluster.gap(kind) is not None]
     if not types and not unread:
         raise UsageError("no node and no NodeClaim says of which instance type it is")
     typer.echo(json.dumps(types, indent=2))

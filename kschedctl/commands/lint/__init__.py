@@ -1,8 +1,8 @@
-"""``lint`` finds what breaks scheduling in manifests or in a cluster.
+"""`lint`: what breaks scheduling in manifests or in a cluster?
 
-The rules are in ``kschedctl/lint``. Read ``command`` first, which has the options. ``settings`` reads the settings of a
-project and ``filters`` chooses files and objects; ``described_cluster`` finds a cluster among the manifests; ``fixes``
-applies safe fixes, whose document is in ``report`` and whose diff is in ``diff``; ``page`` shows findings.
+The rules are in `kschedctl/lint`. Read `command` first, which has the options. `settings` reads the settings of a
+project and chooses files and objects, `described_cluster` finds a cluster among the manifests, `fixes` applies safe
+fixes (`report` is their document), and `page` shows findings.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from kschedctl.text.version import VERSION
 
 
 class Destination(NamedTuple):
-    """Where the manifests go."""
+    """The namespaces and clusters to which manifests are applied."""
 
     namespace: str
-    """The namespace of manifests that name none, or ""."""
+    """The namespace of manifests that name none, empty for the default."""
     together: list[list[str]]
-    """Lists of paths; what is under the paths of a list goes to one cluster."""
+    """Lists of paths. The manifests under the paths of one list are applied to the same cluster."""
     named_files: list[str]
-    """Files that were given by name, not found in a folder."""
+    """The files that were given by name, not found in a folder."""
 
 
 def lint(
@@ -54,13 +54,13 @@ def lint(
     feature_gates: Mapping[str, bool] | None = None,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> Findings:
-    """Find what makes scheduling go wrong in manifests, or, without ``paths``, in the ``cluster`` itself.
+    """Find what makes scheduling go wrong in manifests or, without ``paths``, in the ``cluster`` itself.
 
     With a ``cluster``, rules that need nodes and pods run for manifests, too. ``select`` and ``ignore`` are ids of
     rules, in which * stands for anything. ``profile`` is default, strict or all. ``severity`` is the lowest severity to
-    report (error, warning, note). Manifests without a namespace go to ``namespace``. ``instance_types`` are all types
-    that Karpenter may launch, in the form of kwok's instance_types.json. No settings file is read. Raises UsageError,
-    InputError.
+    report (error, warning, note). Manifests without a namespace are applied to ``namespace``. ``instance_types`` are
+    all types that Karpenter may launch, in the format of kwok's instance_types.json. No settings file is read. Raises
+    UsageError and InputError.
 
     >>> import kschedctl
     >>> budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "none"}}
@@ -69,12 +69,12 @@ def lint(
     'Findings'
     """
     gates = FeatureGates(kube_version, feature_gates or {})
-    described = None if cluster is None else DescribedCluster(cluster)
+    described_cluster = None if cluster is None else DescribedCluster(cluster)
     names = [os.fspath(path) for path in paths]
     files = [relative_path(file) for file in find_files(names, recursive=True).files]
     manifests = read_repository(files) if names else None
-    goes = Destination(namespace, [], [relative_path(path) for path in names if not os.path.isdir(path)])
-    context = build_context(manifests, described, gates, goes, instance_types)
+    destination = Destination(namespace, [], [relative_path(path) for path in names if not os.path.isdir(path)])
+    context = build_context(manifests, described_cluster, gates, destination, instance_types)
     rules = choose_rules(select, ignore, RuleProfile(profile))
     condensed = not select and profile != RuleProfile.ALL
     reporting = replace(REPORT_EVERYTHING, min_severity=Severity(severity), condensed=condensed)
@@ -88,7 +88,7 @@ def build_report(
     reporting: Reporting,
     scope: LintScope = ALL_OBJECTS,
 ) -> Findings:
-    """Return the findings among the problems, with the version of this program."""
+    """Build the report of the findings among the problems, with the version of this program."""
     return replace(build_findings(context, rules, problems, reporting, scope), tool_version=VERSION)
 
 
@@ -99,7 +99,10 @@ def build_context(
     destination: Destination,
     instance_types: Sequence[JsonObject] | None = None,
 ) -> LintContext:
-    """Return what the rules look at: the manifests, or without any the cluster. Raises UsageError, InputError."""
+    """Return the objects that rules examine: the manifests, or the cluster if there are none.
+
+    Raises UsageError and InputError.
+    """
     if manifests is None:
         if cluster is None or cluster.cluster is None:
             raise UsageError(
@@ -114,23 +117,26 @@ def build_context(
 def _build_manifest_context(
     manifests: Repository, cluster: DescribedCluster | None, gates: FeatureGates, destination: Destination
 ) -> LintContext:
-    """Return the context of manifests and of the cluster that is given or that they describe."""
-    described = cluster or find_described_cluster(manifests.objects, gates, destination.named_files)
+    """Return the context of manifests and of their cluster: the given one, or one that they describe."""
+    described_cluster = cluster or find_described_cluster(manifests.objects, gates, destination.named_files)
     located = ((manifest.value, manifest) for manifest in manifests.objects)
     manifests.sets.declare_clusters(destination.together)
     context = LintContext.from_manifests(
-        located, described.cluster, gates, destination.namespace, get_sets=manifests.sets.get_sets
+        located, described_cluster.cluster, gates, destination.namespace, get_sets=manifests.sets.get_sets
     )
     unreadable = tuple(
-        Subject("File", "", location=place).build_problem((), place.message) for place in manifests.broken
+        Subject("File", "", location=broken).build_problem((), broken.message) for broken in manifests.broken
     )
-    passed_over = tuple(PassedOver(what, where, HINTS.get(what, "")) for what, where in manifests.passed_over.items())
+    passed_over = tuple(
+        PassedOver(description, places, HINTS.get(description, ""))
+        for description, places in manifests.passed_over.items()
+    )
     return replace(
         context,
-        invalid=(*context.invalid, *described.problems),
+        invalid=(*context.invalid, *described_cluster.problems),
         unreadable=unreadable,
         passed_over=passed_over,
         all_manifests_read=manifests.is_complete,
-        is_self_described=described.is_self_described,
-        stored_manifests=described.stored_manifests,
+        is_self_described=described_cluster.is_self_described,
+        stored_manifests=described_cluster.stored_manifests,
     )

@@ -1,4 +1,4 @@
-"""``kschedctl lint``: the options of the command, and its exit code."""
+"""The command line of `kschedctl lint`."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ log = logging.getLogger(__name__)
 class ClusterOptions(InstanceTypeInput):
     """The cluster of the manifests. Without manifests, the cluster itself is linted.
 
-    Snapshot, kubeconfig and context are options of ``Source``.
+    Snapshot, kubeconfig and context are options of `Source`.
     """
 
     with_cluster: Annotated[
@@ -84,11 +84,11 @@ class ClusterOptions(InstanceTypeInput):
         return bool(self.live or source.kubeconfig or source.context)
 
     def load_cluster(self, source: Source) -> DescribedCluster | None:
-        """Return the cluster, or None if no option names one. Raises KschedctlError."""
-        named = replace(source, filename=self.with_cluster)
+        """Load the cluster that the options name, or return None if they name none. Raises KschedctlError."""
+        cluster_source = replace(source, filename=self.with_cluster)
         if source.snapshot or self.is_live(source):
-            return DescribedCluster(load_cluster(named, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
-        return _load_cluster_from_files(named) if self.with_cluster or source.demo else None
+            return DescribedCluster(load_cluster(cluster_source, live=CREATION_LIMIT_KINDS.union(POOL_KINDS)))
+        return _load_cluster_from_files(cluster_source) if self.with_cluster or source.demo else None
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ class RuleOptions(LintFilters):
 
 @dataclass(frozen=True)
 class DisplayOptions:
-    """How to show the findings."""
+    """The options for how to show the findings."""
 
     output: Annotated[
         OutputFormat, output_option("table", "wide", "json", "yaml", "sarif", "junit", "github", "markdown", "html")
@@ -160,7 +160,7 @@ class DisplayOptions:
         return replace(answer, style=replace(answer.style, fixes=self.show_fixes))
 
     def build_diff_answer(self, fixes: LintFixes) -> Answer:
-        """Return the answer that shows fixes. Raises UsageError for forms that only show findings."""
+        """Return the answer that shows fixes. Raises UsageError for output formats that only show findings."""
         if self.output.name not in DIFF_FORMS:
             raise UsageError(f"--diff has no form {self.output.name}", hint="-o json or yaml, or none for the diff")
         answer = self.build_answer(fixes, FOUND if fixes.files else CLEAN)
@@ -183,19 +183,19 @@ def lint(
     manifests these lint the cluster itself. ``lint rules`` lists the rules, ``lint explain RULE`` explains one. The
     annotation kschedctl/ignore: RULE reason exempts an object from a rule.
     """
-    words = files or []
-    if words == ["rules"]:
+    arguments = files or []
+    if arguments == ["rules"]:
         return display.build_answer(build_rule_list())
-    if words[:1] == ["explain"]:
-        if len(words) != 2:
+    if arguments[:1] == ["explain"]:
+        if len(arguments) != 2:
             raise UsageError("which rule?", hint="kschedctl lint explain RULE; kschedctl lint rules lists them")
-        return display.build_answer(build_rule_report(get_rule(words[1])))
+        return display.build_answer(build_rule_report(get_rule(arguments[1])))
     settings_file = Path(rule_options.settings) if rule_options.settings else find_settings(Path.cwd())
     settings = read_settings(settings_file)
     if not (source.snapshot or cluster_options.is_live(source)):
         source = replace(source, kube_version=source.kube_version or settings.kube_version)
     project = Project(settings, settings_file.parent if settings_file else Path.cwd())
-    paths = [*source.filename, *words]
+    paths = [*source.filename, *arguments]
     manifests = _read_manifests(paths, source, rule_options, project)
     validate_output_files(rule_options.write_baseline)
     rule_options.validate_fix_options(manifests)
@@ -215,9 +215,9 @@ def lint(
 
 
 def _found_only_templates(report: Findings, paths: list[str]) -> bool:
-    """Return whether the folders hold nothing but templates that something else would render.
+    """Return whether the folders hold nothing but templates that another tool renders.
 
-    Hooks of git name such files themselves, so files given by name do not count.
+    Git hooks name such files themselves, so files given by name do not count.
     """
     if report.checked or report.findings or not any(map(os.path.isdir, paths)):
         return False
@@ -227,18 +227,18 @@ def _found_only_templates(report: Findings, paths: list[str]) -> bool:
 def _fix_files(
     fixer: LintFixer, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
 ) -> Answer | int:
-    """Fix the files and return the answer with the remaining findings, or only show what would change."""
+    """Fix the files and return the answer with the remaining findings, or with --diff only show the changes."""
     report = fixer.run()
     if rule_options.diff:
         return display.build_diff_answer(fixer.build_report())
     fixer.write()
-    return _build_findings_answer(replace(report, fixed=fixer.findings), rule_options, display, settings)
+    return _build_findings_answer(replace(report, fixed=fixer.fixed_findings), rule_options, display, settings)
 
 
 def _build_linter(
     rule_options: RuleOptions, project: Project, get_context: Callable[[Repository | None], LintContext]
 ) -> Callable[[Repository | None], Linted]:
-    """Return a function that lints manifests, or the cluster, as the options and settings say."""
+    """Return a function that lints manifests, or the cluster, according to the options and settings."""
     settings = project.settings
     ignored = (*settings.ignore, *_split_lists(rule_options.ignore))
     # A profile that the command line names is what is wanted now, whatever the settings select.
@@ -254,6 +254,7 @@ def _build_linter(
     )
 
     def linter(manifests: Repository | None) -> Linted:
+        """Lint manifests, or the cluster if they are None."""
         context = get_context(manifests)
         problems = find_problems(context, rules)
         return build_report(context, rules, problems, reporting, rule_options.scope), problems
@@ -264,7 +265,7 @@ def _build_linter(
 def _build_findings_answer(
     report: Findings, rule_options: RuleOptions, display: DisplayOptions, settings: LintSettings
 ) -> Answer | int:
-    """Write the baseline if asked for, or else return the answer that shows the findings."""
+    """Write the baseline if the options request it, otherwise return the answer that shows the findings."""
     if rule_options.write_baseline is not None:
         write_file(rule_options.write_baseline, [render_baseline(report.findings).encode(errors="backslashreplace")])
         log.warning("wrote %d findings to %s", len(report.findings), rule_options.write_baseline)
@@ -275,7 +276,10 @@ def _build_findings_answer(
 
 
 def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
-    """Return the baseline of the options or of the settings, unless one is written."""
+    """Load the baseline named by the options, falling back to the settings.
+
+    Return an empty one while a baseline is being written.
+    """
     if rule_options.baseline is not None:
         return read_baseline(rule_options.baseline)
     if project.settings.baseline and rule_options.write_baseline is None:
@@ -284,30 +288,30 @@ def _load_baseline(rule_options: RuleOptions, project: Project) -> Counter[str]:
 
 
 def _resolve_together(project: Project) -> list[list[str]]:
-    """Return the lists of paths in the settings as paths from the current folder."""
+    """Return the lists of paths in the settings as paths relative to the current folder."""
     return [[relative_path(str(project.folder / path)) for path in paths] for paths in project.settings.together]
 
 
 def _list_named_files(paths: list[str]) -> list[str]:
-    """Return the files that were given by name, as findings name them."""
+    """Return the files that were given by name, written as in findings."""
     return [STDIN_NAME if path == STDIN else relative_path(path) for path in paths if not os.path.isdir(path)]
 
 
 def _load_cluster_from_files(source: Source) -> DescribedCluster:
-    """Return the cluster that files describe. Raises KschedctlError."""
+    """Load the cluster that files describe. Raises KschedctlError."""
     cluster, reading = read_files(source)
     documents = (manifest.document for manifest in (*reading.stored, *reading.manifests))
     return DescribedCluster(cluster, stored_manifests={_get_owner(document): document for document in documents})
 
 
 def _get_owner(document: JsonObject) -> Owner:
-    """Return kind, namespace and name of a document."""
+    """Return the kind, namespace and name of a document."""
     metadata = object_at(document, "metadata")
     return Owner(str(document["kind"]), str(metadata.get("namespace") or "default"), str(metadata.get("name") or ""))
 
 
 def _read_manifests(paths: list[str], source: Source, rule_options: RuleOptions, project: Project) -> Repository | None:
-    """Return the manifests under the paths, or None if no path is given."""
+    """Read the manifests under the paths, or return None if no path is given."""
     if not paths:
         return None
     included = rule_options.exclude_files(find_files(paths, source.recursive).files, project)

@@ -1,4 +1,4 @@
-"""The cluster that manifests with nodes describe. What cannot be read of them is a finding."""
+"""The cluster that manifests with nodes describe. Manifests that cannot be read become findings."""
 
 from __future__ import annotations
 
@@ -30,35 +30,35 @@ log = logging.getLogger(__name__)
 
 
 class DescribedCluster(NamedTuple):
-    """A cluster, and what else is known of it from files."""
+    """A cluster, with further data about it from files."""
 
     cluster: Cluster | None
-    """The cluster, or None if none is known."""
+    """The cluster, None if it is unknown."""
     problems: tuple[Problem, ...] = ()
-    """Problems of kinds that lint itself has no rules for."""
+    """Problems of kinds for which lint itself has no rules."""
     is_self_described: bool = False
     """Whether the linted manifests describe the cluster."""
     stored_manifests: Mapping[Owner, JsonObject] = MappingProxyType({})
-    """Workloads of the cluster, as its files hold them."""
+    """The workloads of the cluster as its files have them."""
 
 
 def find_described_cluster(
     manifests: Sequence[Read], gates: FeatureGates, named_files: Collection[str] = ()
 ) -> DescribedCluster:
-    """Return the cluster that the manifests describe. Without readable nodes, its cluster is None."""
-    known_kinds = [
+    """Return the cluster that the manifests describe, without a cluster if there are no readable nodes."""
+    readable_kinds = [
         m for m in manifests if m.value["kind"] in KINDS and not is_custom_api(str(m.value.get("apiVersion") or ""))
     ]
-    nodes = [manifest for manifest in known_kinds if manifest.value["kind"] == "Node"]
+    nodes = [manifest for manifest in readable_kinds if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, is_self_described=True)
-    if not _is_one_cluster(nodes, manifests, named_files):
+    if not _describe_whole_cluster(nodes, manifests, named_files):
         log.warning("note: %s has nodes, and is not taken for the cluster of all: --with-cluster is", nodes[0].file)
         return DescribedCluster(None, is_self_described=True)
-    return _build_cluster(known_kinds, gates)
+    return _build_cluster(readable_kinds, gates)
 
 
-def _is_one_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]) -> bool:
+def _describe_whole_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.
 
     They do if all were given by name, or if all manifests are in folders below them. Nodes in the examples and tests of
@@ -79,7 +79,7 @@ def _get_folder(file: str) -> str:
 
 
 def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
-    """Build the cluster of the readable manifests. If a node is unreadable, the cluster is None."""
+    """Build the cluster of the readable manifests. If a node cannot be read, the cluster is None."""
     objects, problems, all_nodes_read = [], [], True
     for manifest in manifests:
         kind = str(manifest.value["kind"])
@@ -98,7 +98,7 @@ def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedC
 
 
 def _describe_fault(manifest: Read, kind: str) -> str:
-    """Return ``field: what is wrong with it`` for a manifest that cannot be read, or ""."""
+    """Return why a manifest cannot be read, such as `field: what is wrong`, or an empty string if it can."""
     try:
         is_readable(kind, str(manifest.value.get("apiVersion") or ""), _NOWHERE.error)
         obj = decode_document(manifest.value, KINDS[kind].struct, _NOWHERE)

@@ -1,4 +1,4 @@
-"""``lint --fix``: applies safe fixes to files and keeps them only if they removed findings and added none."""
+"""The fixes of `lint --fix` and `--diff`: kept only if they remove findings and add none."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from kschedctl.sources.repository import Repository
 from kschedctl.text.printable import printable
 
 HIDING_RULES = frozenset({INVALID.id, "api-refused", "api-unknown-field"})
-"""Rules about objects that the API server rejects. Their findings can hide other findings of the object."""
+"""Rules about objects that the API server rejects. Their findings can hide other findings about the object."""
 Problems = Sequence[tuple[Rule, Problem]]
 Linted = tuple[Findings, Problems]
 FindingKey = tuple[str, str, str]
-"""Rule, file and object of a finding, which stay the same when a field of the object changes."""
+"""The rule, file and object of a finding, which stay the same when a field of the object changes."""
 
 
 @dataclass(frozen=True)
@@ -46,19 +46,19 @@ class FixedText:
         return FixedText(self.text, later.fixed_text, self.findings + later.findings)
 
     @property
-    def manifests(self) -> dict[tuple[int, object], LocatedObject]:
-        """Return the objects of the fixed file by document number and path in the document."""
+    def parsed_objects(self) -> dict[tuple[int, object], LocatedObject]:
+        """The objects of the fixed file by document number and path in the document."""
         content = self.text.content._replace(text=self.fixed_text)
         return {(manifest.document, manifest.root): manifest for manifest in parse_objects(self.text.file, content)}
 
 
 @dataclass
 class LintFixer:
-    """Fixes manifests and lints them again to check the fixes."""
+    """The fixes of manifests, which are linted again to check them."""
 
     manifests: Repository
     lint: Callable[[Repository], Linted]
-    """Lints manifests."""
+    """The function that lints manifests."""
     files: dict[str, FixedText] = field(default_factory=dict)
     """The fixes of each file."""
 
@@ -79,21 +79,21 @@ class LintFixer:
                 failed_files = _find_failed_files(report, linted[0], fixes, hiding=hiding)
                 if not failed_files:
                     current, (report, problems) = fixed_manifests, linted
-                    self._record(fixes)
+                    self._record_fixes(fixes)
                     break
                 remaining = [fix for fix in fixes if fix.text.file not in failed_files]
                 fixes = remaining if len(remaining) < len(fixes) else []  # give up if other files failed
         return report
 
-    def _record(self, fixes: Iterable[FixedText]) -> None:
-        """Add fixes to those of their files."""
+    def _record_fixes(self, fixes: Iterable[FixedText]) -> None:
+        """Add fixes to the earlier fixes of their files."""
         for fix in fixes:
             before = self.files.get(fix.text.file)
             self.files[fix.text.file] = before.combine(fix) if before else fix
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        """Return the findings that the fixes correct."""
+    def fixed_findings(self) -> tuple[Finding, ...]:
+        """The findings that the fixes correct."""
         return tuple(finding for fixed_text in self.files.values() for finding in fixed_text.findings)
 
     def write(self) -> None:
@@ -109,7 +109,7 @@ class LintFixer:
 
 def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Repository:
     """Return the manifests with the objects of fixed files."""
-    after = {fix.text: fix.manifests for fix in fixes}
+    after = {fix.text: fix.parsed_objects for fix in fixes}
     objects = (
         after[m.text][m.document, m.root] if isinstance(m, LocatedObject) and m.text in after else m
         for m in manifests.objects
@@ -118,7 +118,7 @@ def _replace_manifests(manifests: Repository, fixes: Iterable[FixedText]) -> Rep
 
 
 def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedText]:
-    """Yield each file with the safe fixes of the reported problems. Files that Helm renders are left out."""
+    """Yield each file with the safe fixes of its reported problems. Files that Helm renders are left out."""
     reported = {(f.rule, f.object, f.path, f.file, f.line, f.column): f for f in report.findings}
     corrections: dict[Text, dict[Correction, Finding]] = defaultdict(dict)
     for rule, problem in problems:
@@ -149,9 +149,9 @@ def _read_bytes(text: Text) -> bytes:
 
 
 def _find_failed_files(before: Findings, after: Findings, fixes: Iterable[FixedText], *, hiding: bool) -> set[str]:
-    """Return the files with a finding that the fixes should have corrected, or that is new.
+    """Return the files with findings that fixes should have corrected, or with new findings.
 
-    If the fixed findings were ``hiding`` others, new findings do not count.
+    With `hiding`, new findings do not count, since the fixed findings may have hidden them.
     """
     corrected_findings = Counter(_get_key(finding) for fix in fixes for finding in fix.findings)
     allowed = Counter(map(_get_key, before.findings))
@@ -181,6 +181,6 @@ def render_diff(document: Document) -> str:
 
 
 def _escape_line(line: str) -> str:
-    """Escape control characters of a line, apart from tabs and the line ends of Windows."""
+    """Escape the control characters of a line, except tabs and Windows line ends."""
     end = "\r" if line.endswith("\r") else ""
     return "\t".join(map(printable, line.removesuffix("\r").split("\t"))) + end

@@ -17,11 +17,11 @@ Shown = TypeVar("Shown")
 
 
 def build_findings_page(report: Findings, style: Style) -> Page:
-    """Build the page of findings: a table per file, the worst first, then the number of findings per rule."""
+    """Build the page of findings: a table per file, worst first, then the number of findings per rule."""
     blocks: list[Block] = []
     for file in dict.fromkeys(finding.file for finding in report.findings):
         findings = [finding for finding in report.findings if finding.file == file]
-        row, title = partial(_build_row, style=style), file or "In the cluster"
+        row, title = partial(_build_finding_row, style=style), file or "In the cluster"
         blocks += build_table(findings, _list_columns(style), row, limit=None, title=title, full=False)
     if style.wide:
         columns = (Column("object"), Column("rule", keep=True), Column("reason"))
@@ -35,8 +35,8 @@ def build_findings_page(report: Findings, style: Style) -> Page:
     doubts = [paragraph(Marked("not known:", Tone.WARNING), unknown)] if report.unknown else []
     if report.passed_over:
         doubts.append(paragraph(Marked("skipped:", Tone.FAINT), _describe_skipped(report, style)))
-    answer, rest = paragraph(*_build_summary(report)), (*blocks, *doubts)
-    return (answer, *rest) if style.answer_first else (*rest, answer)
+    answer, details = paragraph(*_build_summary(report)), (*blocks, *doubts)
+    return (answer, *details) if style.answer_first else (*details, answer)
 
 
 def _list_columns(style: Style) -> tuple[Column, ...]:
@@ -46,35 +46,35 @@ def _list_columns(style: Style) -> tuple[Column, ...]:
 
 
 def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
-    """Return the field and the fix if they are to be shown."""
+    """Return the field and the fix that the style asks for: both, only the fix, or none."""
     return (field, fix) if style.wide else (fix,) if style.fixes else ()
 
 
 def _build_fixed_table(report: Findings) -> Page:
-    """Return a table of the corrected findings."""
+    """Build a table of the corrected findings."""
     rows = [(f"{f.file}:{f.line}", f.rule, f.object, f.message) for f in report.fixed]
     columns = (Column("where", keep=True), Column("rule", keep=True), Column("object"), Column("problem"))
     return build_table(rows, columns, keep_row, limit=None, title="Fixed")
 
 
 def _build_rule_counts(report: Findings) -> Page:
-    """Return a table with the number of findings of each rule, or nothing if no rule has several findings."""
+    """Build a table with the number of findings of each rule, or nothing if no rule has several findings."""
     if len(report.findings) == len(report.rules):
         return ()
-    often = Counter((finding.severity, finding.rule) for finding in report.findings)
-    summary = {rule.id: rule.summary for rule in report.rules}
+    counts = Counter((finding.severity, finding.rule) for finding in report.findings)
+    summaries = {rule.id: rule.summary for rule in report.rules}
     rows = [
-        (str(often[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summary.get(rule, ""))
+        (str(counts[severity, rule]), Marked(severity, SEVERITIES[severity]), rule, summaries.get(rule, ""))
         for severity, rule in sorted(
-            often, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -often[counted], counted[1])
+            counts, key=lambda counted: (SEVERITIES_BY_GRAVITY.index(counted[0]), -counts[counted], counted[1])
         )
     ]
     columns = [*number_columns("findings"), Column("severity", keep=True), Column("rule", keep=True), Column("about")]
     return build_table(rows, columns, keep_row, limit=None, title="By rule")
 
 
-def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
-    """Return the row of a finding."""
+def _build_finding_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
+    """Return the cells for a finding."""
     line = f"{finding.line}:{finding.column}" if finding.line else ""
     severity = Marked(finding.severity, SEVERITIES[finding.severity])
     name = f"{finding.object} (of {finding.owner})" if finding.owner else finding.object
@@ -83,7 +83,7 @@ def _build_row(finding: Finding, style: Style) -> tuple[Cell, ...]:
 
 
 def _describe_skipped(report: Findings, style: Style) -> str:
-    """Return how many documents were skipped and why, in a wide table with their places."""
+    """Return how many documents were skipped and why, with their places if the output is wide."""
     parts = []
     for passed_over in report.passed_over:
         if style.wide:
@@ -95,10 +95,10 @@ def _describe_skipped(report: Findings, style: Style) -> str:
 
 
 def _build_summary(report: Findings) -> list[Cell]:
-    """Return the last line, colored by the worst severity."""
+    """Return the cells of the summary line, colored by the worst severity."""
     verdict, *checked = report.first_line()
-    fine = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
-    return [Marked(verdict, SEVERITIES[_find_worst_severity(report)] if report.findings else fine), *checked]
+    good_tone = Tone.GOOD if report.checked and not report.unknown else Tone.WARNING
+    return [Marked(verdict, SEVERITIES[_find_worst_severity(report)] if report.findings else good_tone), *checked]
 
 
 def _find_worst_severity(report: Findings) -> str:
@@ -134,7 +134,7 @@ def build_rule_page(report: RuleReport, style: Style) -> Page:
 
 
 def _iter_rule_blocks(report: RuleReport) -> Iterator[Block]:
-    """Yield the blocks of the page of a rule."""
+    """Yield the blocks of a rule's page."""
     yield paragraph(
         Marked(report.id, Tone.STRONG), Marked(report.severity, SEVERITIES[report.severity]), report.summary
     )

@@ -1,4 +1,4 @@
-"""The report of ``lint --diff``: apiVersion kschedctl.dev/v1, kind LintFixes."""
+"""The report of `lint --diff` (kind LintFixes)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ TOML_TABLE = b"[tool.kschedctl"
 
 
 class Project(NamedTuple):
-    """The settings of a project."""
+    """A project with its lint settings."""
 
     settings: LintSettings
     folder: Path
@@ -34,29 +34,29 @@ class Project(NamedTuple):
 
 
 def build_path_ignores(project: Project) -> PathIgnores:
-    """Return the rules that are not reported for some paths. Raises UsageError for rules that do not exist."""
+    """Return the rules that are ignored for some paths. Raises UsageError for rules that do not exist."""
     patterns = project.settings.per_path_ignores
     check_rules_exist(rule for rules in patterns.values() for rule in rules)
     return PathIgnores(patterns, str(project.folder))
 
 
 def find_settings(folder: Path) -> Path | None:
-    """Return the nearest .kschedctl.yaml, or pyproject.toml with a table for kschedctl, up to the repository's root.
+    """Return the nearest .kschedctl.yaml or pyproject.toml with a table for kschedctl, or None if there is none.
 
-    Raises InputError for a pyproject.toml that cannot be read.
+    The search ends at the repository's root. Raises InputError for a pyproject.toml that cannot be read.
     """
-    for place in (folder, *folder.parents):
-        if (place / DOT_FILE).is_file():
-            return place / DOT_FILE
-        if (place / PYPROJECT).is_file() and TOML_TABLE in _read_small_file(str(place / PYPROJECT)):
-            return place / PYPROJECT
-        if (place / ".git").exists():
+    for parent in (folder, *folder.parents):
+        if (parent / DOT_FILE).is_file():
+            return parent / DOT_FILE
+        if (parent / PYPROJECT).is_file() and TOML_TABLE in _read_small_file(str(parent / PYPROJECT)):
+            return parent / PYPROJECT
+        if (parent / ".git").exists():
             break
     return None
 
 
 def read_settings(file: Path | None) -> LintSettings:
-    """Return the settings in a file, or the defaults without one. Raises InputError."""
+    """Read the settings in a file, or return the defaults without a file. Raises InputError."""
     if file is None:
         return LintSettings()
     document = _read_toml_table(str(file)) if file.suffix == ".toml" else _read_only_document(str(file))
@@ -64,12 +64,12 @@ def read_settings(file: Path | None) -> LintSettings:
 
 
 def read_baseline(file: str) -> Counter[str]:
-    """Return how often each fingerprint is in a baseline file. Raises InputError."""
+    """Read how often each fingerprint is in a baseline file. Raises InputError."""
     return parse_baseline(_read_only_document(file), display_path(file))
 
 
 def _read_only_document(file: str) -> object:
-    """Return the only document of a file, or None if the file is empty."""
+    """Read the only document of a file, or return None if the file is empty. Raises InputError."""
     documents = load_documents(file)
     if len(documents) > 1:
         raise InputError(f"expected one document, found {len(documents)}", where=display_path(file))
@@ -77,7 +77,7 @@ def _read_only_document(file: str) -> object:
 
 
 def _read_toml_table(file: str) -> object:
-    """Return the table for kschedctl in a pyproject.toml, or None."""
+    """Read the table for kschedctl in a pyproject.toml, or return None if there is none. Raises InputError."""
     try:
         document = tomllib.loads(_read_small_file(file).decode())
     except RecursionError:
@@ -89,7 +89,7 @@ def _read_toml_table(file: str) -> object:
 
 
 def _read_small_file(file: str) -> bytes:
-    """Return the content of a file that a person wrote. Raises InputError if it is too large."""
+    """Read a file that a person wrote. Raises InputError if it is too large."""
     with open_file(file) as reader:
         data = reader.read(SMALL + 1)
     if len(data) > SMALL:
@@ -99,7 +99,7 @@ def _read_small_file(file: str) -> bytes:
 
 @dataclass(frozen=True)
 class LintFilters:
-    """The files to read, and the objects and severities to report."""
+    """Options for the files to read, and for the objects and severities to report."""
 
     severity: Annotated[
         Severity | None,
@@ -125,13 +125,13 @@ class LintFilters:
 
     @property
     def scope(self) -> LintScope:
-        """Return the objects to report. Raises InputError for an invalid selector."""
+        """The objects to report. Raises InputError for an invalid selector."""
         return LintScope(self.namespace or "", parse_selector(self.selector) if self.selector else None)
 
     def exclude_files(self, files: Iterable[str], project: Project) -> list[str]:
         """Return the files that neither the options nor the settings exclude.
 
-        Patterns of options start at the current folder, those of settings at the settings file.
+        Patterns in options are relative to the current folder, patterns in settings to the folder of the settings file.
         """
         excluded = [(pattern, os.curdir) for pattern in self.exclude]
         excluded += [(pattern, str(project.folder)) for pattern in project.settings.exclude]

@@ -17,7 +17,7 @@ from kschedctl.commands.make_room import plan as study
 from kschedctl.commands.make_room.plan import collect_waiting_pods
 from kschedctl.commands.make_room.report import MakeRoom
 from kschedctl.commands.make_room.room import RoomWishes
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers
@@ -96,12 +96,12 @@ def make_room_for_manifests(
     `written` maps workloads to their manifests as written, as for `simulate`. The other arguments are those of
     `find_room`.
     """
-    prepared = prepare(cluster, manifests, counting=dict(written or {}))
-    if not prepared.workloads:
+    prepared = prepare_simulation(cluster, manifests, documents=dict(written or {}))
+    if not prepared.workload_by_pod:
         raise _build_no_pod_error(prepared.not_created)
     return study.find_room(
         prepared.cluster,
-        list(prepared.workloads),
+        list(prepared.workload_by_pod),
         wishes,
         seed=seed,
         call_extender=call_extender,

@@ -20,7 +20,7 @@ def priorities(
 ) -> PrioritiesSection:
     """Return the priority tiers, the starving pods, and the pods that would be preempted first.
 
-    `limits` say which tier grows by how many pods, and how long pods wait until they starve. `now` is the RFC 3339 time
+    `limits` set which tier grows by how many pods, and how long pods wait until they starve. `now` is the RFC 3339 time
     of the cluster and defaults to the time at which it was read. Raises UsageError for an unknown tier.
 
     >>> import kschedctl

@@ -1,6 +1,6 @@
-"""``provision``: which nodes would Karpenter launch, and which would it disrupt?
+"""`provision`: which nodes would Karpenter launch, and which would it disrupt?
 
-The replay is ``kschedctl/autoscaling/karpenter``.
+The replay itself is in `kschedctl/autoscaling/karpenter`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools, build_launched_nodes
 from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
@@ -30,11 +31,12 @@ def provision(
     *,
     now: str = "",
 ) -> Provisioning:
-    """Which nodes Karpenter (v1.14) would launch for pending pods, and why none for the others.
+    """Find the nodes that Karpenter (v1.14) would launch for pending pods, and explain why other pods get none.
 
-    ``instance_types``: as kwok's instance_types.json has them; None for those of the nodes that exist, without prices:
-    then that no type fits is not certain. ``options``: preferencePolicy, minValuesPolicy, maxInstanceTypes,
-    featureGates. ``now``: an RFC 3339 time; when the cluster was read. Raises InputError.
+    ``instance_types`` are in the format of kwok's instance_types.json. Without them, only the types of existing nodes
+    are known, without prices, so that it is not certain that no type fits. ``options`` are preferencePolicy,
+    minValuesPolicy, maxInstanceTypes and featureGates. ``now`` is an RFC 3339 time and defaults to the time at which
+    the cluster was read. Raises InputError.
 
     >>> str(provision(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
     'Karpenter would launch no node for 0 pending pods'
@@ -42,16 +44,20 @@ def provision(
     types = derive_instance_types(cluster) if instance_types is None else instance_types
     report = provisioning.provision(cluster, types, options or {}, now=now or get_read_time(cluster))
     unknown = find_unread_kinds(cluster)
-    seen = len(types) if instance_types is None else None
-    undecided = bool(unknown) or (seen is not None and bool(report.pod_errors))
-    report = replace(report, seen_types=seen, unknown=unknown, undecided=undecided)
+    seen_types = len(types) if instance_types is None else None
+    undecided = bool(unknown) or (seen_types is not None and bool(report.pod_errors))
+    report = replace(report, seen_types=seen_types, unknown=unknown, undecided=undecided)
     claims = report.new_node_claims
     if not claims:
         return report
     pools = LaunchingPools(cluster, types, options or {}, now or get_read_time(cluster))
-    new = build_launched_nodes(cluster, claims, read_instance_types(types))
-    after = replay_queue_with_new_nodes(cluster, new, [pod for claim in claims for pod in claim.pods], pools)
-    return replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
+    new_nodes = build_launched_nodes(cluster, claims, read_instance_types(types))
+    queue_result = replay_queue_with_new_nodes(
+        cluster, new_nodes, [pod for claim in claims for pod in claim.pods], pools
+    )
+    return replace(
+        report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
+    )
 
 
 def disrupt(
@@ -62,9 +68,9 @@ def disrupt(
     now: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> Disruption:
-    """Which nodes Karpenter (v1.14) would take away, what it would launch instead, and what keeps each other node.
+    """Find the nodes that Karpenter (v1.14) would remove or replace, and explain what keeps each other node.
 
-    Arguments and errors as for ``provision``; that a replacement is cheaper needs prices.
+    The arguments and errors are as for ``provision``. Without prices no replacement is known to be cheaper.
 
     >>> import kschedctl
     >>> str(disrupt(kschedctl.Cluster.from_objects([]), [], now="2026-01-01T00:00:00Z"))
@@ -77,15 +83,19 @@ def disrupt(
 
 
 UNREQUESTED = (NOT_GIVEN, NOT_LISTED)
+"""The reasons of gaps that are no errors, since node classes are optional."""
 
 
 REQUIRED_KINDS = ("NodePool", "NodeClaim", "Node", "Pod", "DaemonSet")
+"""The kinds without which Karpenter's decisions are not certain."""
 
 
-def find_unread_kinds(cluster: Cluster, *more: str) -> tuple[UnknownKind, ...]:
-    """Return the kinds that Karpenter reads and the snapshot lacks, and unreadable node classes."""
-    gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *more)}
-    classes = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
-    refused = {kind: gap for kind in sorted(classes) if (gap := cluster.gap(kind)) and gap.why not in UNREQUESTED}
-    gaps |= refused
+def find_unread_kinds(cluster: Cluster, *further_kinds: str) -> tuple[UnknownKind, ...]:
+    """Return the kinds that Karpenter reads and that were not read, including node classes."""
+    gaps = {kind: cluster.gap(kind) for kind in (*REQUIRED_KINDS, *further_kinds)}
+    class_kinds = {kind.name for pool in cluster.karpenter_node_pools if (kind := find_class_kind(pool))}
+    unread_classes = {
+        kind: gap for kind in sorted(class_kinds) if (gap := cluster.gap(kind)) and gap.why not in UNREQUESTED
+    }
+    gaps |= unread_classes
     return tuple(UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps.items() if gap is not None)

@@ -1,4 +1,4 @@
-"""``kschedctl provision``: which nodes would Karpenter launch for the pods that wait?"""
+"""The command line of `kschedctl provision`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = (
 
 
 @with_options
-def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answer:
+def provision(*, source: Source, view: Untabled, karpenter: KarpenterInput) -> Answer:
     """Which nodes would Karpenter launch for pending pods, and why does it launch none for the others?
 
     Karpenter's own scheduler (v1.14) is replayed, which is not kube-scheduler: it takes preferences for requirements
@@ -27,5 +27,5 @@ def provision(*, source: Source, view: Untabled, asked: KarpenterInput) -> Answe
     cluster = load_cluster(source, live=KARPENTER_KINDS)
     require_node_pools(cluster)
     now = get_cluster_time(cluster, source)
-    report = library.provision(cluster, asked.read_types(), asked.parse_settings(), now=now)
+    report = library.provision(cluster, karpenter.read_types(), karpenter.parse_settings(), now=now)
     return view.answer(report, choose_exit_code(report.are_all_placed, interrupted=False, undecided=report.undecided))

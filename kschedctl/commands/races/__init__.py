@@ -22,8 +22,8 @@ def races(
 ) -> Races:
     """Return how many pods would be double-booked with each size, rate and expiry.
 
-    Simulates pods that are assumed, bound and confirmed, or that expire. `fields` are the parameters, such as numbers
-    of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
+    Pods are simulated that are assumed, bound and confirmed, or that expire. `fields` are the parameters, such as
+    numbers of `nodes`, `rates` in pods per second, `expiries` and `seconds`. Parameters that are not given come from a
     `cluster` or its `measures`, otherwise defaults are used. Raises UsageError.
 
     >>> races({"nodes": [10], "rates": [1.0], "seconds": 10.0}).assumptions.seconds
@@ -35,5 +35,5 @@ def races(
 
 
 def measure_cluster_for_races(cluster: Cluster) -> Measures:
-    """Return what a cluster says about the parameters of the simulation."""
+    """Measure the parameters of the simulation in a cluster."""
     return measure_cluster(Scheduler(cluster).view)

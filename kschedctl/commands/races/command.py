@@ -28,7 +28,7 @@ EXAMPLES = (
 
 @dataclass(frozen=True)
 class RaceOptions:
-    """The sizes and times to simulate. What is not given comes from the cluster or is a default."""
+    """The sizes and times to simulate. Options that are not given come from the cluster or have a default."""
 
     nodes: Annotated[list[int], typer.Option("--nodes", metavar="NUMBER", help="Number of nodes. Repeatable.")] = field(
         default_factory=list
@@ -80,26 +80,26 @@ class RaceOptions:
     runs: Annotated[int, typer.Option("--runs", metavar="NUMBER", help="Number of seeds to try; tells the range.")] = 1
 
     def build_fields(self, measures: Measures | None) -> RaceFields:
-        """Return the parameters that were given. Raises UsageError."""
+        """Return the parameters that the options give. Raises UsageError."""
         lags = measures.lags if measures else None
-        given = RaceFields(instances=self.instances, seed=self.seed, runs=self.runs)
+        fields = RaceFields(instances=self.instances, seed=self.seed, runs=self.runs)
         if self.nodes:
-            given["nodes"] = self.nodes
+            fields["nodes"] = self.nodes
         if self.rate:
-            given["rates"] = self.rate
+            fields["rates"] = self.rate
         if self.expiry:
-            given["expiries"] = [parse_expiry(text) for text in self.expiry]
+            fields["expiries"] = [parse_expiry(text) for text in self.expiry]
         if self.binding_latency:
-            given["binding"] = parse_latency(self.binding_latency, "--binding-latency", lags)
+            fields["binding"] = parse_latency(self.binding_latency, "--binding-latency", lags)
         if self.informer_lag:
-            given["informer"] = parse_latency(self.informer_lag, "--informer-lag", lags)
+            fields["informer"] = parse_latency(self.informer_lag, "--informer-lag", lags)
         if self.pods_per_node is not None:
-            given["room"] = self.pods_per_node
+            fields["room"] = self.pods_per_node
         if self.load is not None:
-            given["load"] = self.load
+            fields["load"] = self.load
         if self.duration is not None:
-            given["seconds"] = _parse_duration_option(self.duration)
-        return given
+            fields["seconds"] = _parse_duration_option(self.duration)
+        return fields
 
 
 @with_options
@@ -116,7 +116,7 @@ def races(*, source: Source, simulated: RaceOptions, result: DrawnUnlisted) -> A
 
 
 def _measure_named_cluster(source: Source) -> Measures | None:
-    """Measure the cluster if one is named, else return None. Raises KschedctlError."""
+    """Measure the cluster if one is named, otherwise return None. Raises KschedctlError."""
     is_named = source.kubeconfig or source.context or source.cluster or source.user
     if source.live and not is_named:
         return None

@@ -41,4 +41,4 @@ def rebalance(
     read = read_policy(DEFAULT_POLICY if policy is None else policy, name)
     name = PROFILE_NAME if policy is None else name
     moment = now or get_read_time(cluster)
-    return study.rebalance(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)
+    return study.replay_policy(cluster, read, name=name, rounds=rounds, seed=seed, now=moment, progress=progress)

@@ -10,15 +10,15 @@ from kschedctl.reports.columns import Tone
 
 
 def build_page(report: Rebalancing, style: Style) -> Page:
-    """All sections that have something to say."""
-    verdict, rest = report.first_line()
+    """Build the page: the verdict, caveats, evictions in order, held-back pods and the pools before and after."""
+    verdict, details = report.first_line()
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (
         *build_interruption_line(report.interrupted, "the rounds so far"),
-        paragraph(Marked(verdict, _choose_tone(report)), rest),
+        paragraph(Marked(verdict, _choose_tone(report)), details),
         paragraph(f"Policy: {report.policy} ({', '.join(report.plugins)})"),
-        *_describe_ignored(report),
+        *_build_ignored_line(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *build_struct_table(
             report.steps,
@@ -38,21 +38,23 @@ def build_page(report: Rebalancing, style: Style) -> Page:
     )
 
 
-def _describe_ignored(report: Rebalancing) -> Page:
+def _build_ignored_line(report: Rebalancing) -> Page:
+    """Build a warning about the parts of the policy that the descheduler does not read."""
     if not report.policy_ignored:
         return ()
-    sentence = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
-    return (paragraph(Marked("ignored:", Tone.WARNING), sentence),)
+    explanation = f"{', '.join(report.policy_ignored)} of the policy, which the descheduler does not read"
+    return (paragraph(Marked("ignored:", Tone.WARNING), explanation),)
 
 
 def _mark_target(step: RebalancingStep) -> Marked:
-    """Mark the target, with a check mark if the step helps."""
+    """Return the target node with a check mark if the step helps, otherwise with a cross."""
     if step.helps:
         return Marked(f"✓ {step.target}", Tone.GOOD)
     return Marked(f"✗ {step.target}", Tone.WARNING)
 
 
 def _choose_tone(report: Rebalancing) -> Tone:
+    """Return the tone of the verdict: bad for loops and harmful evictions, good only if the last round was quiet."""
     if report.loops or report.unsafe:
         return Tone.BAD
     return Tone.WARNING if report.undecided or report.interrupted or not report.quiet else Tone.GOOD

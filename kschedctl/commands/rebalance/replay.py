@@ -1,11 +1,10 @@
 """Evictions requested by the descheduler, carried out one by one: the pod leaves and its replacement is placed.
 
 The replacement is tried while the pod is still terminating and, if it fits nowhere, once more afterwards. Replacements
-in StatefulSets come when the pod is gone. Then previously waiting pods are tried, since the eviction wakes them.
-
-Harmful evictions are left out of the plan and reported: pods that nobody recreates, replacements that fit nowhere, and
-evictions that a PodDisruptionBudget forbids. Within a round budgets do not recover, since the descheduler does not wait
-for replacements.
+in StatefulSets are created only when the pod is gone. Then pods that were pending before are tried, since the eviction
+wakes them. Harmful evictions are left out of the plan and reported: pods that nobody recreates, replacements that fit
+nowhere, and evictions that a PodDisruptionBudget forbids. Within a round budgets do not recover, since the descheduler
+does not wait for replacements.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from kschedctl.replay.controllers.eviction import (
     terminates_beside_replacement,
 )
 from kschedctl.replay.edits import change_pods, is_recreated, is_recreated_elsewhere
-from kschedctl.replay.settling import find_pending, recreate_gone
+from kschedctl.replay.settling import find_pending, recreate_gone_pods
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -45,55 +44,57 @@ class PlayedEviction(NamedTuple):
     plugin: str
     position: Position
     source: Row
+    """The node that the pod left."""
     target: Row
     tied: int
     """The number of equally good targets."""
     again: bool
-    """Whether the pod had come to ``source`` by an earlier eviction of the plan."""
+    """Whether an earlier eviction of the plan had brought the pod to `source`."""
 
 
 @dataclass
 class EvictionReplay:
-    """The cluster during the replay."""
+    """The simulated cluster in which evictions are carried out."""
 
     simulation: Simulation
     was_moved: Bools
-    """Pods that came to their nodes by an eviction, (P,)."""
+    """Whether each pod came to its node by an eviction, shape (P,)."""
     evictions: Evictions
     lingering: LingeringPods
     round: int = 0
     played: list[PlayedEviction] = field(default_factory=list)
     recovering: list[Position] = field(default_factory=list)
-    """Pods evicted in this round, which budgets still miss."""
+    """The pods evicted in this round, whose replacements do not count for their budgets yet."""
     reasons: dict[Position, str] = field(default_factory=dict)
-    waiting: list[Position] = field(default_factory=list)
-    """Pods that waited from the beginning."""
+    """Why replacements fit nowhere, by pod."""
+    pending: list[Position] = field(default_factory=list)
+    """The pods that were pending at the start and still are."""
     placed: dict[Position, Row] = field(default_factory=dict)
-    """The nodes of formerly waiting pods."""
+    """The nodes that pods got that were pending at the start."""
 
     @classmethod
     def start(cls, scheduler: Scheduler, seed: int, lingering: dict[str, str]) -> EvictionReplay:
-        """Schedule the waiting pods and prepare the replay. Raises KeyboardInterrupt."""
+        """Schedule the pending pods and return a replay that is ready for its first round. Raises KeyboardInterrupt."""
         simulation = Simulation(scheduler, seed=seed, preemption=False)
         slow = LingeringPods.take_off_nodes(simulation.view, lingering)
         simulation.schedule(find_pending(simulation))
         if simulation.interrupted:
             raise KeyboardInterrupt
         replay = cls(simulation, np.zeros(len(simulation.view.pods), np.bool_), Evictions(simulation), slow)
-        replay.waiting = find_pending(simulation)
+        replay.pending = find_pending(simulation)
         return replay
 
     def begin_round(self) -> None:
-        """Begin another round: replacements of the previous one run and count for their budgets."""
+        """Begin another round, in which replacements of the previous round run and count for their budgets."""
         for position in self.recovering:
             self.evictions.count_recovery(position)
         self.recovering = []
         self.round += 1
 
     def evict(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its replacement. Return why not if that does harm, else ""."""
-        if refusal := self.evictions.find_denial(position):
-            return refusal
+        """Evict a pod and place its replacement. Return the reason if this is denied or does harm, otherwise ""."""
+        if denial := self.evictions.find_denial(position):
+            return denial
         if not is_recreated(self.simulation.view.pods.objects[position]):
             return LOST
         if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
@@ -104,31 +105,34 @@ class EvictionReplay:
             return self._undo(position, source, outcome.message if outcome else "")
         self.evictions.count_eviction(position)
         self.recovering.append(position)
-        again = bool(self.was_moved[position])
+        was_evicted_before = bool(self.was_moved[position])
         self.was_moved[position] = True
-        self.played.append(PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, again))
-        self._try_waiting()
+        self.played.append(
+            PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, was_evicted_before)
+        )
+        self._try_pending_pods()
         return ""
 
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
-        """What becomes of the pod that is created instead of one that is evicted from a node."""
+        """Schedule the replacement of a pod evicted from `source`. Return None if it was not tried."""
         self.simulation.remove([position])
-        recreate_gone(self.simulation, [position])
-        leaving = self.lingering.start_terminating(position, source)
+        recreate_gone_pods(self.simulation, [position])
+        terminating_pod = self.lingering.start_terminating(position, source)
         outcome = self.simulation.attempt(position)
-        if leaving is None:
+        if terminating_pod is None:
             return outcome
-        self.lingering.finish_terminating(leaving)
+        self.lingering.finish_terminating(terminating_pod)
         return outcome if outcome is not None and outcome.row >= 0 else self.simulation.attempt(position)
 
-    def _try_waiting(self) -> None:
-        if self.waiting:
-            outcomes = self.simulation.schedule(self.waiting)
+    def _try_pending_pods(self) -> None:
+        """Try the pending pods again and record those that get a node."""
+        if self.pending:
+            outcomes = self.simulation.schedule(self.pending)
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
-            self.waiting = [position for position in self.waiting if position not in self.placed]
+            self.pending = [position for position in self.pending if position not in self.placed]
 
     def _undo(self, position: Position, source: Row, message: str) -> str:
-        """Put the pod back on its node, and record why its replacement fits nowhere."""
+        """Put the pod back on its node and record why its replacement fits nowhere. Return `HOMELESS`."""
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
         try:
@@ -139,61 +143,68 @@ class EvictionReplay:
             self.reasons[position] = message.partition(". ")[0]
         return HOMELESS
 
-    def placement_hash(self) -> int:
+    def compute_placement_hash(self) -> int:
         """Return a hash that is equal if every node has the same numbers of equal pods."""
         view = self.simulation.view
         return hash(np.sort(view.pods.info.astype(np.int64) * (len(view.nodes) + 1) + view.node + 1).tobytes())
 
 
 class LingeringPods(NamedTuple):
-    """The stand-ins in a view."""
+    """Stand-ins for evicted pods that are still terminating, one per pod template."""
 
     view: Fork
     templates: Ints
-    """The template of each pod, (P,)."""
+    """The template of each pod, shape (P,)."""
     stand_ins: dict[int, Position]
-    """The stand-in for each template, on no node at first."""
+    """The stand-in for each template, which is on no node at first."""
 
     @classmethod
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """Take the stand-ins off their nodes. ``names`` maps each to its pod, both ``namespace/name``."""
+        """Take the stand-ins off their nodes and return them. `names` maps each stand-in to its pod, both as
+        `namespace/name`.
+        """
         pods, absent = view.pods, np.zeros(len(view.pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
-        leaving = {int(templates[pods.index[of]]): pods.index[name] for of, name in names.items()}
-        for position in leaving.values():
+        stand_ins = {int(templates[pods.index[pod_name]]): pods.index[name] for pod_name, name in names.items()}
+        for position in stand_ins.values():
             view.forget(position)
             absent[position] = True
         view.absent = absent
-        return cls(view, templates, leaving)
+        return cls(view, templates, stand_ins)
 
     def start_terminating(self, position: Position, row: Row) -> Position | None:
-        """Put the stand-in of an evicted pod on its node. Return it, or None for a pod that leaves at once."""
-        leaving = self.stand_ins.get(int(self.templates[position]))
-        if leaving is not None:
-            self.view.assume(leaving, row)
-        return leaving
+        """Put the stand-in of an evicted pod on its node and return the stand-in. Return None for a pod that leaves
+        at once.
+        """
+        stand_in = self.stand_ins.get(int(self.templates[position]))
+        if stand_in is not None:
+            self.view.assume(stand_in, row)
+        return stand_in
 
-    def finish_terminating(self, leaving: Position) -> None:
-        self.view.forget(leaving)
+    def finish_terminating(self, stand_in: Position) -> None:
+        """Take a stand-in off its node again."""
+        self.view.forget(stand_in)
 
 
-def add_stand_ins(cluster: Cluster, grace: int | None) -> tuple[Cluster, dict[str, str]]:
-    """Return the cluster with one additional pod per template, and their names for LingeringPods.
+def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster, dict[str, str]]:
+    """Add a stand-in for each template whose evicted pods linger. Return the cluster and each stand-in's pod by name.
 
-    ``grace`` is the grace period of evictions in seconds, None for the pods' own.
+    `grace_seconds` is the grace period of evictions in seconds, None for the pods' own.
     """
-    pods, patient = cluster.pods, find_jobs_that_wait(cluster)
-    slow = np.array(
+    pods, jobs_that_wait = cluster.pods, find_jobs_that_wait(cluster)
+    lingers = np.array(
         [
-            is_recreated_elsewhere(pod) and not pod.terminated and terminates_beside_replacement(pod, patient, grace)
+            is_recreated_elsewhere(pod)
+            and not pod.terminated
+            and terminates_beside_replacement(pod, jobs_that_wait, grace_seconds)
             for pod in pods.templates
         ],
         np.bool_,
     )
-    named = np.array([bool(name) for name in pods.node.values], np.bool_)
-    rows = np.flatnonzero(slow[pods.template] & named[pods.node.codes])
+    has_node = np.array([bool(name) for name in pods.node.values], np.bool_)
+    rows = np.flatnonzero(lingers[pods.template] & has_node[pods.node.codes])
     _, first = np.unique(pods.template[rows], return_index=True)
-    some = [pods[row] for row in rows[first].tolist()]
-    more = {pod.key: as_terminating(pod, pod.spec.node_name) for pod in some}
-    there = {(pod.metadata.namespace, pod.metadata.name): pod for pod in more.values()}
-    return change_pods(cluster, there), {key: pod.key for key, pod in more.items()}
+    examples = [pods[row] for row in rows[first].tolist()]
+    stand_ins = {pod.key: as_terminating(pod, pod.spec.node_name) for pod in examples}
+    stand_ins_by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in stand_ins.values()}
+    return change_pods(cluster, stand_ins_by_name), {key: pod.key for key, pod in stand_ins.items()}

@@ -27,15 +27,15 @@ class RebalancingStep(Document, frozen=True):
     target: Annotated[str, Column("goes to", keep=True, beneath="to")]
     tied: Annotated[int, Column("equally good", above=1, form="")] = 1
     budgets: Annotated[tuple[str, ...], Column("budgets")] = ()
-    """Budgets that select the pod and allow its eviction at this step."""
+    """The PDBs that select the pod and allow its eviction at this step."""
     again: bool = False
-    """Whether the pod had come to ``source`` by an earlier step."""
+    """Whether an earlier step had brought the pod to `source`."""
     stays: bool = False
-    """Whether the replacement comes to the same node."""
+    """Whether the replacement is placed on the same node."""
 
     @property
     def helps(self) -> bool:
-        """Return whether the pod leaves its node for good, as far as was replayed."""
+        """Whether the pod leaves its node for good, according to the replay."""
         return not (self.again or self.stays)
 
 
@@ -51,7 +51,7 @@ class RemovedPod(Document, frozen=True):
 
 
 class HeldBack(Document, frozen=True):
-    """Pods that a plugin wants to evict but that stay because of a limit, a budget, or harm."""
+    """Pods that a plugin wants to evict but that stay because of a limit, a PDB, or harm that the eviction would do."""
 
     plugin: Annotated[str, Column("plugin", keep=True)]
     why: Annotated[str, Column("stays, as", tone=Tone.WARNING)]
@@ -60,7 +60,7 @@ class HeldBack(Document, frozen=True):
 
 
 class DeschedulerRound(Document, frozen=True):
-    """How many pods a round evicts, and how many evictions are denied."""
+    """The numbers of evicted pods and of denied evictions of a round."""
 
     number: Annotated[int, Column("round", right=True)]
     evicted: Annotated[int, Column("evicted")]
@@ -68,7 +68,7 @@ class DeschedulerRound(Document, frozen=True):
 
 
 class Rebalancing(Report, frozen=True):
-    """The replayed evictions, their effect, and what was held back."""
+    """The replayed evictions, their effect, and the evictions that were held back."""
 
     policy: str
     """The policy's file, or "default"."""
@@ -82,7 +82,7 @@ class Rebalancing(Report, frozen=True):
     held: tuple[HeldBack, ...] = ()
     """Evictions that the descheduler requests but that are not replayed."""
     quiet: bool = True
-    """Whether the last round evicts nobody."""
+    """Whether the last round evicts no pod."""
     loops: bool = False
     """Whether a placement recurs."""
     unsafe: int = 0
@@ -90,11 +90,11 @@ class Rebalancing(Report, frozen=True):
     them.
     """
     kept: tuple[HeldPods, ...] = ()
-    """Numbers of pods that may not be evicted, by reason."""
+    """The numbers of pods that may not be evicted, by reason."""
     placed: tuple[PlacedPod, ...] = ()
-    """Pending pods that get a node that others leave."""
+    """The pending pods that get a node because others leave it."""
     commands: tuple[str, ...] = ()
-    """The evictions of the first round."""
+    """The commands that carry out the evictions of the first round."""
     pools: tuple[PoolChange, ...] = ()
     """The pools before and after."""
     policy_ignored: tuple[str, ...] = ()
@@ -114,22 +114,26 @@ class Rebalancing(Report, frozen=True):
         return len({step.pod for step in self.steps if step.again})
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many evictions there are, and whether they come to an end."""
-        held = sum(group.pods for group in self.held)
-        others = (
+        """Return the number of evictions, whether they come to an end, and the numbers of exceptions."""
+        held_back = sum(group.pods for group in self.held)
+        exceptions = (
             (len(self.removed), "pod that has ended is deleted", "pods that have ended are deleted"),
             (self.again, "pod is evicted again", "pods are evicted again"),
-            (held - self.unsafe, "eviction is refused", "evictions are refused"),
+            (held_back - self.unsafe, "eviction is refused", "evictions are refused"),
             (self.unsafe, "eviction would do harm and is left out", "evictions would do harm and are left out"),
         )
-        rest = "; ".join(counted(number, one, many) for number, one, many in others if number)
+        exceptions_text = "; ".join(
+            counted(number, singular, plural) for number, singular, plural in exceptions if number
+        )
         doubts = describe_doubt(self.unknown)
         return (
-            (f"{self._describe_verdict()};", f"{rest}{doubts}") if rest else (f"{self._describe_verdict()}{doubts}", "")
+            (f"{self._describe_verdict()};", f"{exceptions_text}{doubts}")
+            if exceptions_text
+            else (f"{self._describe_verdict()}{doubts}", "")
         )
 
     def _describe_verdict(self) -> str:
-        """Return the number of evictions and rounds, and how they end."""
+        """Return the number of evictions and rounds as text, and whether they loop, end or continue."""
         rounds = len({step.round for step in self.steps})
         if not self.steps:
             return "Nothing is evicted"
@@ -139,7 +143,7 @@ class Rebalancing(Report, frozen=True):
         return f"{evicted}, then quiet" if self.quiet else f"{evicted}, and no end yet"
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return a summary with the pods that are held back and why."""
+        """Return the summary with the held-back pods and their reasons."""
         return replace(
             summary,
             subject=self.policy,

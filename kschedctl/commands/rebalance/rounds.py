@@ -39,7 +39,7 @@ from kschedctl.snapshot.fork import Fork
 BUDGETS, JOBS = (Dependency("PodDisruptionBudget", Effect.EITHER),), Dependency("Job", Effect.EITHER)
 
 
-def rebalance(
+def replay_policy(
     cluster: Cluster,
     policy: DeschedulerPolicy,
     *,
@@ -49,17 +49,21 @@ def rebalance(
     now: str,
     progress: Progress = NO_PROGRESS,
 ) -> Rebalancing:
-    """Replay a policy, called ``name`` in the report, for at most ``rounds`` rounds. ``now`` is the time at which pods
-    have their ages.
+    """Replay a policy for at most `rounds` rounds and report its evictions.
 
-    Raises InputError.
+    `name` is the policy's name in the report. `now` is the time by which the ages of pods are computed. Raises
+    InputError.
     """
-    more, lingering = add_stand_ins(cluster, policy.grace_seconds)
-    scheduler = Scheduler(more)
-    replay = EvictionReplay.start(scheduler, seed, lingering)
-    ended = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
+    cluster_with_stand_ins, stand_ins = add_stand_ins(cluster, policy.grace_seconds)
+    scheduler = Scheduler(cluster_with_stand_ins)
+    replay = EvictionReplay.start(scheduler, seed, stand_ins)
+    view_with_terminated = Fork.from_cluster(cluster, scheduler.view.settings._replace(ended=True))
     rebalancing = DeschedulerReplay(
-        replay, replay.simulation.view.fork(), RemovedPods.start(ended), policy, parse_microseconds(now)
+        replay,
+        replay.simulation.view.fork(),
+        TerminatedPods.start(view_with_terminated),
+        policy,
+        parse_microseconds(now),
     )
     rebalancing.run(rounds, progress)
     return rebalancing.build_report(name, scheduler)
@@ -67,13 +71,13 @@ def rebalance(
 
 @dataclass
 class DeschedulerReplay:
-    """The state of the replayed rounds."""
+    """The state of all rounds replayed so far."""
 
     replay: EvictionReplay
-    before: Fork
-    """Where pods were before the first round."""
-    ended: RemovedPods
-    """Pods that have terminated."""
+    view_before: Fork
+    """The pods on their nodes before the first round."""
+    terminated: TerminatedPods
+    """The pods that have terminated, which the descheduler may delete."""
     policy: DeschedulerPolicy
     now: int
     denied: list[list[DeniedEviction]] = field(default_factory=list)
@@ -90,13 +94,13 @@ class DeschedulerReplay:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether the last round evicted nobody."""
+        """Whether the last round evicted no pod."""
         return bool(self.evicted) and not self.evicted[-1]
 
     def run(self, rounds: int, progress: Progress) -> None:
-        """Replay at most `rounds` rounds. Raises InputError."""
+        """Replay rounds until one evicts no pod, a placement recurs, or `rounds` is reached. Raises InputError."""
         done = progress.begin("Rounds", rounds)
-        self.placements.add(self.replay.placement_hash())
+        self.placements.add(self.replay.compute_placement_hash())
         try:
             while len(self.evicted) < rounds and not (self.is_quiet or self.loops):
                 self._run_round()
@@ -105,21 +109,23 @@ class DeschedulerReplay:
             self.interrupted = True
 
     def _run_round(self) -> None:
-        """Replay one round and record its evictions, denials, and placement."""
-        replay, before = self.replay, len(self.replay.played)
+        """Replay one round and record its evictions, denials and placement."""
+        replay, played_before = self.replay, len(self.replay.played)
         replay.begin_round()
-        removed = len(self.ended.removed)
+        deleted_before = len(self.terminated.deletions)
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.evict)
-        of_ended = counter.for_other_pods(*self.ended.build_round_view(self.now, self.policy.nodes, replay.round))
-        evictors = run_round(self.policy, counter, of_ended)
+        counter_of_terminated = counter.for_other_pods(
+            *self.terminated.begin_round(self.now, self.policy.nodes, replay.round)
+        )
+        evictors = run_round(self.policy, counter, counter_of_terminated)
         if not self.evicted:
             for evictor in evictors[:1]:
                 self.protected = evictor.count_protected_pods(seen.on_ready_nodes)
         self.denied.append(counter.denied)
-        self.ended.denied.append(of_ended.denied)
-        moved, placement = len(replay.played) - before, replay.placement_hash()
-        self.evicted.append(moved + len(self.ended.removed) - removed)
+        self.terminated.denied.append(counter_of_terminated.denied)
+        moved, placement = len(replay.played) - played_before, replay.compute_placement_hash()
+        self.evicted.append(moved + len(self.terminated.deletions) - deleted_before)
         self.loops = bool(moved) and placement in self.placements
         self.placements.add(placement)
 
@@ -130,23 +136,23 @@ class DeschedulerReplay:
         pods = self.replay.simulation.view.pods.objects
         jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
-        held = pods.table.columns.containers.values
-        missing = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in held)))
-        basis["not_replayed"] = (*basis["not_replayed"], *missing)
-        basis["undecided"] = basis["undecided"] or bool(missing)
-        held_back = [*self._iter_held_back(), *self.ended.iter_held()]
+        recorded_states = pods.table.columns.containers.values
+        unreplayed = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))
+        basis["not_replayed"] = (*basis["not_replayed"], *unreplayed)
+        basis["undecided"] = basis["undecided"] or bool(unreplayed)
+        held_back = [*self._iter_held_back(), *self.terminated.iter_held_back()]
         return Rebalancing(
             policy=name,
             policy_ignored=self.policy.ignored,
             plugins=tuple(dict.fromkeys(run.name for _, run in self.policy.iter_runs())),
             steps=tuple(self._iter_steps()),
             rounds=tuple(
-                DeschedulerRound(number + 1, evicted, count_pods(refused) + count_pods(of_ended))
-                for number, (evicted, refused, of_ended) in enumerate(
-                    zip(self.evicted, self.denied, self.ended.denied, strict=True)
+                DeschedulerRound(number + 1, evicted, count_denied_pods(denied) + count_denied_pods(denied_deletions))
+                for number, (evicted, denied, denied_deletions) in enumerate(
+                    zip(self.evicted, self.denied, self.terminated.denied, strict=True)
                 )
             ),
-            removed=tuple(self.ended.iter_reports(self.replay.simulation.view.nodes.names)),
+            removed=tuple(self.terminated.iter_reports(self.replay.simulation.view.nodes.names)),
             held=tuple(held_back),
             quiet=self.is_quiet,
             loops=self.loops,
@@ -154,15 +160,15 @@ class DeschedulerReplay:
             kept=tuple(
                 HeldPods(why, count) for why, count in sorted(self.protected.items(), key=lambda item: -item[1])
             ),
-            placed=tuple(self._iter_placed()),
+            placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),
-            pools=compare_pools(self.before, self.replay.simulation.view),
+            pools=compare_pools(self.view_before, self.replay.simulation.view),
             interrupted=self.interrupted,
             **basis,
         )
 
     def _iter_steps(self) -> Iterator[RebalancingStep]:
-        """Yield the evictions with their replacements."""
+        """Yield the evictions with the nodes that their replacements get."""
         view, budgets = self.replay.simulation.view, self.replay.simulation.budgets
         for step in self.replay.played:
             pod = view.pods.objects[step.position]
@@ -179,40 +185,40 @@ class DeschedulerReplay:
                 stays=step.source == step.target,
             )
 
-    def _iter_placed(self) -> Iterator[PlacedPod]:
-        """Yield the pending pods that got a node."""
+    def _iter_placed_pods(self) -> Iterator[PlacedPod]:
+        """Yield the pods that were pending at the start and got a node."""
         view = self.replay.simulation.view
         for position, row in self.replay.placed.items():
             yield PlacedPod(view.pods.objects[position].key, view.nodes.names[row])
 
     def _iter_commands(self) -> Iterator[str]:
-        """Yield the evictions of the first round; later ones depend on where the pods really go."""
+        """Yield the commands for the evictions of the first round. Later ones depend on where the pods really go."""
         pods = self.replay.simulation.view.pods.objects
         for step in self.replay.played:
             if step.round == 1 and step.source != step.target:
                 yield kubectl.render_eviction(pods[step.position])
-        yield from (kubectl.render_eviction(pod) for pod in self.ended.iter_round(1))
+        yield from (kubectl.render_eviction(pod) for pod in self.terminated.iter_deleted_in_round(1))
 
     def _iter_held_back(self) -> Iterator[HeldBack]:
-        """Yield the pods that were never evicted by plugin and reason, each with its last denial."""
-        last: dict[Position, DeniedEviction] = {}
-        for refusal in (refusal for refused in self.denied for refusal in refused):
-            last[refusal.position] = refusal
-        moved = {step.position: step.round for step in self.replay.played}
+        """Yield the pods that were never evicted, grouped by plugin and by the reason of the last denial."""
+        last_denials: dict[Position, DeniedEviction] = {}
+        for denial in (denial for round_denials in self.denied for denial in round_denials):
+            last_denials[denial.position] = denial
+        evicted_positions = {step.position: step.round for step in self.replay.played}
         groups: dict[tuple[str, str], list[Position]] = {}
-        for position, refusal in last.items():
-            if position not in moved:
-                groups.setdefault((refusal.plugin, self._describe_denial(refusal)), []).append(position)
-        for (plugin, why), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
-            yield HeldBack(plugin, why, len(positions), self._get_keys(positions))
+        for position, denial in last_denials.items():
+            if position not in evicted_positions:
+                groups.setdefault((denial.plugin, self._describe_denial(denial)), []).append(position)
+        for (plugin, reason), positions in sorted(groups.items(), key=lambda item: -len(item[1])):
+            yield HeldBack(plugin, reason, len(positions), self._get_keys(positions))
 
-    def _describe_denial(self, refusal: DeniedEviction) -> str:
-        """Return the reason of a denial, for HOMELESS with the scheduler's."""
-        reason = self.replay.reasons.get(refusal.position) if refusal.reason == HOMELESS else None
-        return f"{refusal.reason}: {reason}" if reason else refusal.reason
+    def _describe_denial(self, denial: DeniedEviction) -> str:
+        """Return the reason of a denial, followed by the scheduler's message if the replacement fits nowhere."""
+        scheduler_message = self.replay.reasons.get(denial.position) if denial.reason == HOMELESS else None
+        return f"{denial.reason}: {scheduler_message}" if scheduler_message else denial.reason
 
     def _get_keys(self, positions: Sequence[Position]) -> tuple[str, ...]:
-        """Return the keys of pods."""
+        """Return the keys of the pods at these positions."""
         pods = self.replay.simulation.view.pods.objects
         return tuple(pods[position].key for position in positions)
 
@@ -226,53 +232,59 @@ class DeletedPod(NamedTuple):
 
 
 @dataclass
-class RemovedPods:
-    """The terminated pods and which were deleted."""
+class TerminatedPods:
+    """The terminated pods, which need no replacement and count for no budget, and which of them were deleted."""
 
     view: Fork
     is_deleted: Bools
-    """(P,)."""
-    removed: list[DeletedPod] = field(default_factory=list)
+    """Whether each pod was deleted, shape (P,)."""
+    deletions: list[DeletedPod] = field(default_factory=list)
+    """The deletions in order."""
     denied: list[list[DeniedEviction]] = field(default_factory=list)
-    """By round."""
+    """The denied deletions of each round."""
 
     @classmethod
-    def start(cls, view: Fork) -> RemovedPods:
+    def start(cls, view: Fork) -> TerminatedPods:
+        """Return the terminated pods of a view, none of them deleted."""
         return cls(view, np.zeros(len(view.pods), np.bool_))
 
-    def build_round_view(
-        self, now: int, nodes: Selector, number: int
+    def begin_round(
+        self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
-        """Return the pods as a round sees them, and the function that deletes one for a plugin."""
-        seen = SeenPods(self.view, now, nodes=nodes)
-        seen.evicted = self.is_deleted
+        """Return the pods as a round sees them, and the function that deletes a pod for a plugin."""
+        seen_pods = SeenPods(self.view, now, nodes=node_selector)
+        seen_pods.evicted = self.is_deleted
 
-        def remove(position: Position, plugin: str) -> str:
-            self.removed.append(DeletedPod(number, plugin, position))
+        def delete(position: Position, plugin: str) -> str:
+            self.deletions.append(DeletedPod(round_number, plugin, position))
             return ""
 
-        return seen, remove
+        return seen_pods, delete
 
-    def iter_round(self, number: int) -> Iterator[Pod]:
-        yield from (self.view.pods.objects[removal.position] for removal in self.removed if removal.round == number)
+    def iter_deleted_in_round(self, round_number: int) -> Iterator[Pod]:
+        """Yield the pods that were deleted in a round."""
+        yield from (
+            self.view.pods.objects[removal.position] for removal in self.deletions if removal.round == round_number
+        )
 
-    def iter_reports(self, nodes: Sequence[str]) -> Iterator[RemovedPod]:
-        for number, plugin, position in self.removed:
+    def iter_reports(self, node_names: Sequence[str]) -> Iterator[RemovedPod]:
+        """Yield a report about each deleted pod. `node_names` has the name of each row."""
+        for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
-            node = nodes[int(self.view.node[position])]
-            yield RemovedPod(pod.key, str(find_owner(pod)), pod.status.phase, plugin, node, number)
+            node = node_names[int(self.view.node[position])]
+            yield RemovedPod(pod.key, str(find_owner(pod)), pod.status.phase, plugin, node, round_number)
 
-    def iter_held(self) -> Iterator[HeldBack]:
-        """Yield those that remain because a limit was reached."""
-        last = {refusal.position: refusal for refused in self.denied for refusal in refused}
+    def iter_held_back(self) -> Iterator[HeldBack]:
+        """Yield the pods that a limit kept from being deleted, grouped by plugin and reason."""
+        last_denials = {denial.position: denial for round_denials in self.denied for denial in round_denials}
         groups: dict[tuple[str, str], list[str]] = {}
-        for position, refusal in last.items():
+        for position, denial in last_denials.items():
             if not self.is_deleted[position]:
-                groups.setdefault((refusal.plugin, refusal.reason), []).append(self.view.pods.objects[position].key)
-        for (plugin, why), names in groups.items():
-            yield HeldBack(plugin, why, len(names), tuple(names))
+                groups.setdefault((denial.plugin, denial.reason), []).append(self.view.pods.objects[position].key)
+        for (plugin, reason), names in groups.items():
+            yield HeldBack(plugin, reason, len(names), tuple(names))
 
 
-def count_pods(refused: Iterable[DeniedEviction]) -> int:
+def count_denied_pods(denied: Iterable[DeniedEviction]) -> int:
     """Return how many different pods the denied evictions concern."""
-    return len({refusal.position for refusal in refused})
+    return len({denial.position for denial in denied})

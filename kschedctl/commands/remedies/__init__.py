@@ -28,7 +28,7 @@ from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
@@ -44,10 +44,8 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.sources.cluster import get_read_time
 from kschedctl.text.counts import counted
 
-BESIDE_REMEDIES = RoomWishes(seconds=10)
+ROOM_WISHES = RoomWishes(seconds=10)
 """The limits for planning moves in addition to the search for fixes."""
-
-
 ProgressCallback = Callable[[int], None]
 """Called with the number of sets of changes that were tried since the last call."""
 
@@ -62,8 +60,9 @@ def remedies(
 ) -> Remedies:
     """Return all minimal sets of changes that let a pod schedule, each verified by replay.
 
-    `pod` and the errors are as for `explain`. `wishes` say how many changes, whose and of which kinds. `call_extender`
-    calls a scheduler extender about the changed pod. `tried` is called for each set of changes that is tried.
+    `pod` and the errors are as for `explain`. `wishes` limit the number of changes, who makes them and their kinds.
+    `call_extender` calls a scheduler extender about the changed pod. `tried` is called for each set of changes that is
+    tried.
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -88,8 +87,9 @@ def pending_remedies(
 ) -> RemediesOfMany:
     """Return the few changes that clear most waiting pods, chosen greedily by simulation.
 
-    The pods are those of one `namespace`, or of all, with the labels of `selector` such as `app=web`. `now` is as for
-    `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed separately.
+    The pods are those of one `namespace`, or of all namespaces, with the labels of `selector` such as `app=web`. `now`
+    is as for `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed
+    separately.
 
     >>> import kschedctl
     >>> str(pending_remedies(kschedctl.Cluster.from_objects([])))
@@ -119,45 +119,47 @@ def manifest_remedies(
 ) -> RemediesOfMany:
     """Return the few changes that clear most pods that would wait if the manifests were applied.
 
-    `written` has the documents of manifests that are given as structs, of which admission reads more fields. The other
-    arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately. Raises InputError.
+    `written` has the documents of manifests that are given as structs, since admission reads more fields than these
+    have. The other arguments are as for `remedies`. Workloads whose pods cannot be created are listed separately.
+    Raises InputError.
     """
-    applied = prepare(cluster, manifests, counting=dict(written or {}))
+    applied = prepare_simulation(cluster, manifests, documents=dict(written or {}))
     scope = f"of {counted(len(applied.changes), 'workload')} in the manifests"
     smallest = replace(wishes, smallest=True)
     report = find_remedies_of_many(
-        applied.cluster, set(applied.workloads), scope, smallest, tried, call_extender=call_extender
+        applied.cluster, set(applied.workload_by_pod), scope, smallest, tried, call_extender=call_extender
     )
     return structs.replace(report, not_created=tuple(applied.not_created))
 
 
 def find_remedies_with_room(
-    asked: TargetPod,
+    target: TargetPod,
     wishes: RemedyWishes = RemedyWishes(),
     tried: ProgressCallback = lambda _: None,
     *,
     now: str = "",
-    given: UserGroups = NOBODY,
+    user_groups: UserGroups = NOBODY,
 ) -> Remedies:
     """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
 
-    `given` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises InputError.
+    `user_groups` are node groups that the user names, `now` is the RFC 3339 time of the autoscaler's loop. Raises
+    InputError.
     """
-    report = add_room_plan(find_pod_remedies(asked, wishes, tried), asked, wishes)
-    return _add_autoscaler_fixes(report, asked, wishes, now or get_read_time(asked.scheduler.cluster), given)
+    report = add_room_plan(find_pod_remedies(target, wishes, tried), target, wishes)
+    return _add_autoscaler_fixes(report, target, wishes, now or get_read_time(target.scheduler.cluster), user_groups)
 
 
-def add_room_plan(report: Remedies, asked: TargetPod, wishes: RemedyWishes) -> Remedies:
+def add_room_plan(report: Remedies, target: TargetPod, wishes: RemedyWishes) -> Remedies:
     """Return the report with a plan that moves other pods, if one is wished for and no fix only moves pods."""
-    moved = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
-    if report.verdict != "Unschedulable" or moved or not wishes.considers(FixKind.MOVE_POD, "operator"):
+    has_moving_fix = any(set(remedy.kinds) == {FixKind.MOVE_POD} for remedy in report.remedies)
+    if report.verdict != "Unschedulable" or has_moving_fix or not wishes.considers(FixKind.MOVE_POD, "operator"):
         return report
-    cluster, keys = collect_waiting_pods([asked])
-    known = cluster is asked.scheduler.cluster
-    scheduler = asked.scheduler if known else Scheduler(cluster, asked.scheduler.call_extender)
+    cluster, keys = collect_waiting_pods([target])
+    is_same_cluster = cluster is target.scheduler.cluster
+    scheduler = target.scheduler if is_same_cluster else Scheduler(cluster, target.scheduler.call_extender)
     if not _may_moves_help(scheduler, keys[0]):
         return report
-    room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), BESIDE_REMEDIES, seed=0)))
+    room = make_room_and_report(start_room_making(scheduler, SharedRoom(cluster, tuple(keys), ROOM_WISHES, seed=0)))
     return replace(report, make_room=room) if room.fits and room.moves else report
 
 
@@ -175,15 +177,17 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
 
 
 def _add_autoscaler_fixes(
-    report: Remedies, asked: TargetPod, wishes: RemedyWishes, now: str, given: UserGroups
+    report: Remedies, target: TargetPod, wishes: RemedyWishes, now: str, user_groups: UserGroups
 ) -> Remedies:
     """Return the report with added fixes that let an autoscaler create a node for the pod."""
-    cluster = asked.scheduler.cluster
-    if report.verdict != UNSCHEDULABLE or not (has_any_node_groups(cluster, given) or cluster.karpenter_node_pools):
+    cluster = target.scheduler.cluster
+    if report.verdict != UNSCHEDULABLE or not (
+        has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
+    ):
         return report
     if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
-    autoscaler_answer = explain_new_node_for_pod(asked, now, given)
-    fixes = find_autoscaler_fixes(asked, autoscaler_answer, now, given) if autoscaler_answer else ()
-    wished = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished)))
+    autoscaler_answer = explain_new_node_for_pod(target, now, user_groups)
+    fixes = find_autoscaler_fixes(target, autoscaler_answer, now, user_groups) if autoscaler_answer else ()
+    wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
+    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished_fixes)))

@@ -97,8 +97,12 @@ def remedies(
         targets = _find_targets(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
-            one, code = _answer_for_pod(targets[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups)
-            return view.answer(*(_add_new_resources(one, code, inquiry) if not pod_arguments else (one, code)))
+            pod_report, code = _answer_for_pod(
+                targets[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups
+            )
+            return view.answer(
+                *(_add_new_resources(pod_report, code, inquiry) if not pod_arguments else (pod_report, code))
+            )
         if pod_arguments:
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
@@ -109,7 +113,7 @@ def remedies(
 
 
 def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> Inquiry:
-    """Read the cluster and what is asked; for workloads, also what explains missing pods."""
+    """Read the cluster and the targets of the command. For workloads, also read the kinds that explain missing pods."""
     pods_alone, names_only_pods = are_all_pods(pod_arguments), bool(pod_arguments) and are_all_pods(pod_arguments)
     live_kinds = (NOTHING_MORE if names_only_pods else CREATION_FAILURE_KINDS).union(AUTOSCALER_STATUS_KINDS)
     inquiry = read_inquiry(source, scope.namespace, pods_alone=pods_alone, live=live_kinds)
@@ -118,11 +122,11 @@ def _read_inquiry(source: Source, scope: Scope, pod_arguments: tuple[str, ...]) 
 
 
 def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]) -> list[TargetPod]:
-    """Return the pods to find fixes for: those named, those of the files, or all pending pods of the scope."""
+    """Return the pods to find fixes for: the named pods, the pods of the files, or all pending pods of the scope."""
     if pod_arguments:
         return subjects.find_named_targets(inquiry, pod_arguments, scope, source)
-    if asked_pods := subjects.find_targets_in_files(inquiry, scope):
-        return asked_pods
+    if targets_in_files := subjects.find_targets_in_files(inquiry, scope):
+        return targets_in_files
     scope = with_context_namespace(scope, source, inquiry.cluster)
     found_pods.check_namespace(inquiry.cluster, scope)
     waiting = found_pods.find_pending_in_scope(inquiry.cluster, scope)
@@ -130,12 +134,12 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments:
 
 
 def _answer_for_pod(
-    asked: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
+    target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
 ) -> tuple[Remedies, int]:
     """Return the fixes of one pod and the exit code."""
     with show_progress() as shown:
         tried = shown.begin("trying remedies", 0)
-        report = find_remedies_with_room(asked, wishes, tried, now=now, given=node_groups.read_groups())
+        report = find_remedies_with_room(target, wishes, tried, now=now, user_groups=node_groups.read_groups())
     return report, choose_exit_code(report.verdict in FINE, interrupted=False, undecided=report.undecided)
 
 

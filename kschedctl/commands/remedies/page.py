@@ -34,7 +34,7 @@ from kschedctl.text.counts import counted
 
 
 def build_remedies_page(report: Remedies, style: Style) -> Page:
-    """Return the page for one pod: its verdict, then the fixes with their commands."""
+    """Build the page for one pod: its verdict, then the fixes with their commands."""
     return (
         *_build_verdict(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
@@ -47,7 +47,7 @@ def build_remedies_page(report: Remedies, style: Style) -> Page:
 
 
 def _build_verdict(report: Remedies) -> Page:
-    """Return the pod's verdict, or the doubts about it if it is undecided."""
+    """Build the line with the pod's verdict, or with the doubts about it if it is undecided."""
     pod = Marked(report.pod, Tone.STRONG)
     doubts = [unknown for unknown in report.unknown if unknown.affects == VERDICT]
     if report.undecided and doubts:
@@ -59,7 +59,7 @@ def _build_verdict(report: Remedies) -> Page:
 
 
 def build_many_page(report: RemediesOfMany, style: Style) -> Page:
-    """Return the page for many pods: how many are cleared, the chosen changes, and who still waits."""
+    """Build the page for many pods: how many are cleared, the chosen changes, and which pods still wait."""
     title, *scope = report.first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
@@ -83,30 +83,30 @@ def build_many_page(report: RemediesOfMany, style: Style) -> Page:
 
 
 def _build_chosen_fix(number: int, chosen: ChosenRemedy, style: Style) -> Page:
-    """Return the blocks of one chosen fix: whose pods it changes, how many it clears, and its commands."""
+    """Build the blocks of one chosen fix: whose pods it changes, how many it clears, and its commands."""
     facts = [Marked(f"of {names(chosen.workloads)}", Tone.FAINT)] if chosen.workloads else []
     clears = Marked(f"{TEAMS[chosen.remedy.by]}; clears {counted(len(chosen.clears), 'pod')}", Tone.FAINT)
     return _build_fix(number, chosen.remedy, style, with_manifests=True, facts=(*facts, clears))
 
 
 def _build_still_waiting(helpless_pods: Sequence[HelplessPods], style: Style) -> Page:
-    """Return the table of the pods that still wait with all chosen fixes."""
+    """Build a table of the pods that still wait with all chosen fixes."""
     columns = (Column("pods", right=True), Column("workload and why"))
     return build_table(helpless_pods, columns, partial(_build_waiting_row, style=style), style, title="Still waiting")
 
 
 def _build_waiting_row(pods: HelplessPods, style: Style) -> Row:
-    """Return the table row of pods that still wait: number, workload and scheduler's message."""
+    """Return the cells for pods that still wait: their number, their workload and the scheduler's message."""
     return (f"{len(pods.pods):,}", Stack((Marked(pods.workload, Tone.STRONG), *describe_message(pods.message, style))))
 
 
 def _build_waiting_elsewhere(report: Remedies | RemediesOfMany, style: Style) -> Page:
-    """Return the table of objects in the files whose pods kube-scheduler does not see yet."""
+    """Build a table of objects in the files whose pods kube-scheduler does not see yet."""
     return build_held_back_section(report.waiting_elsewhere, style) if report.waiting_elsewhere else ()
 
 
 def _build_incomplete_note(report: Remedies) -> Page:
-    """Return a note if the search ended before all sets were tried."""
+    """Build a note if the search ended before all sets were tried."""
     if report.searched is None or report.searched.complete:
         return ()
     note = f"the search ended after {counted(report.searched.replays, 'replay')}: there may be more"
@@ -114,7 +114,7 @@ def _build_incomplete_note(report: Remedies) -> Page:
 
 
 def _build_unchecked_note(report: Remedies) -> Page:
-    """Return a note on fixes that were not replayed with the other waiting pods, if some others were."""
+    """Build a note about fixes that were not replayed together with the other waiting pods, if only some were not."""
     queue_results = [remedy.holds for remedy in report.remedies if not remedy.needs_values]
     unchecked = sum(holds is None for holds in queue_results)
     if not unchecked or unchecked == len(queue_results):

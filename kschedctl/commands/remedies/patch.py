@@ -1,4 +1,4 @@
-"""Output format `-o patch`: fixes as strategic merge patches, with the commands for the rest as comments."""
+"""The output format `-o patch`: fixes as strategic merge patches, with other commands as comments."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from kschedctl.text.printable import printable
 
 
 def render_patches(document: Document) -> str:
-    """Render a YAML document for each remedy, the best first, with explanatory comments. Raises UsageError."""
+    """Render a YAML document for each remedy, best first, with explanatory comments.
+
+    Raises UsageError for documents without remedies.
+    """
     if isinstance(document, RemediesOfMany):
         remedies = [chosen.remedy for chosen in document.chosen]
     elif isinstance(document, Remedies):

@@ -1,9 +1,9 @@
-"""Choose the few changes that clear most waiting pods, greedily: each time the one after which fewest pods wait.
+"""The greedy choice of the few changes that clear most waiting pods: at each step, the change that leaves the fewest.
 
 A change is not tried again if it cleared fewer pods before than another clears now: a change is assumed to clear no
 more pods after others are made than alone (lazy greedy choice: Minoux, 1978). The effect of a change is simulated: all
 pending pods pass the queue of the cluster with it. The changes to try are the smallest fixes of groups of similar
-waiting pods. What the author changes is changed for the whole group.
+waiting pods. Changes that the author makes are made for the whole group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import find_unheard_extenders, run_search, should_search_fixes
+from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fixes, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -37,12 +37,12 @@ from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.scheduler import Scheduler
 
-TRIED_OF_EACH = 3
-"""The most fixes that are tried of each group of similar pods."""
-GUESSED = 10
-"""The guessed number of pods that one node takes, to choose what to try first."""
-MOST_MORE = 64
-"""The most nodes that one change adds."""
+MAX_FIXES_PER_GROUP = 3
+"""The maximum number of fixes that are tried for each group of similar pods."""
+GUESSED_PODS_PER_NODE = 10
+"""The guessed number of pods that one node takes, by which the first change to try is chosen."""
+MAX_ADDED_NODES = 64
+"""The maximum number of nodes that one change adds."""
 SEARCHED, SIMULATED = 15.0, 30.0
 """So many seconds are searched for remedies and simulated; where that is not enough for all, the answer says so."""
 Progress = Callable[[int], None]
@@ -78,7 +78,7 @@ class Proposal:
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
         model, view = trial.changes[0].edits[0].like, trial.scheduler.view
-        fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[model]], min(count, MOST_MORE))
+        fix = build_added_nodes(view, view.nodes.objects[view.nodes.index[model]], min(count, MAX_ADDED_NODES))
         return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 
@@ -87,7 +87,7 @@ def collect_proposals(groups: Iterable[SimilarPods]) -> list[Proposal]:
     proposals: dict[object, Proposal] = {}
     for group in groups:
         keys = frozenset(pod.key for pod in group.pods)
-        for remedy in group.fixes[:TRIED_OF_EACH]:
+        for remedy in group.fixes[:MAX_FIXES_PER_GROUP]:
             proposal = Proposal(group.pods, remedy, keys)
             fixes = frozenset(remedy.trial.changes)
             shared = proposal.key not in remedy.trial.edits
@@ -115,24 +115,32 @@ class GreedyChoice:
     cleared: dict[Proposal, int] = field(default_factory=dict)
     """The number of pods that each proposal cleared when it was last tried."""
     outside: frozenset[str] = frozenset()
-    """Waiting pods that take part in the queue but are not asked about."""
+    """Waiting pods that take part in the queue but that the user did not ask about."""
     complete: bool = True
     interrupted: bool = False
 
-    def run(self, most: int, seconds: float) -> None:
-        """Choose up to `most` changes, sharing the time so that the first, with most to try, gets most."""
+    def run(self, max_changes: int, seconds: float) -> None:
+        """Choose up to `max_changes` changes within the time.
+
+        The first choice, which has the most to try, gets the largest share of the time.
+        """
         begin = time.monotonic()
-        for number in range(1, most + 1):
-            remaining_changes = most - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
+        for number in range(1, max_changes + 1):
+            remaining_changes = max_changes - sum(len(chosen.fix.trial.changes) for chosen, _ in self.chosen)
             if (
                 not remaining_changes
                 or not self._count_relevant(self.settled.waiting)
-                or not self._choose_next(remaining_changes, begin + seconds * (most + number) / (2 * most))
+                or not self._choose_next(
+                    remaining_changes, begin + seconds * (max_changes + number) / (2 * max_changes)
+                )
             ):
                 return
 
     def _choose_next(self, remaining_changes: int, until: float) -> bool:
-        """Choose the proposal of few enough changes after which fewest pods wait; return whether one was chosen."""
+        """Choose the next proposal: the one, of few enough changes, that leaves the fewest pods waiting.
+
+        Return whether one was chosen.
+        """
         best: tuple[Proposal, UnexplainedSettling] | None = None
         queue = self._sort_promising(remaining_changes)
         while queue:
@@ -165,18 +173,18 @@ class GreedyChoice:
     def _multiply_nodes(self, proposal: Proposal, cleared: int, after: UnexplainedSettling) -> Proposal | None:
         """Return the proposal with as many nodes as its pods may need, or None if it cannot be multiplied.
 
-        If one node clears none of the pods, pods outside took it, so the nodes have to suffice for those, too.
+        If one node clears none of the pods, pods outside took it, so the nodes have to suffice for those pods, too.
         """
         if proposal not in self.proposals:
             return None
-        needed = self._count_hopes(proposal)
+        needed = self._count_hopeful_pods(proposal)
         if cleared <= 0:
             cleared = len(self.settled.waiting) - len(after.waiting)
             needed += sum(key in self.outside for key in self.settled.waiting)
         return proposal.with_node_count(-(-needed // cleared)) if cleared > 0 else None
 
     def _count_relevant(self, waiting: Iterable[str]) -> int:
-        """Count the waiting pods that are asked about or displaced by the chosen fixes."""
+        """Count the waiting pods that the user asked about or that the chosen fixes displace."""
         return sum(key not in self.outside for key in waiting)
 
     def _cannot_be_better(self, proposal: Proposal, best: Proposal, after: UnexplainedSettling) -> bool:
@@ -190,12 +198,12 @@ class GreedyChoice:
         return _build_worth_key(proposal, waiting) >= _build_worth_key(best, self._count_relevant(after.waiting))
 
     def _count_reachable(self, proposal: Proposal) -> int:
-        """Return the most waiting pods that the proposal can help.
+        """Return the maximum number of waiting pods that the proposal can help.
 
         A changed request helps only the pods whose request changes.
         """
         return (
-            self._count_hopes(proposal)
+            self._count_hopeful_pods(proposal)
             if proposal.key in proposal.fix.trial.edits
             else self._count_relevant(self.settled.waiting)
         )
@@ -218,7 +226,7 @@ class GreedyChoice:
         changed = apply_edits_to_cluster(self.cluster, self._collect_edits(proposal), whole=True)
         return UnexplainedSettling.settle(changed, self.call_extender)
 
-    def _count_hopes(self, proposal: Proposal) -> int:
+    def _count_hopeful_pods(self, proposal: Proposal) -> int:
         """Count the pods that still wait and that the proposal may help."""
         return sum(key in self.settled.waiting for key in proposal.may_help)
 
@@ -227,13 +235,13 @@ class GreedyChoice:
         small = (
             option
             for option in self.proposals
-            if len(option.fix.trial.changes) <= remaining_changes and self._count_hopes(option)
+            if len(option.fix.trial.changes) <= remaining_changes and self._count_hopeful_pods(option)
         )
         return sorted(small, key=lambda option: _build_worth_key(option, -self._estimate_cleared(option)))
 
     def _estimate_cleared(self, proposal: Proposal) -> int:
         """Return the number of pods the proposal cleared when last tried, or a guess from the nodes it opens."""
-        guessed = min(self._count_hopes(proposal), GUESSED * len(proposal.fix.trial.opens))
+        guessed = min(self._count_hopeful_pods(proposal), GUESSED_PODS_PER_NODE * len(proposal.fix.trial.opens))
         return self.cleared.get(proposal, guessed)
 
     def _collect_edits(self, next_proposal: Proposal) -> dict[ObjectKey, EditedObject]:
@@ -255,18 +263,18 @@ def build_edits_for_all(
 ) -> dict[ObjectKey, EditedObject]:
     """Return the proposal's edits for all of its pods, on top of the edits made `before`."""
     earlier_edits, read = before or {}, build_object_reader(cluster)
-    own = proposal.key
+    own_key = proposal.key
     fixes = proposal.fix.trial.changes
     changed = apply_fixes(fixes, lambda key: earlier_edits[key].after if key in earlier_edits else read(key))
     edits = {
         key: edit._replace(before=earlier_edits[key].before if key in earlier_edits else edit.before)
         for key, edit in changed.items()
-        if key != own
+        if key != own_key
     }
-    if own in changed:
+    if own_key in changed:
         for pod in proposal.pods:
             after: Pod = pod
-            for edit in (edit for fix in fixes for edit in fix.edits if edit.key == own):
+            for edit in (edit for fix in fixes for edit in fix.edits if edit.key == own_key):
                 changed_pod = edit.change(after)
                 assert isinstance(changed_pod, Pod)
                 after = changed_pod
@@ -283,9 +291,9 @@ def find_remedies_of_many(
     *,
     call_extender: CallExtender | None = None,
 ) -> RemediesOfMany:
-    """Return up to `wishes.max_changes` remedies for the pods of these keys, `namespace/name`.
+    """Return up to `wishes.max_changes` remedies for the pods with these keys (`namespace/name`).
 
-    `scope` describes the pods in words.
+    `scope` describes the pods as text.
     """
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
@@ -301,7 +309,7 @@ def find_remedies_of_many(
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in initial.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (initial.unknown, choice.settled.unknown, find_unheard_extenders(entry.fix for entry, _ in choice.chosen))
+        (initial.unknown, choice.settled.unknown, find_uncalled_extenders(entry.fix for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
@@ -336,7 +344,7 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = run_search(target, wishes)
+    search, best = search_fixes(target, wishes)
     progress(1)
     return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
 
@@ -348,7 +356,7 @@ def _build_chosen_remedy(
     cluster: Cluster,
     rollout: RolloutResult | None,
 ) -> ChosenRemedy:
-    """Build the report of a chosen remedy, with the changes of all the pods that it is for."""
+    """Build the report about a chosen remedy, with the changes to all pods that it is for."""
     trial = proposal.fix.trial
     all_edits = build_edits_for_all(cluster, proposal)
     remedy = build_remedy(proposal.fix, proposal.key, edits=all_edits, rollout=rollout)

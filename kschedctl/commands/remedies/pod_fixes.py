@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, run_search, should_search_fixes
+from kschedctl.commands.explain.fixes import (
+    check_fixes_in_queue,
+    find_uncalled_extenders,
+    search_fixes,
+    should_search_fixes,
+)
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
@@ -18,72 +23,72 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.shared_cluster import extender_notes
+from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
 
 
 def find_pod_remedies(
-    asked: TargetPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
+    target: TargetPod, wishes: RemedyWishes = RemedyWishes(), progress: Callable[[int], None] = lambda _: None
 ) -> Remedies:
     """Return the fixes of a pod, or of the pod that represents a workload.
 
     `progress` is called for each set of changes that is tried.
     """
-    not_created = asked.not_created
+    not_created = target.not_created
     if not_created is None or not_created.past:
-        return _search_fixes(asked, explain_pod(asked.scheduler, asked.pod), wishes, progress)
-    document = _search_fixes(asked, explain_target(asked), wishes, progress)
+        return _search_fixes(target, explain_pod(target.scheduler, target.pod), wishes, progress)
+    document = _search_fixes(target, explain_target(target), wishes, progress)
     if document.verdict == NOT_CREATED:
         return replace(document, remedies=tuple(build_creation_remedies(not_created, wishes)))
     document = prepend_creation_fix(document, not_created, wishes)
-    if asked.never_created is None:
+    if target.never_created is None:
         return document
-    undecided = document.undecided and has_mutating_hooks(asked.scheduler.cluster)
+    undecided = document.undecided and has_mutating_hooks(target.scheduler.cluster)
     return replace(document, verdict=NOT_CREATED, headline=not_created.headline, undecided=undecided)
 
 
 def _search_fixes(
-    asked: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
+    target: TargetPod, report: Explanation, wishes: RemedyWishes, progress: Callable[[int], None]
 ) -> Remedies:
-    """Return the report of the pod, with scheduling fixes if it can be helped."""
+    """Return the report about the pod, with scheduling fixes if changes can help it."""
     document = Remedies(
         pod=report.pod,
         verdict=report.verdict,
         headline=report.headline,
-        stands_for=asked.note,
+        stands_for=target.note,
         not_replayed=report.not_replayed,
         ignored=report.ignored,
         unknown=report.unknown,
         undecided=report.undecided,
     )
-    if not should_search_fixes(report, asked):
+    if not should_search_fixes(report, target):
         return document
-    search, ranking = run_search(asked, wishes, progress)
-    rollouts = Rollouts(asked.workload)
-    checked_fixes = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
+    search, ranking = search_fixes(target, wishes, progress)
+    rollouts = Rollouts(target.workload)
+    checked_fixes = check_fixes_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=sort_complete_first(
             build_remedy(
                 fix.ranked,
                 search.trials.key,
-                asked.workload,
+                target.workload,
                 rollout=rollouts.replay(fix.ranked.trial),
                 result=fix.result,
             )
             for fix in checked_fixes
         ),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
-        extended=extender_notes(asked.scheduler),
+        extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in checked_fixes))),
+        unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
     )
 
 
 def build_creation_remedies(not_created: NotCreated, wishes: RemedyWishes) -> list[Remedy]:
-    """Return the fixes after which one of the pods gets a node, those that give up nothing first."""
+    """Return the fixes after which one of the pods gets a node, starting with those that give up nothing."""
     sufficient = [
         build_creation_remedy(fix) for fix in not_created.fixes if not fix.then and is_wished_for(fix, wishes)
     ]
@@ -119,15 +124,15 @@ def prepend_creation_fix(report: Remedies, not_created: NotCreated, wishes: Reme
     """
     creation_fix = next((fix for fix in not_created.fixes if not fix.owner and not fix.weakens), None)
     fixes_around_pod = [remedy for remedy in report.remedies if not remedy.owner] if creation_fix else []
-    combined = (_combine(creation_fix, remedy) for remedy in fixes_around_pod if creation_fix is not None)
+    combined = (_combine_fixes(creation_fix, remedy) for remedy in fixes_around_pod if creation_fix is not None)
     shown = tuple(remedy for remedy in combined if len(remedy.kinds) <= wishes.max_changes)
     return replace(
         report, remedies=shown, impossible=(*_explain_insufficient_fixes(not_created.fixes), *report.impossible)
     )
 
 
-def _combine(fix: CreationFix, remedy: Remedy) -> Remedy:
-    """Return the fixes of the creation and of the scheduling as one remedy."""
+def _combine_fixes(fix: CreationFix, remedy: Remedy) -> Remedy:
+    """Return a creation fix and a scheduling fix as one remedy."""
     return replace(
         remedy,
         summary=f"{fix.what[:1].upper()}{fix.what[1:]}, and {remedy.summary[:1].lower()}{remedy.summary[1:]}",

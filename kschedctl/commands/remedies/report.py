@@ -120,7 +120,7 @@ class RemediesOfMany(Report, frozen=True):
     kind: str = "RemediesOfMany"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many of the pods get a node with how many changes."""
+        """Return how many of the pods get a node with the chosen changes."""
         if not self.waiting:
             where = self.scope + describe_doubt(self.unknown) + self._describe_waiting_elsewhere
             if not self.elsewhere:
@@ -142,9 +142,11 @@ class RemediesOfMany(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the chosen changes, and the pods that still wait, to the summary."""
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
-        left = tuple(ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left)
+        helpless = tuple(
+            ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left
+        )
         figures = {"waiting": self.waiting, "cleared": self.cleared}
         if self.elsewhere:
             figures["elsewhere"] = self.elsewhere
         not_created = tuple(workload.short_form for workload in self.not_created)
-        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *left), figures=figures)
+        return replace(summary, subject=self.scope, fixes=fixes, pods=(*not_created, *helpless), figures=figures)

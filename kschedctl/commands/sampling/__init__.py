@@ -31,11 +31,11 @@ def sampling_costs(
     max_loss: float = MAX_LOSS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return what percentageOfNodesToScore costs and saves on this cluster, and which percentage is enough.
+    """Return what percentageOfNodesToScore costs and saves on this cluster, and the percentage that is enough.
 
     One more pod is placed of each kind: of `pods`, given as for `explain`, or by default of the largest workloads
-    (`kinds` of them, in one `namespace` or all) that have pending pods, else running pods. `max_loss` is the number of
-    points of score that a pod may lose on average. Raises UsageError, and what `explain` raises.
+    (`kinds` of them, in one `namespace` or all) that have pending pods, otherwise running pods. `max_loss` is the
+    number of points of score that a pod may lose on average. Raises UsageError and the errors of `explain`.
 
     >>> import kschedctl
     >>> sampling_costs(kschedctl.Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])).nodes
@@ -53,7 +53,10 @@ def sampling_costs(
 def sampling_costs_of_targets(
     targets: Sequence[TargetPod], *, max_loss: float = MAX_LOSS, progress: Progress = NO_PROGRESS
 ) -> SamplingCosts:
-    """Return the costs for at least one pod; all pods share a scheduler's view. Otherwise like `sampling_costs`."""
+    """Return the costs for at least one pod. All pods share a scheduler's view.
+
+    The other arguments are as for `sampling_costs`.
+    """
     return compute_named_costs(targets[0].scheduler, targets, limits=build_limits(max_loss), progress=progress)
 
 

@@ -76,8 +76,10 @@ def _choose_code(report: SamplingCosts) -> int:
     return choose_exit_code(good=True, interrupted=False, undecided=report.undecided)
 
 
-def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[str, ...]) -> list[TargetPod] | None:
-    """Return the pods that are named or in files, or None if there are none."""
-    if words:
-        return subjects.find_named_targets(inquiry, words, scope, source)
+def _find_targets(
+    inquiry: Inquiry, source: Source, scope: Scope, pod_arguments: tuple[str, ...]
+) -> list[TargetPod] | None:
+    """Return the pods that are named on the command line or in files, or None if there are none."""
+    if pod_arguments:
+        return subjects.find_named_targets(inquiry, pod_arguments, scope, source)
     return subjects.find_targets_in_files(inquiry, scope)

@@ -1,6 +1,6 @@
-"""The command ``scale``: what the Cluster Autoscaler would do next, and why not more.
+"""`scale`: what would the Cluster Autoscaler do next, and why not more?
 
-The replay itself is in ``kschedctl/autoscaling/cluster_autoscaler``.
+The replay itself is in `kschedctl/autoscaling/cluster_autoscaler`.
 """
 
 from __future__ import annotations
@@ -35,32 +35,38 @@ def scale_up(
     active_scale_ups: Mapping[str, int] | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> ScaleUp:
-    """Replay the next loop of the Cluster Autoscaler (release 1.36) for pending pods, and explain why no other group
-    grows.
+    """Replay the next scale-up of the Cluster Autoscaler (release 1.36), and explain why other groups do not grow.
 
-    ``groups``: node groups as ``--node-groups`` has them (id, min, max, target, nodes, template), besides those that
-    the cluster tells; ``options``: the autoscaler's flags; ``pool_label``: the node label that names a node's group;
-    ``where``: what the report calls the source of the groups. ``now``: an RFC 3339 time; when the cluster was read.
-    ``active_scale_ups``: group -> nodes that it asked for and that are not there yet, None for what its status says.
-    Raises UsageError where nothing names a group, InputError.
+    ``groups`` are node groups in the format of ``--node-groups`` (id, min, max, target, nodes, template), in addition
+    to those that are found in the cluster. ``options`` are the autoscaler's flags, ``pool_label`` is the node label
+    that names a node's group, and ``where`` is the name of the groups' source in the report. ``now`` is an RFC 3339
+    time and defaults to the time at which the cluster was read. ``active_scale_ups`` maps groups to requested nodes
+    that do not exist yet; by default they come from the autoscaler's status. Raises UsageError if there are no groups,
+    and InputError.
 
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(scale_up(cluster, groups, now="2026-01-01T00:00:00Z"))
     'No group grows for 0 unschedulable pods'
     """
-    named = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
-    loop = _build_loop_arguments(cluster, named, now, active_scale_ups)
-    made, report = going_up.replay_loop(cluster, named.groups, named.options, begin=progress.begin, **loop)
-    if made.increases:
-        growing = GrowingGroups(named, loop["now"])
-        after = replay_queue_with_new_nodes(cluster, growing.add_nodes(made, cluster), report.triggered, growing)
-        report = replace(report, still_pending=after.still_pending, rivals=after.rivals, enough=after.enough)
+    node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
+    loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
+    decision, report = going_up.replay_loop(
+        cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop
+    )
+    if decision.increases:
+        growing = GrowingGroups(node_groups, loop["now"])
+        queue_result = replay_queue_with_new_nodes(
+            cluster, growing.add_nodes(decision, cluster), report.triggered, growing
+        )
+        report = replace(
+            report, still_pending=queue_result.still_pending, rivals=queue_result.rivals, enough=queue_result.enough
+        )
     doubtful = bool(report.faults or report.doubts or (report.unknown_groups and report.waiting))
-    basis = _build_groups_basis(named)
+    basis = _build_groups_basis(node_groups)
     basis["doubts"] = (*report.doubts, *basis["doubts"])
-    faults = (*named.faults, *report.faults)
-    return replace(report, undecided=doubtful or not named.are_certain, faults=faults, **basis)
+    faults = (*node_groups.faults, *report.faults)
+    return replace(report, undecided=doubtful or not node_groups.are_certain, faults=faults, **basis)
 
 
 def scale_down(
@@ -74,38 +80,37 @@ def scale_down(
     active_scale_ups: Mapping[str, int] | None = None,
     progress: Progress = NO_PROGRESS,
 ) -> ScaleDown:
-    """Replay the next scale-down of the Cluster Autoscaler: which nodes are unneeded, which are deleted, and what keeps
-    the others.
+    """Replay the next scale-down of the Cluster Autoscaler: the nodes that it deletes, and what keeps the others.
 
-    Arguments and errors as for ``scale_up``.
+    The arguments and errors are as for ``scale_up``.
 
     >>> groups = [{"id": "a", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]}]
     >>> cluster = Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     >>> str(scale_down(cluster, groups, now="2026-01-01T00:00:00Z"))
     'No node goes of 0 unneeded nodes'
     """
-    named = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
-    loop = _build_loop_arguments(cluster, named, now, active_scale_ups)
-    report = going_down.scale_down(cluster, named.groups, named.options, begin=progress.begin, **loop)
+    node_groups = get_node_groups(cluster, UserGroups(groups, options or {}, pool_label, where))
+    loop = _build_loop_arguments(cluster, node_groups, now, active_scale_ups)
+    report = going_down.scale_down(cluster, node_groups.groups, node_groups.options, begin=progress.begin, **loop)
     blocked = (node.blocking_pod for node in report.nodes.values() if node.blocking_pod)
     keys = {blocking.pod for blocking in blocked if blocking.reason == NOT_ENOUGH_BUDGET}
-    held = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
-    causes = explain_used_up_budgets(held, cluster.pod_disruption_budgets, cluster.pods)
+    protected_pods = [pod for key in sorted(keys) if (pod := cluster.pod(*key.split("/", 1)))]
+    causes = explain_used_up_budgets(protected_pods, cluster.pod_disruption_budgets, cluster.pods)
     report = replace(report, budget_causes=causes)
-    undecided = not named.are_certain or bool(report.faults)
-    faults, waits = (*named.faults, *report.faults), dict(named.waits)
-    return replace(report, undecided=undecided, faults=faults, waits=waits, **_build_groups_basis(named))
+    undecided = not node_groups.are_certain or bool(report.faults)
+    faults, waits = (*node_groups.faults, *report.faults), dict(node_groups.waits)
+    return replace(report, undecided=undecided, faults=faults, waits=waits, **_build_groups_basis(node_groups))
 
 
 class LoopArguments(TypedDict):
-    """Arguments of both loops, besides the cluster, groups, and options."""
+    """The arguments that both loops take in addition to the cluster, the groups and the options."""
 
     now: str
     active_scale_ups: Mapping[str, int]
 
 
 class GroupsBasis(TypedDict):
-    """Fields of both reports that describe the node groups."""
+    """The fields of both reports that describe the node groups."""
 
     seen_groups: bool
     sources: tuple[str, ...]
@@ -113,15 +118,15 @@ class GroupsBasis(TypedDict):
 
 
 def _build_loop_arguments(
-    cluster: Cluster, named: NodeGroups, now: str, active_scale_ups: Mapping[str, int] | None
+    cluster: Cluster, node_groups: NodeGroups, now: str, active_scale_ups: Mapping[str, int] | None
 ) -> LoopArguments:
-    """Return the loop's arguments, with the cluster's time and the status's scale-ups as defaults."""
+    """Return the arguments of a loop. The defaults are the cluster's time and the scale-ups in the status."""
     return {
         "now": now or get_read_time(cluster),
-        "active_scale_ups": named.active_scale_ups if active_scale_ups is None else active_scale_ups,
+        "active_scale_ups": node_groups.active_scale_ups if active_scale_ups is None else active_scale_ups,
     }
 
 
-def _build_groups_basis(named: NodeGroups) -> GroupsBasis:
-    """Return the report fields that describe the node groups."""
-    return {"seen_groups": not named.limits_known, "sources": named.sources, "doubts": named.doubts}
+def _build_groups_basis(node_groups: NodeGroups) -> GroupsBasis:
+    """Return the fields of the report that describe the node groups."""
+    return {"seen_groups": not node_groups.limits_known, "sources": node_groups.sources, "doubts": node_groups.doubts}

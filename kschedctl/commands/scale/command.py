@@ -28,7 +28,7 @@ def scale(
     *,
     source: Source,
     view: Untabled,
-    asked: NodeGroupInput,
+    group_options: NodeGroupInput,
     action: Annotated[str, typer.Argument(metavar="up|down", help="For pending pods, or of unneeded nodes.")],
 ) -> Answer:
     """What would the Cluster Autoscaler do in its next loop, and why not more?
@@ -41,16 +41,22 @@ def scale(
     if action not in ("up", "down"):
         raise UsageError(f'unknown action "{action}"', hint="kschedctl scale up; kschedctl scale down")
     cluster = load_cluster(source, live=AUTOSCALER_KINDS)
-    given, now = asked.read_groups(), get_cluster_time(cluster, source)
-    label, where = given.label, given.where
+    user_groups, now = group_options.read_groups(), get_cluster_time(cluster, source)
+    label, where = user_groups.label, user_groups.where
     if action == "up":
         with show_progress() as progress:
             up = library.scale_up(
-                cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+                cluster,
+                user_groups.groups,
+                user_groups.options,
+                pool_label=label,
+                where=where,
+                now=now,
+                progress=progress,
             )
         return view.answer(up, choose_exit_code(up.are_all_placed, interrupted=False, undecided=up.undecided))
     with show_progress() as progress:
         down = library.scale_down(
-            cluster, given.groups, given.options, pool_label=label, where=where, now=now, progress=progress
+            cluster, user_groups.groups, user_groups.options, pool_label=label, where=where, now=now, progress=progress
         )
     return view.answer(down, choose_exit_code(good=True, interrupted=False, undecided=down.undecided))

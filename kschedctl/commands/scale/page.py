@@ -1,4 +1,4 @@
-"""The pages of ScaleUp and ScaleDown."""
+"""The pages of the reports ScaleUp and ScaleDown."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ UNBLOCKS = {
     "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
     "NotEnoughPdb": "has a budget that allows one more disruption",
 }
-"""Rule that keeps a node -> what has to happen to the pod."""
+"""What has to happen to a pod so that it no longer keeps its node, by the rule that applies."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -31,15 +31,15 @@ STATES = {
 }
 
 
-def scale_up_page(report: ScaleUp, style: Style) -> Page:
-    """Build the page of a scale-up: the groups that grow, then why each other group does not."""
+def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
+    """Build the page of a scale-up: the groups that grow, then why other groups do not."""
     first, pods = report.first_line()
-    fine = report.are_all_placed
-    why = [line for line in (report.loop_error, report.error) if line]
+    is_good = report.are_all_placed
+    errors = [line for line in (report.loop_error, report.error) if line]
     return (
         *_build_doubts(report),
-        paragraph(Marked(first, Tone.GOOD if fine else Tone.BAD), pods),
-        *(paragraph(Marked(line, Tone.BAD)) for line in why),
+        paragraph(Marked(first, Tone.GOOD if is_good else Tone.BAD), pods),
+        *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
         *_build_filtered_out(report),
@@ -51,10 +51,10 @@ def scale_up_page(report: ScaleUp, style: Style) -> Page:
 
 
 def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
-    """Return a line for each reason why the report is not certain."""
-    why = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
+    """Build a line for each reason why the report is not certain."""
+    unknown_limits = "node groups by labels; their minimum and maximum are not known: --node-groups FILE tells them"
     lines = (
-        *((why,) if report.seen_groups else ()),
+        *((unknown_limits,) if report.seen_groups else ()),
         *report.doubts,
         *(f"left out: {fault}" for fault in report.faults if fault not in "".join(report.doubts)),
     )
@@ -62,12 +62,12 @@ def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
 
 
 def _build_sources(report: ScaleUp | ScaleDown) -> Page:
-    """Return the line that says where groups and flags come from."""
+    """Build a line about the sources of the groups and flags."""
     return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
 def _build_filtered_out(report: ScaleUp) -> Page:
-    """Return the line on pods that fit on existing or upcoming nodes."""
+    """Build a line about the pods that fit on existing or upcoming nodes."""
     if not report.filtered_out:
         return ()
     count = len(report.filtered_out)
@@ -77,7 +77,7 @@ def _build_filtered_out(report: ScaleUp) -> Page:
 
 
 def _build_template_gaps(report: ScaleUp) -> Page:
-    """Return what the templates of empty groups lack, and the tags that tell the autoscaler."""
+    """Build paragraphs about labels and taints that templates of empty groups lack, with the tags that supply them."""
     blocks: list[Paragraph] = []
     for gap in report.template_gaps:
         lacks = " and the ".join(gap.lacks)
@@ -92,38 +92,49 @@ def _build_template_gaps(report: ScaleUp) -> Page:
 
 
 def _build_remaining_table(report: ScaleUp, style: Style) -> Page:
-    """Return the table of why no group grows. Pods with equal answers share their rows."""
+    """Build a table of the reasons why no group grows. Pods with equal answers share their rows."""
     remaining = report.remaining
     by_answers: dict[tuple[tuple[str, str], ...], list[str]] = {}
     for pod, unhelped in remaining.items():
         figures = report.details.get(pod, {})
-        refused = ((group, _why_rejected(no, figures.get(group, ""), style)) for group, no in unhelped.rejected.items())
+        rejected = (
+            (group, _describe_rejection(rejection, figures.get(group, ""), style))
+            for group, rejection in unhelped.rejected.items()
+        )
         skipped = ((group, "; ".join(reasons)) for group, reasons in unhelped.skipped.items())
-        by_answers.setdefault(tuple(sorted((*refused, *skipped))), []).append(pod)
+        by_answers.setdefault(tuple(sorted((*rejected, *skipped))), []).append(pod)
     rows = [
-        (first_of(pods), group, why) for answers, pods in by_answers.items() for group, why in answers or (("", ""),)
+        (first_of(pods), group, reason)
+        for answers, pods in by_answers.items()
+        for group, reason in answers or (("", ""),)
     ]
     columns = (Column("pods"), GROUP, Column("why it does not grow"))
     return build_table(rows, columns, lambda row: row, style, title="No group grows for", full=False)
 
 
-def _why_rejected(refusal: GroupRefusal, figures: str, style: Style) -> str:
-    """Return the plugin with the figures behind its refusal, or with upstream's words; with both if wide."""
-    reasons = ", ".join(refusal.reasons)
+def _describe_rejection(rejection: GroupRefusal, figures: str, style: Style) -> str:
+    """Return the plugin with the figures behind its rejection, or without figures with upstream's message.
+
+    Wide output has both.
+    """
+    reasons = ", ".join(rejection.reasons)
     words = (reasons, figures) if style.wide else (figures or reasons,)
-    return ": ".join(filter(None, (refusal.plugin, *words)))
+    return ": ".join(filter(None, (rejection.plugin, *words)))
 
 
-def scale_down_page(report: ScaleDown, style: Style) -> Page:
-    """Build the page of a scale-down: the nodes that are deleted, then each other node with its reason."""
-    first, could = report.first_line()
-    going = (*report.deleted_now.empty, *report.deleted_now.drain)
+def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
+    """Build the page of a scale-down: the nodes that are deleted, then the other nodes with their reasons."""
+    first, details = report.first_line()
+    deleted = (*report.deleted_now.empty, *report.deleted_now.drain)
     columns = (Column("node", keep=True), GROUP, Column("verdict"), *number_columns("used"), Column("why"))
-    nodes = sorted(report.nodes.items(), key=lambda item: (item[0] not in going, item[1].state != "unneeded", item[0]))
+    nodes = sorted(
+        report.nodes.items(), key=lambda item: (item[0] not in deleted, item[1].state != "unneeded", item[0])
+    )
 
-    def row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
+    def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
+        """Return the cells for a node."""
         name, node = item
-        *cells, why = _build_node_cells(name, node, report.kept.get(name), name in going)
+        *cells, why = _build_node_cells(name, node, report.kept.get(name), name in deleted)
         cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
         why += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
@@ -131,35 +142,35 @@ def scale_down_page(report: ScaleDown, style: Style) -> Page:
 
     return (
         *_build_doubts(report),
-        paragraph(Marked(first, Tone.GOOD if going else Tone.PLAIN), could),
+        paragraph(Marked(first, Tone.GOOD if deleted else Tone.PLAIN), details),
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
-        *build_table(nodes, columns, row, style, title="Nodes"),
+        *build_table(nodes, columns, build_row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
         *_build_sources(report),
     )
 
 
 def _build_node_cells(name: str, node: NodeRemoval, kept: NodeKeepers | None, is_deleted: bool) -> tuple[str, ...]:
-    """Return the cells of a node: name, group, verdict, utilization, and reason."""
+    """Return the cells for a node: name, group, verdict, utilization and reason."""
     used = f"{node.utilization.value:.0%} {node.utilization.resource}" if node.utilization else ""
     verdict = "goes" if is_deleted else STATES.get(node.state, node.state)
     return name, node.group, verdict, used, _describe_node_reason(node, kept)
 
 
 def _describe_node_reason(node: NodeRemoval, kept: NodeKeepers | None) -> str:
-    """Return why a node is deleted or kept, the blocking pod, and whether it could be deleted as the only one."""
+    """Return why a node is deleted or kept, and whether it could be deleted if it were the only one."""
     if node.state == "unneeded":
         return f"{counted(len(node.moves), 'pod')} would move" if node.moves else "empty"
-    why = node.reason or ""
+    reason = node.reason or ""
     if node.blocking_pod is not None:
-        why += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
-        why += _describe_unblocking(kept)
-    alone = why == NO_PLACE and node.alone is not None and node.alone.removable
-    return f"{why}; could go if it were the only one" if alone else why
+        reason += f": {node.blocking_pod.pod} ({node.blocking_pod.reason})"
+        reason += _describe_unblocking(kept)
+    goes_alone = reason == NO_PLACE and node.alone is not None and node.alone.removable
+    return f"{reason}; could go if it were the only one" if goes_alone else reason
 
 
 def _describe_unblocking(kept: NodeKeepers | None) -> str:
-    """Return what each pod that keeps the node would need, and whether the node could then be deleted."""
+    """Return what the pods that keep a node would need, and whether it could be deleted then."""
     if kept is None:
         return ""
     needed = "; ".join(

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json
 from kschedctl.reports.command import load_command_table
 from kschedctl.reports.document import Document
 
-SHARED = {
+SHARED_DOCUMENTS = {
     "answers": "reports.report:Answers",
     "extender-answers": "reports.plugin_answers:ExtenderAnswers",
     "queue-run": "replay.run_queue:QueueRun",
@@ -28,14 +28,14 @@ def load_struct(reference: str) -> Any:
 
 DOCUMENTS: dict[str, Any] = {
     name: load_struct(reference)
-    for schemas in (SHARED, *(command.schemas for command in load_command_table()))
+    for schemas in (SHARED_DOCUMENTS, *(command.schemas for command in load_command_table()))
     for name, reference in schemas.items()
 }
-"""Name of a kind -> its struct."""
+"""The struct of each kind of document."""
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def build_schema(document: type[Document]) -> dict[str, Json]:
-    """Build the JSON Schema (2020-12) of a document."""
+    """Build the JSON Schema (draft 2020-12) of a document."""
     return {"$schema": DIALECT, **msgspec.json.schema(document)}

@@ -18,7 +18,7 @@ EXAMPLES = (
     "kschedctl schema scenario > scenario.schema.json",
 )
 INPUT_SCHEMAS = {"scenario": build_scenario_schema, "lint-settings": build_settings_schema}
-"""Kinds of documents that users write -> function that builds their schema."""
+"""The functions that build the schemas of documents that users write."""
 
 
 def schema(

@@ -1,8 +1,8 @@
 """`simulate`: where would the pods of these manifests go?
 
-The analysis is in this module: `prepare` applies the manifests, `run_scene` schedules with one seed. `variation`
-compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and `stepwise` schedules
-named pods one after the other.
+The analysis is in this module: `prepare_simulation` applies the manifests, `run_once` schedules with one seed.
+`variation` compares seeds. `follow_rollout` replays a rollout that really happened (`rollout_replay`), and `stepwise`
+schedules named pods one after the other.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from kschedctl.replay.placements import (
     count_pods_by_place,
     find_topology_keys,
     find_waiting_at_permit,
-    group_retried,
-    group_unplaced,
+    group_retried_pods,
+    group_unplaced_pods,
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
-from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
+from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
@@ -72,30 +72,31 @@ MAX_STUCK_WITH_FIXES = 3
 
 
 @dataclass(eq=False)
-class Deployed(SharedCluster):
-    """A cluster with both the pods that leave and those that arrive, and what to do with them."""
+class PreparedCluster(SharedCluster):
+    """A cluster with the pods that leave and the pods that arrive, and the changes to carry out."""
 
     changes: Sequence[WorkloadChange] = ()
     """The changes of each workload."""
-    workloads: Mapping[str, str] = field(default_factory=dict)
+    workload_by_pod: Mapping[str, str] = field(default_factory=dict)
     """The workload of each arriving pod."""
-    others: Sequence[str] = ()
-    """Pending pods of the cluster that take part."""
-    assumed: Sequence[str] = ()
-    in_full: Mapping[int, int] = field(default_factory=dict)
-    """For a seed, how many kinds of pods without a node are explained node by node."""
+    pending_pods: Sequence[str] = ()
+    """The pending pods of the cluster that take part."""
+    assumptions: Sequence[str] = ()
+    """Assumptions, and notes on the manifests."""
+    kinds_in_full: Mapping[int, int] = field(default_factory=dict)
+    """The number of kinds of unplaced pods to explain node by node, by seed."""
     not_created: Sequence[NotCreated] = ()
-    """Workloads whose pods are denied by admission."""
-    counted: Mapping[str, bool] = field(default_factory=dict)
+    """The workloads whose pods are denied by admission."""
+    admitted_namespaces: Mapping[str, bool] = field(default_factory=dict)
     """The namespaces whose pods pass admission, and whether all of admission is replayed."""
     autoscaler: Autoscaler | None = None
-    """Adds nodes for pods that find no room."""
+    """The autoscaler that adds nodes for pods without room."""
     admissions: Admissions | None = None
-    """Admission for the pods of rolled-out workloads as they are created."""
-    rolled: Sequence[Struct] = ()
+    """Admission for the pods of rolled-out workloads, which are admitted when they are created."""
+    rolled_workloads: Sequence[Struct] = ()
     """The workloads that are rolled out."""
-    suspended: Sequence[StoredJob] = ()
-    """Jobs of the manifests that create no pods until they are resumed."""
+    suspended_jobs: Sequence[StoredJob] = ()
+    """The Jobs of the manifests that create no pods until they are resumed."""
 
 
 def simulate(
@@ -114,75 +115,83 @@ def simulate(
     written: Mapping[Owner, JsonObject] | None = None,
     autoscaler: Autoscaler | None = None,
 ) -> reports.SimulationReport:
-    """Simulate what applying the manifests would do.
+    """Simulate applying the manifests and report where the pods would go.
 
-    ``seed`` decides ties, and ``runs`` tries as many seeds from there on. With ``sampling`` the scheduler looks at as
-    many nodes as it really would. With ``rollout`` new versions replace old ones as their controllers do it. With
-    ``pending`` the cluster's pending pods take part. ``call_extender`` is as for ``explain`` and limits the run to one
-    process. ``in_full`` is the number of kinds of unplaced pods that are explained node by node. ``written`` holds the
-    documents of manifests given as structs, since admission reads more than scheduling does. In a single run
-    ``autoscaler`` adds nodes for pods without room until nothing changes, and pending pods take part.
+    ``seed`` decides ties, and ``runs`` is the number of seeds to try from there on. With ``sampling`` the scheduler
+    looks at as many nodes as it really would. With ``rollout`` new versions replace old ones as their controllers do
+    it. With ``pending`` the cluster's pending pods take part. ``call_extender`` is as for ``explain`` and limits the
+    run to one process. ``in_full`` is the number of kinds of unplaced pods that are explained node by node.
+    ``written`` holds the documents of manifests given as structs, since admission reads more than scheduling does. In a
+    single run ``autoscaler`` adds nodes for pods without room until nothing changes, and pending pods take part.
 
     Raises InputError and ConfigurationError.
 
     >>> str(simulate(Cluster.from_objects([]), [], pending=True))
     'Nothing to schedule'
     """
-    counting = dict(written or {})
-    waiting = pending or autoscaler is not None
-    shared = prepare(cluster, manifests, rollout=rollout, pending=waiting, sampling=sampling, counting=counting)
-    shared.in_full, shared.autoscaler = {seed: in_full}, autoscaler
+    documents = dict(written or {})
+    with_pending = pending or autoscaler is not None
+    shared = prepare_simulation(
+        cluster, manifests, rollout=rollout, pending=with_pending, sampling=sampling, documents=documents
+    )
+    shared.kinds_in_full, shared.autoscaler = {seed: in_full}, autoscaler
     shared.call_extender, workers = call_extender, limit_workers(workers, call_extender)
     if runs == 1:
-        begun = progress.begin("Scheduling", len(shared.workloads) + len(shared.others))
-        report = run_scene(shared, seed, begun)
+        done = progress.begin("Scheduling", len(shared.workload_by_pod) + len(shared.pending_pods))
+        report = run_once(shared, seed, done)
     else:
-        report = _run_several(shared, range(seed, seed + runs), workers, progress)
-    return _add_waiting_elsewhere(report, shared, new_only=not waiting)
+        report = _run_seeds(shared, range(seed, seed + runs), workers, progress)
+    return _add_waiting_elsewhere(report, shared, new_only=not with_pending)
 
 
 def _add_waiting_elsewhere(
-    report: reports.SimulationReport, shared: Deployed, *, new_only: bool
+    report: reports.SimulationReport, shared: PreparedCluster, *, new_only: bool
 ) -> reports.SimulationReport:
-    """Return the report with workloads that wait for other components. ``new_only`` limits it to the manifests."""
-    elsewhere = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended}))
-    waiting = tuple(entry for entry in elsewhere if not (new_only and entry.exists))
-    certain = not report.good and not report.undecided
+    """Return the report with workloads that wait for other components.
+
+    `new_only` leaves out workloads that the cluster already had.
+    """
+    all_waiting = find_waiting_elsewhere(shared.cluster.with_objects({"Job": shared.suspended_jobs}))
+    waiting = tuple(entry for entry in all_waiting if not (new_only and entry.exists))
+    is_certainly_bad = not report.good and not report.undecided
     return replace(
         report,
         waiting_elsewhere=waiting,
-        undecided=not (certain or has_unadmitted(waiting)) and (report.undecided or has_unchecked(waiting)),
+        undecided=not (is_certainly_bad or has_unadmitted(waiting)) and (report.undecided or has_unchecked(waiting)),
     )
 
 
-def _run_several(shared: Deployed, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
-    """Return the report of the first run, with how other runs vary."""
-    results = run_seeds(run_scene, shared, seeds, workers, progress)
+def _run_seeds(shared: PreparedCluster, seeds: range, workers: Workers, progress: Progress) -> reports.SimulationReport:
+    """Run the simulation with several seeds. Return the first run's report and how the other runs differ from it."""
+    results = run_seeds(run_once, shared, seeds, workers, progress)
     simulations = results.completed
     if not simulations:
         sampled = shared.sampling is not None
         return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
     unknown = merge_unknown_kinds(report.unknown for report in simulations)
     return replace(
-        simulations[0], variation=compare_runs(simulations), interrupted=results.interrupted, **unknown_fields(unknown)
+        simulations[0],
+        variation=compare_runs(simulations),
+        interrupted=results.interrupted,
+        **build_unknown_fields(unknown),
     )
 
 
-def run_scene(
-    shared: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+def run_once(
+    shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> reports.SimulationReport:
-    """Run the simulation once."""
-    before = shared.scheduler.view.requested
-    simulation, rollouts, of_all_pods = deploy(shared, seed, done)
+    """Run the simulation with one seed and report its result."""
+    requested_before = shared.scheduler.view.requested
+    simulation, rollouts, all_outcomes = carry_out_changes(shared, seed, done)
     view, not_created = simulation.view, find_not_created(shared, rollouts, seed)
-    own = _own_pods(shared, simulation)
-    outcomes = [outcome for outcome in of_all_pods if outcome.position in own]
+    reported_pods = _find_reported_pods(shared, simulation)
+    outcomes = [outcome for outcome in all_outcomes if outcome.position in reported_pods]
     evicted = report_evictions(simulation)
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    pending = group_unplaced(simulation, outcomes, shared.workloads, with_queues=True)
-    retried = group_retried(simulation, outcomes, shared.workloads)
+    pending = group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True)
+    retried = group_retried_pods(simulation, outcomes, shared.workload_by_pod)
     explained = _explain_unplaced(shared, seed, simulation, outcomes)
     report = reports.SimulationReport(
         seed=seed,
@@ -194,12 +203,12 @@ def run_scene(
         retried=retried,
         explained=explained,
         evicted=evicted,
-        headroom=compute_headroom(view, before),
-        **count_pods_by_place(view, before, view.requested),
+        headroom=compute_headroom(view, requested_before),
+        **count_pods_by_place(view, requested_before, view.requested),
         placements={key: names[outcome.row] for key, outcome in placed.items()},
         tied={key: outcome.tied for key, outcome in placed.items() if outcome.tied > 1},
         waiting=find_waiting_at_permit(simulation, placed.values()),
-        assumed=tuple(shared.assumed),
+        assumed=tuple(shared.assumptions),
         search_start=describe_search_start(shared.sampling, len(names), seed),
         **_build_basis(shared, simulation, not_created),
         interrupted=simulation.interrupted,
@@ -209,15 +218,15 @@ def run_scene(
     return _add_new_nodes(report, shared, simulation)
 
 
-def _own_pods(shared: Deployed, simulation: Simulation) -> frozenset[Position]:
-    """Return the pods that the answer is about: those of the manifests, and pending pods that take part."""
+def _find_reported_pods(shared: PreparedCluster, simulation: Simulation) -> frozenset[Position]:
+    """Return the pods that the report is about: pods of the manifests, and pending pods that take part."""
     index = simulation.view.pods.index
-    kept = (pod.key for change in shared.changes for pod in change.kept)
-    return frozenset(index[key] for key in (*shared.workloads, *shared.others, *kept))
+    kept_pods = (pod.key for change in shared.changes for pod in change.kept)
+    return frozenset(index[key] for key in (*shared.workload_by_pod, *shared.pending_pods, *kept_pods))
 
 
 def _add_new_nodes(
-    report: reports.SimulationReport, shared: Deployed, simulation: Simulation
+    report: reports.SimulationReport, shared: PreparedCluster, simulation: Simulation
 ) -> reports.SimulationReport:
     """Return the report with the nodes that an autoscaler adds for pods without room."""
     if shared.autoscaler is None or not report.unplaced or simulation.interrupted:
@@ -226,90 +235,98 @@ def _add_new_nodes(
     return replace(report, growth=growth, undecided=report.undecided or bool(growth.doubts))
 
 
-def _build_basis(shared: Deployed, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
-    """Return what the report depends on. That a pod is not created does not depend on unread kinds."""
-    created, counted = _iter_to_create(shared), shared.counted
+def _build_basis(shared: PreparedCluster, simulation: Simulation, not_created: Sequence[NotCreated]) -> ClusterBasis:
+    """Return what the report depends on. If pods are not created, unread kinds do not make it undecided."""
+    created_pods, replayed_namespaces = _iter_created_pods(shared), shared.admitted_namespaces
     basis = build_cluster_basis(
-        find_simulation_unknowns(simulation), shared.scheduler, created_pods=created, replayed=counted
+        find_simulation_unknowns(simulation), shared.scheduler, created_pods=created_pods, replayed=replayed_namespaces
     )
     if not_created and not has_mutating_hooks(shared.cluster):
         basis["undecided"] = False
     return basis
 
 
-def _iter_to_create(shared: Deployed) -> Iterator[str]:
-    """Yield the arriving pods, and one pod of each workload that gets none."""
-    yield from shared.workloads
-    yield from (refused.workload.partition(" ")[2] for refused in shared.not_created)
+def _iter_created_pods(shared: PreparedCluster) -> Iterator[str]:
+    """Yield the arriving pods, and the first pod of each workload whose pods are denied."""
+    yield from shared.workload_by_pod
+    yield from (denied.workload.partition(" ")[2] for denied in shared.not_created)
 
 
 def _explain_unplaced(
-    shared: Deployed, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
+    shared: PreparedCluster, seed: int, simulation: Simulation, outcomes: Iterable[Outcome]
 ) -> tuple[ExplainedPods, ...]:
-    """Explain pods without a node once nothing moves any more."""
-    kinds = 0 if simulation.interrupted else shared.in_full.get(seed, 0)
+    """Explain the pods without a node, in the cluster at the end of the simulation."""
+    kinds = 0 if simulation.interrupted else shared.kinds_in_full.get(seed, 0)
     if not kinds:
         return ()
-    waiting = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
-    return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), waiting, kinds)
+    unplaced = (simulation.view.pods.objects[outcome.position].key for outcome in outcomes if outcome.row < 0)
+    return explain_some_in_full(Scheduler(build_resulting_cluster(simulation), shared.call_extender), unplaced, kinds)
 
 
-def deploy(
-    shared: Deployed, seed: int, done: Callable[[int], None] = lambda number: None
+def carry_out_changes(
+    shared: PreparedCluster, seed: int, done: Callable[[int], None] = lambda number: None
 ) -> tuple[Simulation, list[Rollout], list[Outcome]]:
-    """Carry out the changes until nothing moves. Return the simulation, how each workload fared, and all outcomes.
+    """Carry out the changes until nothing moves. Return the simulation, the rollout of each workload, and all outcomes.
 
     The outcomes include those of evicted pods of other workloads, which their controllers recreate.
     """
     simulation = Simulation(shared.scheduler, seed=seed, sampling=shared.sampling)
-    position = simulation.view.pods.index
+    position_by_key = simulation.view.pods.index
     rollouts = [
-        Rollout(change, simulation, lambda pod: position[pod.key], creation)
-        for change, creation in zip(shared.changes, _build_creations(shared), strict=True)
+        Rollout(change, simulation, lambda pod: position_by_key[pod.key], creation)
+        for change, creation in zip(shared.changes, _build_rollout_creations(shared), strict=True)
     ]
-    scaled_down = frozenset(old for rollout in rollouts for old in rollout.old)
+    scaled_down = frozenset(old_pod for rollout in rollouts for old_pod in rollout.old)
     recreate_evicted(simulation, scaled_down)
-    outcomes = roll_out(rollouts, simulation, [position[key] for key in shared.others], done)
+    outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        evicted = recreate_gone(simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down])
+        evicted = recreate_gone_pods(
+            simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        )
         outcomes += simulation.schedule(evicted)
     return simulation, rollouts, outcomes
 
 
-def _build_creations(shared: Deployed) -> list[RolloutCreation | None]:
-    """Return the admission of each rollout's pods, or None where all pods are created at the beginning."""
+def _build_rollout_creations(shared: PreparedCluster) -> list[RolloutCreation | None]:
+    """Return the admission of each rollout's pods, or None if all pods are created at the beginning."""
     if shared.admissions is None:
         return [None] * len(shared.changes)
-    admissions, rolled = shared.admissions.copy(), zip(shared.rolled, shared.changes, strict=True)
-    return [RolloutCreation(admissions, get_identity(workload), workload, change) for workload, change in rolled]
-
-
-def find_not_created(shared: Deployed, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
-    """Return the workloads whose pods are denied at the beginning or during the rollout."""
-    found = [(at, refused) for at, rollout in enumerate(rollouts) if (refused := rollout.denied)]
+    admissions, rolled_changes = shared.admissions.copy(), zip(shared.rolled_workloads, shared.changes, strict=True)
     return [
-        *shared.not_created,
-        *(
-            replace(refused, fixes=_find_fixes(shared, rollouts, at, seed))
-            for at, refused in found[:MAX_STUCK_WITH_FIXES]
-        ),
-        *(refused for _, refused in found[MAX_STUCK_WITH_FIXES:]),
+        RolloutCreation(admissions, get_identity(workload), workload, change) for workload, change in rolled_changes
     ]
 
 
-def _find_fixes(shared: Deployed, rollouts: Sequence[Rollout], at: int, seed: int) -> tuple[CreationFix, ...]:
-    """Find fixes that let one of the rollouts continue."""
+def find_not_created(shared: PreparedCluster, rollouts: Sequence[Rollout], seed: int) -> list[NotCreated]:
+    """Return the workloads whose pods are denied at the beginning or during the rollout."""
+    denied_rollouts = [(index, denied) for index, rollout in enumerate(rollouts) if (denied := rollout.denied)]
+    return [
+        *shared.not_created,
+        *(
+            replace(denied, fixes=_find_rollout_fixes(shared, rollouts, index, seed))
+            for index, denied in denied_rollouts[:MAX_STUCK_WITH_FIXES]
+        ),
+        *(denied for _, denied in denied_rollouts[MAX_STUCK_WITH_FIXES:]),
+    ]
+
+
+def _find_rollout_fixes(
+    shared: PreparedCluster, rollouts: Sequence[Rollout], index: int, seed: int
+) -> tuple[CreationFix, ...]:
+    """Find fixes that let a stuck rollout continue."""
     if shared.admissions is None:
         return ()
 
     def redeploy(changes: Sequence[WorkloadChange], admissions: Admissions) -> Sequence[Rollout]:
-        other = dataclasses.replace(shared, changes=changes, admissions=admissions)
-        return deploy(other, seed)[1]
+        """Carry out other changes and return their rollouts."""
+        changed_cluster = dataclasses.replace(shared, changes=changes, admissions=admissions)
+        return carry_out_changes(changed_cluster, seed)[1]
 
-    return tuple(find_rollout_fixes(at, rollouts, shared.admissions, redeploy))
+    return tuple(find_rollout_fixes(index, rollouts, shared.admissions, redeploy))
 
 
 def _build_placement(rollout: Rollout, simulation: Simulation) -> reports.WorkloadPlacement:
+    """Build the report about a workload at the end of the simulation."""
     view, change = simulation.view, rollout.change
     index = view.pods.index
     pods = [index[pod.key] for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
@@ -329,54 +346,57 @@ def _build_placement(rollout: Rollout, simulation: Simulation) -> reports.Worklo
     )
 
 
-def prepare(
+def prepare_simulation(
     cluster: Cluster,
     manifests: Iterable[JsonObject | Struct],
     *,
     rollout: bool = False,
     pending: bool = False,
     sampling: SampledFrom | None = None,
-    counting: Mapping[Owner, JsonObject] | None = None,
-) -> Deployed:
-    """Apply the manifests to the cluster, without what admission denies if ``counting`` (documents of structs) is
-    given.
+    documents: Mapping[Owner, JsonObject] | None = None,
+) -> PreparedCluster:
+    """Apply the manifests to the cluster and plan the changes of their workloads.
+
+    With `documents`, those of the manifests given as structs, admission is replayed and pods that it denies are left
+    out.
     """
-    sorted_out = sort_manifests(manifests)
-    cluster = cluster.with_objects(sorted_out.objects)
-    validate_new_manifests(sorted_out, cluster, admission=counting is None, validated=counting or {})
-    cluster, refused = create_new_objects(cluster) if counting is not None else (cluster, {})
+    sorted_manifests = sort_manifests(manifests)
+    cluster = cluster.with_objects(sorted_manifests.objects)
+    validate_new_manifests(sorted_manifests, cluster, admission=documents is None, validated=documents or {})
+    cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
     existing = ExistingPods(cluster)
-    workloads = list(map(existing.with_current_replicas, sorted_out.workloads.values()))
-    creation = create(cluster, workloads, include_denied=counting is not None)
-    waiting = cluster.unbound_pods() if pending else ()
+    workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
+    creation = create(cluster, workloads, include_denied=documents is not None)
+    unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
-    changes = [plan_change(existing, workload, *of_name, rollout) for workload, of_name in created_pods]
-    admissions = Admissions(cluster, {**(counting or {}), **sorted_out.documents})
-    admitted_workloads = () if counting is None else workloads
+    changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
+    admissions = Admissions(cluster, {**(documents or {}), **sorted_manifests.documents})
+    admitted_workloads = () if documents is None else workloads
     denied = admissions.admit_all(workloads, changes) if admitted_workloads and not rollout else []
     cluster = _update_quotas(cluster, admissions, creation, changes)
-    gone = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
+    removed = {(p.metadata.namespace, p.metadata.name): None for change in changes for p in change.removed}
     cluster = add_pods(
-        change_pods(creation.apply_to(cluster), gone), [p for c in changes for p in (*rename_replaced_pods(c), *c.new)]
+        change_pods(creation.apply_to(cluster), removed),
+        [p for c in changes for p in (*rename_replaced_pods(c), *c.new)],
     )
     workload_of_pod = {pod.key: change.workload for change in changes for pod in change.new}
-    return Deployed(
+    return PreparedCluster(
         cluster,
         sampling,
         changes=changes,
-        workloads=workload_of_pod,
-        others=[pod.key for pod in waiting if not _is_leaving(pod) and pod.key not in workload_of_pod],
-        assumed=[
+        workload_by_pod=workload_of_pod,
+        pending_pods=[pod.key for pod in unbound if not _is_leaving(pod) and pod.key not in workload_of_pod],
+        assumptions=[
             *_iter_assumptions(cluster, creation),
             *map(str, admissions.notes),
             *_iter_notes(changes),
-            *sorted_out.notes,
+            *sorted_manifests.notes,
         ],
-        not_created=[*refused.values(), *denied],
-        counted=admissions.replayed_namespaces(admitted_workloads),
+        not_created=[*denied_objects.values(), *denied],
+        admitted_namespaces=admissions.replayed_namespaces(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
-        rolled=admitted_workloads,
-        suspended=[
+        rolled_workloads=admitted_workloads,
+        suspended_jobs=[
             StoredJob(job.metadata, StoredJobSpec(job.spec.parallelism, job.spec.completions, suspend=True))
             for job in workloads
             if isinstance(job, Job) and job.spec.suspend
@@ -387,28 +407,30 @@ def prepare(
 def _update_quotas(
     cluster: Cluster, admissions: Admissions, creation: Creation, changes: Iterable[WorkloadChange]
 ) -> Cluster:
-    """Return the cluster with quotas that count what arrives, including claims of templates."""
-    coming = {change.workload: change.new for change in changes}
-    return create_allowed_claims(admissions.with_current_quotas(cluster), creation, coming)
+    """Return the cluster with quotas that count arriving pods and the claims that their templates create."""
+    new_pods = {change.workload: change.new for change in changes}
+    return create_allowed_claims(admissions.with_current_quotas(cluster), creation, new_pods)
 
 
 def _iter_notes(changes: Iterable[WorkloadChange]) -> Iterator[str]:
+    """Yield the notes on the changes."""
     return (change.note for change in changes if change.note)
 
 
 def _iter_assumptions(cluster: Cluster, creation: Creation) -> Iterator[str]:
     """Yield notes on namespaces that the cluster does not have, and other assumptions."""
-    there = {namespace.metadata.name for namespace in cluster.namespaces}
-    wanted = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
-    if there:
+    existing_namespaces = {namespace.metadata.name for namespace in cluster.namespaces}
+    used_namespaces = dict.fromkeys(pod.metadata.namespace for pods in creation.pods.values() for pod in pods[:1])
+    if existing_namespaces:
         yield from (
             f"namespace {name} is created, without labels"
-            for name in wanted
-            if name not in (*there, *BUILT_IN_NAMESPACES)
+            for name in used_namespaces
+            if name not in (*existing_namespaces, *BUILT_IN_NAMESPACES)
         )
     yield from creation.assumptions
     yield from map(str, creation.notes)
 
 
 def _is_leaving(pod: Pod) -> bool:
+    """Return whether the pod has terminated or is being deleted."""
     return pod.terminated or pod.metadata.deletion_timestamp is not None

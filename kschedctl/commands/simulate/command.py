@@ -50,6 +50,8 @@ EXAMPLES = (
 
 
 class SimulateSettings(RunChoices):
+    """The arguments of `simulate` that options give."""
+
     rollout: bool
     pending: bool
     in_full: int
@@ -57,7 +59,7 @@ class SimulateSettings(RunChoices):
 
 @dataclass(frozen=True)
 class SimulateOptions:
-    """Options of which pods arrive and how."""
+    """Options for the pods that arrive and how they arrive."""
 
     rollout: Annotated[
         bool,
@@ -88,30 +90,31 @@ class SimulateOptions:
     ] = FailOn.ERROR
 
     def is_acceptable(self, report: SimulationReport) -> bool:
-        """Return whether the numbers of unplaced and evicted pods stay within the limits, in every run."""
+        """Return whether the numbers of unplaced and evicted pods stay within the limits in every run."""
         if self.fail_on is FailOn.NEVER:
             return True
-        most_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
-        runs = report.variation
+        max_evicted = 0 if self.max_evictions is None and self.fail_on is not FailOn.ERROR else self.max_evictions
+        variation = report.variation
         unplaced = report.growth.unplaced_count if report.growth else report.unplaced
-        unplaced = runs.pending.most if runs else unplaced
-        evicted = runs.evicted.most if runs else report.evicted_pods
-        borne = most_evicted is None or evicted <= most_evicted
-        waits = report.not_created or has_unadmitted(report.waiting_elsewhere)
-        return borne and not waits and unplaced <= self.max_new_pending
+        unplaced = variation.pending.most if variation else unplaced
+        evicted = variation.evicted.most if variation else report.evicted_pods
+        evictions_are_acceptable = max_evicted is None or evicted <= max_evicted
+        has_missing_pods = report.not_created or has_unadmitted(report.waiting_elsewhere)
+        return evictions_are_acceptable and not has_missing_pods and unplaced <= self.max_new_pending
 
     def build_settings(self, run: RunChoices, in_full: int) -> SimulateSettings:
+        """Return the arguments of `simulate` that these options give."""
         return {**run, "rollout": self.rollout, "pending": self.pending, "in_full": in_full}
 
     def read_applications(self, source: Source, run: RunOptions, namespace: str | None) -> dict[str, Application]:
         """Read the manifests to apply and the cluster. Raises KschedctlError."""
-        alone = self.pending or self.autoscale
+        without_files = self.pending or self.autoscale
         if self.autoscale and run.runs != 1:
             raise UsageError("--autoscale is one possible run: leave out --runs")
-        live = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
-        live = live.union(HELD_BACK_KINDS) if alone else live
-        applications = _read_applications(source, namespace, without_files=alone, live=live)
-        if not alone and not all(map(_has_something_to_apply, applications.values())):
+        live_kinds = AUTOSCALER_STATUS_KINDS.union(KARPENTER_KINDS) if self.autoscale else NOTHING_MORE
+        live_kinds = live_kinds.union(HELD_BACK_KINDS) if without_files else live_kinds
+        applications = _read_applications(source, namespace, without_files=without_files, live_kinds=live_kinds)
+        if not without_files and not all(map(_has_something_to_apply, applications.values())):
             hint = "objects with a UID or a node count as part of the cluster: remove metadata.uid to apply them"
             raise UsageError("no workload among the manifests", where=", ".join(source.filename), hint=hint)
         return applications
@@ -119,7 +122,7 @@ class SimulateOptions:
     def build_autoscaler(
         self, cluster: Cluster, source: Source, node_groups: NodeGroupInput, karpenter: KarpenterInput
     ) -> Autoscaler | None:
-        """Build the autoscaler if one was requested. Raises InputError, UsageError."""
+        """Build the autoscaler if `--autoscale` is set, otherwise return None. Raises InputError and UsageError."""
         if not self.autoscale:
             return None
         now = get_cluster_time(cluster, source)
@@ -128,10 +131,10 @@ class SimulateOptions:
         )
 
     def validate_follow(self, run: RunOptions) -> None:
-        """Raise UsageError for options that do not go with --follow."""
+        """Raise UsageError for options that cannot be combined with `--follow`."""
         if self.rollout or self.pending or self.autoscale or run.runs != 1:
-            others = "--rollout, --pending, --autoscale and --runs"
-            raise UsageError(f"--follow does what was really done: {others} say nothing to it")
+            excluded_options = "--rollout, --pending, --autoscale and --runs"
+            raise UsageError(f"--follow does what was really done: {excluded_options} say nothing to it")
 
 
 def _has_something_to_apply(application: Application) -> bool:
@@ -167,25 +170,27 @@ def simulate(
         with extending.open_caller() as call:
             return ask_and_answer(run, result, *_prepare_following(manner.follow, source, run, namespace, call))
     applications = manner.read_applications(source, run, namespace)
-    options = manner.build_settings(run.options(), result.max_matrices)
-    ask = _build_question(options, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
+    settings = manner.build_settings(run.options(), result.max_matrices)
+    ask = _build_question(settings, lambda cluster: manner.build_autoscaler(cluster, source, node_groups, karpenter))
 
-    def following(application: Application, report: SimulationReport) -> Sequence[str]:
+    def suggest_commands(application: Application, report: SimulationReport) -> Sequence[str]:
+        """Return the commands to run next."""
         return tuple(_suggest_commands(report, application.source, namespace, extending))
 
     places = next(iter(applications.values())).places
-    with extending.open_caller() as options["call_extender"]:
+    with extending.open_caller() as settings["call_extender"]:
         return ask_and_answer(
-            run, result, applications, ask, manner.is_acceptable, suggest_commands=following, places=places
+            run, result, applications, ask, manner.is_acceptable, suggest_commands=suggest_commands, places=places
         )
 
 
 def _build_question(
-    options: SimulateSettings, autoscaler: Callable[[Cluster], Autoscaler | None]
+    options: SimulateSettings, build_autoscaler: Callable[[Cluster], Autoscaler | None]
 ) -> Callable[[Application, Workers, Progress], SimulationReport]:
-    """Build the function that simulates on one cluster."""
+    """Return a function that runs the simulation on one cluster."""
 
     def ask(application: Application, workers: Workers, progress: Progress) -> SimulationReport:
+        """Simulate applying the manifests of an application to its cluster."""
         with locate_errors(application.places):
             return study.simulate(
                 application.cluster,
@@ -193,7 +198,7 @@ def _build_question(
                 written=application.written,
                 workers=workers,
                 progress=progress,
-                autoscaler=autoscaler(application.cluster),
+                autoscaler=build_autoscaler(application.cluster),
                 **options,
             )
 
@@ -201,31 +206,38 @@ def _build_question(
 
 
 def _read_applications(
-    source: Source, namespace: str | None, without_files: bool, live: LiveKinds = NOTHING_MORE
+    source: Source, namespace: str | None, without_files: bool, live_kinds: LiveKinds = NOTHING_MORE
 ) -> dict[str, Application]:
-    """Read the manifests to apply and the cluster, or with ``without_files`` possibly the cluster alone.
+    """Read the manifests to apply and the cluster. Raises KschedctlError.
 
-    Raises KschedctlError.
+    With `without_files`, the manifests may be missing and only the cluster is read.
     """
     if source.filename or not without_files:
-        return read_manifests(source, namespace, live)
+        return read_manifests(source, namespace, live_kinds)
     if namespace:
         raise UsageError(
             "-n is for manifests, and there are none", hint="leave it out: pods of all namespaces take part"
         )
-    return {name: Application(*asked, [], {}) for name, asked in load_clusters(source, live).items()}
+    return {
+        name: Application(*source_and_cluster, [], {})
+        for name, source_and_cluster in load_clusters(source, live_kinds).items()
+    }
 
 
 def _prepare_following(
     events: str, source: Source, run: RunOptions, namespace: str | None, call_extender: CallExtender | None
 ) -> tuple[dict[str, Application], Callable[..., FollowedRollout], Callable[[FollowedRollout], bool]]:
-    """Return the subjects, the question about each, and the function that judges the answer. Raises KschedctlError."""
+    """Return the applications, the function that follows the rollout in one, and the function that judges the result.
+
+    Raises KschedctlError.
+    """
     if events == STDIN and STDIN in source.filename:
         raise UsageError("standard input cannot be both the manifests and the events")
     documents = read_documents(events)
     subjects = _read_applications(source, namespace, without_files=True)
 
     def ask(application: Application, workers: Workers, progress: Progress) -> FollowedRollout:
+        """Follow the rollout in the cluster of an application."""
         with locate_errors(application.places):
             return follow_rollout(
                 application.cluster,
@@ -243,10 +255,10 @@ def _prepare_following(
 def _suggest_commands(
     report: SimulationReport, source: Source, namespace: str | None, extending: Extending
 ) -> Iterator[str]:
-    """Yield follow-up commands: how many pods fit, what helps, or how old pods would be replaced."""
-    more = [*(["-n", namespace] if namespace else []), *extending.arguments()]
+    """Yield commands to run next: how many pods fit, what helps, or how old pods would be replaced."""
+    options = [*(["-n", namespace] if namespace else []), *extending.arguments()]
     daemons = any(workload.workload.startswith("DaemonSet ") for workload in report.workloads)
     if not daemons and any(group.verdict == UNSCHEDULABLE for group in report.pending):
-        yield from build_command(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=more)
+        yield from build_command(source, *(("capacity",) if source.filename else ("remedies", "-A")), options=options)
     if any(w.removed and w.created and not w.rollout for w in report.workloads):
-        yield from build_command(source, "simulate", options=[*more, "--rollout"])
+        yield from build_command(source, "simulate", options=[*options, "--rollout"])

@@ -32,12 +32,12 @@ def follow_rollout(
     where: str = "",
     progress: Progress = NO_PROGRESS,
 ) -> FollowedRollout:
-    """Find where kube-scheduler chose differently in a real rollout, and why. Every pod is tried when it was really
-    scheduled.
+    """Find where kube-scheduler chose differently in a real rollout, and why.
 
-    ``events`` are its Scheduled events, or Bindings, as kubectl prints them (dicts). The cluster is that before or
-    after the rollout, and ``manifests`` are applied to it first. With ``sampling`` the scheduler looks at as many nodes
-    as it really would. ``where`` names the source of the events in errors.
+    Every pod is tried at the time when it was really scheduled. ``events`` are the rollout's Scheduled events, or
+    Bindings, as kubectl prints them (dicts). The cluster is the one before or after the rollout, and ``manifests`` are
+    applied to it first. With ``sampling`` the scheduler looks at as many nodes as it really would. ``where`` names the
+    source of the events in errors.
 
     Raises InputError, also if there is no Scheduled event, and ConfigurationError.
 
@@ -61,12 +61,12 @@ HINT = "kubectl get events -A -o json prints them; they are kept for an hour"
 
 
 def read_placements(path: str) -> list[RealPlacement]:
-    """Read the placements of a file."""
+    """Read the placements of a file. Raises InputError."""
     return parse_placements(read_documents(path), path)
 
 
 def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[RealPlacement]:
-    """Return the placements among documents, in order of time. Other documents are ignored.
+    """Return the placements among documents in order of time, ignoring other documents.
 
     Events are those of core/v1 or events.k8s.io/v1, alone or in lists. Raises InputError, also if there is no
     placement.
@@ -85,6 +85,7 @@ def parse_placements(documents: Iterable[JsonObject], path: str = "") -> list[Re
 
 
 def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
+    """Yield the objects of a list, or the document itself if it is no list. Raises InputError."""
     if not str(document.get("kind", "")).endswith("List"):
         yield document
         return
@@ -99,6 +100,7 @@ def _iter_items(document: JsonObject, path: str) -> Iterator[JsonObject]:
 
 
 def _parse_placement(document: JsonObject, path: str) -> RealPlacement | None:
+    """Parse a Scheduled event or a Binding, or return None for other documents. Raises InputError."""
     if document.get("kind") == "Event" and document.get("reason") == "Scheduled":
         return _parse_event(document, path)
     return _parse_binding(document, path) if document.get("kind") == "Binding" else None
@@ -114,6 +116,7 @@ def _parse_event(document: JsonObject, path: str) -> RealPlacement | None:
 
 
 def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
+    """Parse a Binding. Raises InputError."""
     metadata, target = _get_mapping(binding, "metadata"), _get_mapping(binding, "target")
     namespace, name = metadata.get("namespace") or "default", metadata.get("name")
     return _build_placement((namespace, name, target.get("name")), metadata.get("creationTimestamp"), path)
@@ -121,19 +124,20 @@ def _parse_binding(binding: JsonObject, path: str) -> RealPlacement:
 
 def _build_placement(names: Sequence[object], time: object, path: str) -> RealPlacement:
     """Build a placement. Raises InputError for invalid names or a missing time."""
-    for what, name in zip(("namespace", "pod", "node"), names, strict=True):
+    for noun, name in zip(("namespace", "pod", "node"), names, strict=True):
         if not isinstance(name, str) or not NAME.fullmatch(name):
-            raise InputError(f"{what} {str(name)[:60]!r} is not a name", where=path)
+            raise InputError(f"{noun} {str(name)[:60]!r} is not a name", where=path)
     namespace, pod, node = map(str, names)
     if not isinstance(time, str):
         raise InputError(f"no time when {namespace}/{pod} was scheduled", where=path)
     try:
-        moment = parse_nanoseconds(time)
+        nanoseconds = parse_nanoseconds(time)
     except InputError as error:
         raise InputError(error.what, where=path, hint=error.hint) from None
-    return RealPlacement(moment, time, f"{namespace}/{pod}", node)
+    return RealPlacement(nanoseconds, time, f"{namespace}/{pod}", node)
 
 
 def _get_mapping(document: JsonObject, key: str) -> JsonObject:
+    """Return the mapping under a key, or an empty one if there is none."""
     value = document.get(key)
     return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""The page of a FollowedRollout: pods placed otherwise than replayed, why, and possible causes."""
+"""The page of a FollowedRollout: pods that the replay would have placed elsewhere, and possible causes."""
 
 from __future__ import annotations
 
@@ -47,45 +47,50 @@ OVERLAP = (
     "when a binding is done, and in a burst they wait for each other"
 )
 MAX_SHOWN_PLUGINS = 4
+"""The maximum number of plugins whose points are listed."""
 
 
 def build_page(report: FollowedRollout, style: Style) -> Page:
-    """All sections that have something to say."""
-    otherwise = [placement for placement in report.placements if placement.outcome in OTHERWISE]
-    silent = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
-    outcomes = {placement.outcome for placement in otherwise if not placement.overlapping}
-    meanings = (OVERLAP,) * any(placement.overlapping for placement in otherwise)
+    """Build the page: the verdict, caveats, the pods placed otherwise, possible causes, and pods not compared."""
+    differing = [placement for placement in report.placements if placement.outcome in OTHERWISE]
+    not_compared = [placement for placement in report.placements if placement.outcome in (UNKNOWN_POD, NOT_COMPARED)]
+    outcomes = {placement.outcome for placement in differing if not placement.overlapping}
+    meanings = (OVERLAP,) * any(placement.overlapping for placement in differing)
     meanings += tuple(text for outcome, text in MEANINGS.items() if outcome in outcomes)
     return (
         *build_interruption_line(report.interrupted),
-        *_build_verdict(report),
+        *_iter_verdict_lines(report),
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown, report.search_start),
-        *_build_table("Otherwise", otherwise, style),
+        *_build_placements_table("Otherwise", differing, style),
         *(section("Possible causes", Bullets(meanings)) if meanings else ()),
-        *_build_table("Not compared", silent, style),
+        *_build_placements_table("Not compared", not_compared, style),
         *(section("Notes", Bullets(report.assumed)) if report.assumed else ()),
     )
 
 
-def _build_verdict(report: FollowedRollout) -> Iterator[Paragraph]:
+def _iter_verdict_lines(report: FollowedRollout) -> Iterator[Paragraph]:
+    """Yield the verdict and how many placements overlapping bindings or sampling may explain."""
     verdict, sentence = report.first_line()
     agreed = Tone.GOOD if report.agree and not report.undecided else Tone.WARNING
     yield paragraph(Marked(verdict, Tone.BAD if report.otherwise else agreed), sentence)
-    moved = sum(bool(placement.order) for placement in report.placements)
-    if moved:
-        yield paragraph(f"{moved:,} of these if tried milliseconds sooner or later than the event: bindings overlap")
-    overlaps = sum(bool(placement.overlapping) for placement in report.placements)
-    if overlaps:
+    reordered = sum(bool(placement.order) for placement in report.placements)
+    if reordered:
         yield paragraph(
-            f"bindings that overlap could explain {overlaps:,} of the {report.otherwise:,} placed otherwise"
+            f"{reordered:,} of these if tried milliseconds sooner or later than the event: bindings overlap"
         )
-    part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
-    if part:
-        chose = "was the best" if part == 1 else "were the best"
-        yield paragraph(f"{part:,} of these {chose} of a part of the nodes, as kube-scheduler looks at no more")
+    overlapping = sum(bool(placement.overlapping) for placement in report.placements)
+    if overlapping:
+        yield paragraph(
+            f"bindings that overlap could explain {overlapping:,} of the {report.otherwise:,} placed otherwise"
+        )
+    best_of_part = sum(placement.outcome == BEST_OF_A_PART for placement in report.placements)
+    if best_of_part:
+        verb = "was the best" if best_of_part == 1 else "were the best"
+        yield paragraph(f"{best_of_part:,} of these {verb} of a part of the nodes, as kube-scheduler looks at no more")
 
 
-def _build_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
+def _build_placements_table(title: str, placements: Sequence[FollowedPlacement], style: Style) -> Page:
+    """Build a table of placements with explanations."""
     columns = (Column("pod", keep=True), Column("node", keep=True), Column("why"))
     return build_table(
         placements,
@@ -97,31 +102,33 @@ def _build_table(title: str, placements: Sequence[FollowedPlacement], style: Sty
 
 
 def _explain_placement(placement: FollowedPlacement) -> Iterator[str]:
-    """Yield what the replay says instead, and which overlapping bindings explain the difference."""
+    """Yield how the replay differs, and which overlapping bindings explain the difference."""
     yield from _describe_replay(placement)
     for before in (True, False):
         bindings = [binding for binding in placement.overlapping if (binding.milliseconds <= 0) is before]
         if bindings:
-            sides = [
+            descriptions = [
                 f"{binding.pod} ({binding.node}, {abs(binding.milliseconds):,} ms {_before_or_after(before)})"
                 for binding in bindings
             ]
-            yield f"as replayed if tried {_before_or_after(before)} {names(sides)}"
+            yield f"as replayed if tried {_before_or_after(before)} {names(descriptions)}"
 
 
 def _before_or_after(before: bool) -> str:
+    """Return "before" or "after"."""
     return "before" if before else "after"
 
 
 def _describe_replay(placement: FollowedPlacement) -> Iterator[str]:
+    """Yield lines about the replay's result for the placement, depending on the outcome."""
     match placement.outcome:
         case outcome if outcome == NOT_FEASIBLE:
             yield f"refused by {placement.plugin or 'PreFilter'}: {', '.join(placement.reasons)}"
             yield f"{count(placement.feasible, 'other node')} {'fits' if placement.feasible == 1 else 'fit'}"
         case outcome if outcome == NOT_BEST:
-            by = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
+            largest_losses = sorted(placement.lost.items(), key=lambda item: -abs(item[1]))[:MAX_SHOWN_PLUGINS]
             yield f"{count(placement.behind, 'point')} behind {names(placement.best)}"
-            yield ", ".join(f"{plugin} {-points:+}" for plugin, points in by)
+            yield ", ".join(f"{plugin} {-points:+}" for plugin, points in largest_losses)
         case outcome if outcome == OTHER_SCHEDULER:
             yield f"placed by {placement.scheduler or 'another scheduler'}, which no profile replays"
         case outcome if outcome == UNKNOWN_NODE:

@@ -1,4 +1,4 @@
-"""The scheduler followed pod by pod, as a document: apiVersion kschedctl.dev/v1, kind Following."""
+"""The reports of pods followed one by one: kinds Following, FollowedRollout and Sampling."""
 
 from __future__ import annotations
 
@@ -14,43 +14,50 @@ from kschedctl.text.counts import counted
 
 
 class FollowedStep(Document, frozen=True, omit_defaults=True):
-    """One pod tried once: where it was put, ``node``, or why nowhere.
-
-    ``feasible``: how many nodes fit; where several do ``total``: node -> its score, and ``best``: the highest. Where
-    none does: ``fit_error_message``, kube-scheduler's own, and the plugins that refused the pod; ``tied_candidates``:
-    where preemption would cost least, of which the pod was ``nominated`` for the first, ``victims`` went, and pods of
-    lower priority lost their nomination for the node. ``gated``: the plugin that holds it back; ``gone``: it was
-    preempted before its turn; ``error``: a plugin failed, or no profile serves it.
-    """
+    """One try of one pod: the node on which it was placed, or why it was not placed."""
 
     pod: str
     feasible: int | None = None
+    """The number of feasible nodes."""
     total: dict[str, int] = msgspec.field(default_factory=dict)
+    """The total score of each feasible node, if there are several."""
     best: tuple[str, ...] = ()
+    """The nodes with the highest score."""
     node: str = ""
+    """The node on which the pod was placed, empty if it was not."""
     fit_error_message: str = ""
+    """kube-scheduler's message if no node is feasible."""
     unschedulable_plugins: tuple[str, ...] = ()
+    """The plugins that rejected the pod."""
     tied_candidates: tuple[str, ...] = ()
+    """The nodes on which preemption would cost least. The pod is nominated for the first one."""
     nominated: str = ""
     victims: tuple[str, ...] = ()
+    """The pods that were preempted."""
     nominations_cleared: tuple[str, ...] = ()
+    """The pods of lower priority that lost their nomination for the node."""
     gated: str = ""
+    """The plugin that gates the pod."""
     gone: bool = False
+    """Whether the pod was preempted before its turn."""
     error: str = ""
+    """The error of a plugin, or that no profile serves the pod."""
 
 
 class FollowingReport(Report, frozen=True):
-    """``not_replayed``: what the configuration runs and this answer leaves out; ``unknown``: what was not read."""
+    """Pods scheduled one after the other, each with the effects of the pods before."""
 
     steps: tuple[FollowedStep, ...]
     not_replayed: tuple[str, ...] = ()
+    """The parts of the configuration that are not replayed."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The unread kinds that the answer depends on."""
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Following"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many of the pods were placed."""
+        """Return how many of the pods were placed."""
         placed = sum(bool(step.node) for step in self.steps)
         return (f"{placed:,} of {counted(len(self.steps), 'pod')} placed{describe_doubt(self.unknown)}",)
 
@@ -59,67 +66,77 @@ AS_REPLAYED, BEST_OF_A_PART = "AsReplayed", "BestOfAPart"
 NOT_BEST, NOT_FEASIBLE, NOT_LOOKED_AT = "NotBest", "NotFeasible", "NotLookedAt"
 OTHER_SCHEDULER, UNKNOWN_NODE, UNKNOWN_POD, NOT_COMPARED = "OtherScheduler", "UnknownNode", "UnknownPod", "NotCompared"
 OTHERWISE = (NOT_FEASIBLE, NOT_LOOKED_AT, NOT_BEST, OTHER_SCHEDULER, UNKNOWN_NODE)
-"""The outcomes that say that the real scheduler did something else."""
+"""The outcomes that say that the real scheduler chose differently."""
 
 
 class OverlappingBinding(Document, frozen=True):
-    """A pod that was bound to ``node`` so many ``milliseconds`` after another one, before it if negative."""
+    """A pod that was bound at about the same time as another pod."""
 
     pod: str
     node: str
     milliseconds: int
+    """The time after the other pod's binding, negative if before."""
 
 
 class FollowedPlacement(Document, frozen=True):
-    """A pod that was put on ``node`` at ``time`` by ``scheduler``, and what the replay says of that, ``outcome``:
-
-    AsReplayed: one of the best nodes; BestOfAPart: the best where a part of the nodes was looked at, which
-    kube-scheduler does in clusters of this size. Otherwise NotBest: ``behind`` so many points the ``best``, by ``lost``
-    points of each plugin; NotFeasible: ``plugin`` refuses the node for ``reasons``; NotLookedAt: not in the part of the
-    nodes that was searched; OtherScheduler: one that no profile replays; UnknownNode: there is no such node here.
-    Nothing is known of an UnknownPod, or NotCompared, as ``reasons`` say. ``feasible`` nodes fit. ``order``: it agrees
-    if the pod was tried so many placements later than its event tells, sooner if negative. ``overlapping``: it would be
-    as replayed had these, bound within the same second, been tried on the other side of it; events tell when bindings
-    are done, which in a burst wait for each other.
-    """
+    """A real placement of a pod, compared with the replay."""
 
     pod: str
     node: str
     time: str
+    """The time of the placement."""
     scheduler: str
+    """The scheduler that placed the pod."""
     outcome: str
+    """AsReplayed (one of the best nodes), BestOfAPart (the best of a part of the nodes, since kube-scheduler
+    samples), NotBest, NotFeasible, NotLookedAt (not in the sample that was searched), OtherScheduler (no profile
+    replays it), UnknownNode (not in the cluster), UnknownPod (not in the cluster) or NotCompared.
+    """
     feasible: int = 0
+    """The number of feasible nodes."""
     best: tuple[str, ...] = ()
+    """The best nodes according to the replay."""
     behind: int = 0
+    """For NotBest, by how many points the node is behind the best."""
     lost: dict[str, int] = msgspec.field(default_factory=dict)
+    """For NotBest, the points that the node loses by plugin."""
     plugin: str = ""
+    """For NotFeasible, the plugin that rejects the node."""
     reasons: tuple[str, ...] = ()
+    """Why the node is rejected, or why nothing is known about the pod."""
     order: int = 0
+    """By how many placements later the pod must have been tried than its event says; negative for earlier."""
     overlapping: tuple[OverlappingBinding, ...] = ()
+    """Bindings within the same second that explain the placement if they were on the other side of it.
+
+    Events say when bindings are done, and bindings of a burst wait for each other.
+    """
 
 
 class FollowedRollout(Report, frozen=True):
-    """``placements`` in the order of time, of which ``otherwise`` were not as the replay has it, ``agree`` were.
-
-    ``assumed``: what had to be guessed. ``undecided``: also where nothing could be compared.
-    """
+    """The placements of a rollout, compared with a replay."""
 
     agree: int
+    """The number of placements that agree with the replay."""
     otherwise: int
+    """The number of placements that do not."""
     placements: tuple[FollowedPlacement, ...] = ()
+    """The placements in order of time."""
     assumed: tuple[str, ...] = ()
+    """Assumptions, and notes on the manifests."""
     not_replayed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     extended: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
+    """Whether unread data could change the answer, or no placement could be compared."""
     interrupted: bool = False
     search_start: SearchStart | None = None
     api_version: str = "kschedctl.dev/v1"
     kind: str = "FollowedRollout"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many went to a node that the replay has among the best."""
+        """Return how many placements agree with the replay, and how many do not."""
         pods = counted(len(self.placements), "pod")
         verdict = "As replayed:" if self.agree else "Nothing compared:"
         if self.otherwise:
@@ -128,7 +145,7 @@ class FollowedRollout(Report, frozen=True):
         return (verdict, f"{sentence}{describe_doubt(self.unknown)}")
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """With the pods that went elsewhere."""
+        """Return the summary with the pods that were placed otherwise."""
         otherwise = (placement for placement in self.placements if placement.outcome in OTHERWISE)
         pods = tuple(
             ShortPods(1, placement.pod, "", f"{placement.outcome}: {placement.node}") for placement in otherwise
@@ -137,41 +154,46 @@ class FollowedRollout(Report, frozen=True):
 
 
 class SampledPod(Document, frozen=True, omit_defaults=True):
-    """One pod's search for nodes, which began at index ``start`` of the nodes in the scheduler's order.
-
-    ``searched``: how many nodes there were to look at, of which ``num_to_find`` that fit are enough; ``feasible`` in
-    the order found, ``rejected``; ``processed``: both together; ``next``: the index at which the next search begins.
-    ``total``: node -> its score, ``best``: the highest. ``unscheduled``: why it was not tried, or failed.
-    """
+    """The search of one pod for nodes among a part of all nodes."""
 
     pod: str
     start: int
+    """The index in the scheduler's order of nodes at which the search began."""
     searched: int
+    """The number of nodes that could be searched."""
     num_to_find: int
+    """The number of feasible nodes that ends the search."""
     processed: int
+    """The number of nodes that were examined."""
     next: int
+    """The index at which the next search begins."""
     feasible: tuple[str, ...] = ()
+    """The feasible nodes in the order in which they were found."""
     rejected: tuple[str, ...] = ()
+    """The examined nodes that are not feasible."""
     total: dict[str, int] = msgspec.field(default_factory=dict)
+    """The total score of each feasible node."""
     best: tuple[str, ...] = ()
+    """The nodes with the highest score."""
     unscheduled: str = ""
+    """Why the pod was not tried, or the error of a plugin."""
 
 
 class SamplingReport(Report, frozen=True):
-    """Pods tried one after the other, nothing assumed between them; ``node_order``: as the scheduler goes through it.
-
-    ``not_replayed``: what the configuration runs and this answer leaves out; ``unknown``: what was not read.
-    """
+    """The searches of several pods, tried one after the other without placing any."""
 
     node_order: tuple[str, ...]
+    """The nodes in the order in which the scheduler searches them."""
     steps: tuple[SampledPod, ...]
     not_replayed: tuple[str, ...] = ()
+    """The parts of the configuration that are not replayed."""
     unknown: tuple[UnknownKind, ...] = ()
+    """The unread kinds that the answer depends on."""
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Sampling"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pods were tried."""
+        """Return how many pods were tried on how many nodes."""
         tried = f"{counted(len(self.steps), 'pod')} tried on {counted(len(self.node_order), 'node')}"
         return (f"{tried}{describe_doubt(self.unknown)}",)

@@ -1,4 +1,4 @@
-"""The matrices of a simulation's HTML form."""
+"""The matrices of nodes and plugins in the HTML form of a simulation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.render.html.sections import HtmlSection
 
 
-def simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
-    """A matrix for pods alike without a node."""
+def build_simulation_widgets(report: SimulationReport) -> list[HtmlSection]:
+    """Build a matrix of nodes and plugins for each kind of unplaced pod."""
     title = "Nodes and plugins, for each pod that is not scheduled"
     return build_matrices_of_some(report.explained, report.unplaced, title=title, elsewhere="")

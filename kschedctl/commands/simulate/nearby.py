@@ -1,6 +1,6 @@
-"""Pods bound at about the same time as another one, whose order may explain where that pod went.
+"""Pods bound at about the same time as another pod, and the order of scheduling that may explain where that pod went.
 
-An event tells when a binding finished, not when the pod was tried. Bindings run side by side, and in a burst they wait
+An event says when a binding was done, not when the pod was tried. Bindings run side by side, and in a burst they wait
 for each other: kube-scheduler sends 50 requests per second after the first 100 (clientConnection of its configuration).
 """
 
@@ -11,11 +11,14 @@ from typing import NamedTuple
 
 from kschedctl.api.arrays import Position, Row
 
-ABREAST, MOST_ABREAST = 100_000_000, 16
-"""Nanoseconds within which events say nothing about the order in which pods were tried. Not more than so many are tried
-in another order."""
-WITHIN, MOST_WITHIN = 1_000_000_000, 40
-"""How long bindings may have waited for each other in a burst."""
+UNORDERED_NANOSECONDS = 100_000_000
+"""The time within which events say nothing about the order in which pods were tried."""
+MAX_REORDERED = 16
+"""The maximum number of pods that are tried in another order."""
+NEARBY_NANOSECONDS = 1_000_000_000
+"""The time for which bindings may have waited for each other in a burst."""
+MAX_NEARBY = 40
+"""The maximum number of nearby placements that are tried as an explanation."""
 MAX_UNEXPLAINED = 100
 """The number of unexplained placements after which the search for explanations stops."""
 
@@ -26,37 +29,42 @@ class NearbyPlacement(NamedTuple):
     position: Position
     row: Row
     nanoseconds: int
-    """The delay after the other pod; negative if before."""
+    """The delay after the other pod, negative if before."""
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield growing groups of the placements before, latest first, then of those after."""
-    abreast = [placement for placement in nearby if abs(placement.nanoseconds) <= ABREAST]
-    before = [placement for placement in abreast if placement.nanoseconds <= 0][::-1][:MOST_ABREAST]
-    after = [placement for placement in abreast if placement.nanoseconds > 0][:MOST_ABREAST]
-    for several in (before, after):
-        yield from (several[: number + 1] for number in range(len(several)))
+    """Yield groups of placements whose order relative to the pod may be wrong: growing groups before it, then after
+    it.
+    """
+    simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
+    before = [placement for placement in simultaneous if placement.nanoseconds <= 0][::-1][:MAX_REORDERED]
+    after = [placement for placement in simultaneous if placement.nanoseconds > 0][:MAX_REORDERED]
+    for placements in (before, after):
+        yield from (placements[: number + 1] for number in range(len(placements)))
 
 
 def find_overlapping(
     nearby: Sequence[NearbyPlacement],
     row: Row,
-    best: Collection[Row],
+    best_rows: Collection[Row],
     agrees: Callable[[Sequence[NearbyPlacement]], bool],
 ) -> Sequence[NearbyPlacement]:
-    """Return the fewest placements that explain why a pod went to ``row`` instead of one of the ``best``, or none.
+    """Return the fewest placements that explain why a pod went to `row` instead of a best node, or ().
 
-    That is a single placement, or all that went to these nodes. ``agrees`` tells whether the replay chooses the row
-    with the placements on the other side of the pod.
+    The explanation is a single placement, or all placements on these nodes. `agrees` returns whether the replay chooses
+    the row if the placements are moved to the other side of the pod.
     """
-    chosen = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
-    better = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best]
-    telling = sorted((*chosen, *better), key=_distance)
-    others = sorted((placement for placement in nearby if placement not in telling), key=_distance)
-    single = [[placement] for placement in (*telling, *others)[:MOST_WITHIN]]
-    several = [placements[:MOST_WITHIN] for placements in (chosen[::-1], better, telling) if len(placements) > 1]
-    return next((moved for moved in (*single, *several) if agrees(moved)), ())
+    earlier_on_row = [placement for placement in nearby if placement.nanoseconds <= 0 and placement.row == row]
+    later_on_best = [placement for placement in nearby if placement.nanoseconds > 0 and placement.row in best_rows]
+    likely = sorted((*earlier_on_row, *later_on_best), key=_get_distance)
+    unlikely = sorted((placement for placement in nearby if placement not in likely), key=_get_distance)
+    single_moves = [[placement] for placement in (*likely, *unlikely)[:MAX_NEARBY]]
+    group_moves = [
+        placements[:MAX_NEARBY] for placements in (earlier_on_row[::-1], later_on_best, likely) if len(placements) > 1
+    ]
+    return next((moves for moves in (*single_moves, *group_moves) if agrees(moves)), ())
 
 
-def _distance(nearby: NearbyPlacement) -> int:
+def _get_distance(nearby: NearbyPlacement) -> int:
+    """Return the time between the placement and the pod in nanoseconds."""
     return abs(nearby.nanoseconds)

@@ -33,7 +33,7 @@ from kschedctl.reports.columns import Tone
 from kschedctl.text.counts import counted
 
 
-def simulation_page(report: SimulationReport, style: Style) -> Page:
+def build_simulation_page(report: SimulationReport, style: Style) -> Page:
     """Build the page from all sections that have content."""
     return (
         *_build_verdict(report),
@@ -55,15 +55,15 @@ def simulation_page(report: SimulationReport, style: Style) -> Page:
 
 
 def _build_verdict(report: SimulationReport) -> Page:
-    """Return how many pods get a node; for several runs, how many in all of them."""
+    """Build the verdict: how many pods get a node, in all runs if there are several."""
     total = report.placed + report.unplaced
     if report.interrupted and not total:
         return build_interruption_line(True, "nothing was known by then")
     verdict, sentence = report.first_line()
-    fine = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
+    good_tone = Tone.WARNING if (report.undecided and total) or report.waiting_elsewhere else Tone.GOOD
     unplaced = report.variation.pending.most if report.variation else report.unplaced
     unplaced = report.growth.unplaced_count if report.growth else unplaced
-    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else fine), sentence)
+    line = paragraph(Marked(verdict, Tone.BAD if unplaced or report.not_created else good_tone), sentence)
     return (
         *build_interruption_line(report.interrupted),
         line,
@@ -73,20 +73,28 @@ def _build_verdict(report: SimulationReport) -> Page:
 
 
 def _iter_fitting_counts(report: SimulationReport) -> Iterator[Paragraph]:
-    """Yield how many of several workloads fit, and which do not."""
-    lacking = [workload.workload for workload in report.workloads if workload.pending]
-    lacking += [refused.workload for refused in report.not_created if refused.workload not in lacking]
-    fitting = [workload.workload for workload in report.workloads if workload.workload not in lacking]
-    if report.growth or report.variation or not lacking or len(lacking) + len(fitting) < 2:
+    """Yield a line that says how many of several workloads fit, and which do not."""
+    lacking_workloads = [workload.workload for workload in report.workloads if workload.pending]
+    lacking_workloads += [denied.workload for denied in report.not_created if denied.workload not in lacking_workloads]
+    fitting_workloads = [
+        workload.workload for workload in report.workloads if workload.workload not in lacking_workloads
+    ]
+    if (
+        report.growth
+        or report.variation
+        or not lacking_workloads
+        or len(lacking_workloads) + len(fitting_workloads) < 2
+    ):
         return
-    kinds = {title.partition(" ")[0] for title in (*lacking, *fitting)}
+    kinds = {title.partition(" ")[0] for title in (*lacking_workloads, *fitting_workloads)}
     noun = kinds.pop() if len(kinds) == 1 else "workload"
-    fit = f"{counted(len(fitting), noun)} {'fits' if len(fitting) == 1 else 'fit'}"
-    yield paragraph(f"{fit}, {len(lacking):,} {'does' if len(lacking) == 1 else 'do'} not: {names(lacking)}")
+    fit = f"{counted(len(fitting_workloads), noun)} {'fits' if len(fitting_workloads) == 1 else 'fit'}"
+    do = "does" if len(lacking_workloads) == 1 else "do"
+    yield paragraph(f"{fit}, {len(lacking_workloads):,} {do} not: {names(lacking_workloads)}")
 
 
 def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
-    """Yield the pods that have a node but wait for Permit."""
+    """Yield a line about the pods that have a node but wait for Permit."""
     if report.waiting:
         number, reasons = len(report.waiting), names(tuple(dict.fromkeys(report.waiting.values())))
         word = Marked(f"{number:,} of these {'waits' if number == 1 else 'wait'} for Permit:", Tone.WARNING)
@@ -94,23 +102,23 @@ def _iter_permit_waits(report: SimulationReport) -> Iterator[Paragraph]:
 
 
 def _build_workloads_table(workloads: Sequence[WorkloadPlacement], style: Style, title: str) -> Page:
-    """Return the table of workloads."""
+    """Build the table of workloads."""
     cells = {"running": _format_running, "domains": lambda workload: _format_domains(workload, style)}
     return build_struct_table(workloads, style, cells, title=title, full=False)
 
 
 def _format_running(workload: WorkloadPlacement) -> str:
-    """Return running and desired pods as ``3/5``."""
+    """Return the numbers of running and desired pods, such as `3/5`."""
     return f"{workload.running:,}/{workload.desired:,}"
 
 
 def _format_domains(workload: WorkloadPlacement, style: Style) -> str:
-    """Return the number of pods in each topology domain, and per node if wide."""
+    """Return the number of pods in each topology domain, and on each node if the output is wide."""
     domains = {key: values for key, values in workload.domains.items() if any(values.values())}
-    where = [f"{key.rpartition('/')[2]} {_format_counts(values)}" for key, values in domains.items()]
-    return "; ".join(filter(None, [*where, _format_counts(workload.nodes) if style.wide else ""]))
+    parts = [f"{key.rpartition('/')[2]} {_format_counts(values)}" for key, values in domains.items()]
+    return "; ".join(filter(None, [*parts, _format_counts(workload.nodes) if style.wide else ""]))
 
 
 def _format_counts(values: Mapping[str, int]) -> str:
-    """Return counts as ``a: 1, b: 2``."""
+    """Return counts as text, such as `a: 1, b: 2`."""
     return ", ".join(f"{value}: {number:,}" for value, number in values.items())

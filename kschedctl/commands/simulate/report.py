@@ -30,28 +30,28 @@ from kschedctl.text.counts import counted
 
 
 class WorkloadPlacement(Document, frozen=True):
-    """A workload as it would be in the end."""
+    """A workload at the end of the simulation."""
 
     workload: Annotated[str, Column(keep=True)]
     desired: int
     created: int
-    """New pods."""
+    """The number of new pods."""
     running: Annotated[int, Column()]
-    """Pods with a node."""
+    """The number of pods with a node."""
     pending: Annotated[int, Column(above=0, tone=Tone.BAD)]
-    """Pods without a node."""
+    """The number of pods without a node."""
     removed: Annotated[int, Column(above=0)] = 0
-    """Pods of the old version that were removed."""
+    """The number of pods of the old version that were removed."""
     nodes: Annotated[dict[str, int], Column(counted=True)] = msgspec.field(default_factory=dict)
-    """The number of its pods per node."""
+    """The number of the workload's pods on each node."""
     domains: Annotated[dict[str, dict[str, int]], Column("where", narrow=True)] = msgspec.field(default_factory=dict)
-    """The number of its pods per topology key and value."""
+    """The number of the workload's pods by topology key and value."""
     rollout: Annotated[str, Column(narrow=True)] = ""
-    """The progress of the rollout, or ""."""
+    """The progress of the rollout, empty if there is none."""
 
 
 class SimulationReport(Report, frozen=True):
-    """What applying manifests would do."""
+    """The result of applying manifests in a simulation."""
 
     seed: int
     sampling: bool
@@ -62,18 +62,18 @@ class SimulationReport(Report, frozen=True):
     retried: tuple[RetriedPods, ...] = ()
     evicted: tuple[EvictedPod, ...] = ()
     explained: tuple[ExplainedPods, ...] = ()
-    """Unplaced pods in full, if requested."""
+    """Full explanations of unplaced pods, if requested."""
     headroom: tuple[Headroom, ...] = ()
     zones: tuple[PodCount, ...] = ()
-    """Pods per zone."""
+    """The number of pods in each zone, before and after."""
     nodes_changed: tuple[PodCount, ...] = ()
-    """Pods of the nodes where the number changed."""
+    """The number of pods on each node on which it changed."""
     placements: dict[str, str] = msgspec.field(default_factory=dict)
     """The node of each placed pod, in the order of placement."""
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of equally good nodes of each pod, if more than one."""
     waiting: dict[str, str] = msgspec.field(default_factory=dict)
-    """Why Permit lets a pod wait on its node before it is bound."""
+    """Why Permit lets a pod wait on its node before it is bound, by pod."""
     assumed: tuple[str, ...] = ()
     """Assumptions, and notes on the manifests."""
     not_replayed: tuple[str, ...] = ()
@@ -82,22 +82,22 @@ class SimulationReport(Report, frozen=True):
     unknown: tuple[UnknownKind, ...] = ()
     undecided: bool = False
     interrupted: bool = False
-    """Whether the user stopped the run, so that this is what was known by then."""
+    """Whether the user stopped the run, so that the report is incomplete."""
     variation: Variation | None = None
     search_start: SearchStart | None = None
     not_created: tuple[NotCreated, ...] = ()
-    """Workloads whose pods are denied by quotas or LimitRanges."""
+    """The workloads whose pods are denied by admission."""
     growth: NodeGrowth | None = None
     """The nodes that an autoscaler adds for pending pods, if requested."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
-    """Workloads without pods that kube-scheduler could see."""
+    """The workloads that wait for other components, so that kube-scheduler sees no pods of them."""
     chain: EvictionChain | None = None
-    """What becomes of the evicted pods in the end; None if there are none or the run was interrupted."""
+    """What becomes of the evicted pods in the end, None if there are none or the run was interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods get a node; of several runs how many in all of them."""
+        """Return how many pods get a node, in all runs if there are several."""
         total, runs = self.placed + self.unplaced, self.variation
         if self.not_created and not total:
             return ("Not created:", f"{describe_not_created(self.not_created)}{describe_doubt(self.unknown)}")
@@ -122,13 +122,13 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def good(self) -> bool:
-        """Return whether all pods are created and get a node in every run."""
+        """Whether all pods are created and get a node in every run."""
         unplaced = self.variation.pending.most if self.variation else self.unplaced
         unplaced = self.growth.unplaced_count if self.growth else unplaced
         return not (self.not_created or unplaced or has_unadmitted(self.waiting_elsewhere))
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
-        """How many pods get a node now, and how many once nodes come."""
+        """Return how many pods get a node now, and how many with new nodes."""
         now = f"{counted(self.placed, 'pod')} now{self._describe_side_effects}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         without = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
@@ -136,12 +136,12 @@ class SimulationReport(Report, frozen=True):
 
     @property
     def evicted_pods(self) -> int:
-        """Return the number of evicted pods. A pod that is evicted several times counts once."""
+        """The number of evicted pods. A pod that is evicted several times counts once."""
         return len({pod.pod for pod in self.evicted})
 
     @property
     def _describe_side_effects(self) -> str:
-        """Return who is evicted and which rollouts are stuck."""
+        """How many pods are evicted and how many rollouts are stuck, as text."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
@@ -161,7 +161,7 @@ class SimulationReport(Report, frozen=True):
             if self.waiting_elsewhere
             else "All scheduled",
             pods=(
-                *(lacking.short_form for lacking in self.not_created),
+                *(not_created.short_form for not_created in self.not_created),
                 *(pods.short_form for pods in self.pending),
                 *(entry.short_form for entry in self.waiting_elsewhere),
             ),

@@ -15,7 +15,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.times import parse_nanoseconds
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.commands.simulate.following_report import (
     AS_REPLAYED,
     BEST_OF_A_PART,
@@ -32,9 +32,9 @@ from kschedctl.commands.simulate.following_report import (
     OverlappingBinding,
 )
 from kschedctl.commands.simulate.nearby import (
+    MAX_NEARBY,
     MAX_UNEXPLAINED,
-    MOST_WITHIN,
-    WITHIN,
+    NEARBY_NANOSECONDS,
     NearbyPlacement,
     find_overlapping,
     iter_reorderings,
@@ -53,20 +53,20 @@ from kschedctl.text.counts import agreeing, counted
 
 Done = Callable[[int], None]
 MILLISECOND, SECOND = 1_000_000, 1_000_000_000
-"""Objects tell when they were created in whole seconds."""
+"""Numbers of nanoseconds. Creation timestamps of objects are whole seconds."""
 
 
 class RealPlacement(NamedTuple):
     """A pod that the real scheduler put on a node."""
 
     nanoseconds: int
-    """Time of the placement since 1970."""
+    """The time of the placement in nanoseconds since 1970."""
     time: str
-    """Time of the placement as written in the source."""
+    """The time of the placement as written in the source."""
     pod: str
     node: str
     scheduler: str = ""
-    """The scheduler, or "" if unknown."""
+    """The scheduler, empty if unknown."""
 
 
 def replay_rollout(
@@ -78,34 +78,32 @@ def replay_rollout(
     call_extender: CallExtender | None = None,
     done: Done = lambda number: None,
 ) -> FollowedRollout:
-    """Try every pod when it was really scheduled, with what was placed before it, and put it where it really went.
+    """Try every pod at the time when it was really scheduled, and put it on the node on which it really ran.
 
-    The cluster is that before or after: pods of the placements have no node until their turn, and pods created later
-    arrive when they were created. ``manifests`` are applied first, and their pods stand for those of a workload with
-    that name.
-
-    Raises InputError and ConfigurationError.
+    The cluster is the one before or after the rollout: pods of the placements have no node until their turn, and pods
+    created later arrive when they were created. `manifests` are applied first, and their pods stand for the pods of a
+    workload with that name. Raises InputError and ConfigurationError.
     """
     manifests = list(manifests)
-    cluster, attached = _drop_later_attachments(cluster, placements)
-    shared = prepare(cluster, manifests) if manifests else None
-    made = shared.workloads if shared else {}
+    cluster, attachment_notes = _drop_later_attachments(cluster, placements)
+    shared = prepare_simulation(cluster, manifests) if manifests else None
+    created_pods = shared.workload_by_pod if shared else {}
     scheduler = Scheduler(shared.cluster if shared else cluster, call_extender)
-    followed = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, made)
+    replay = _RolloutReplay(StepwiseScheduler(scheduler, time_passes=True, sampling=sampling), placements, created_pods)
     steps = []
     interrupted = False
     try:
-        for step in followed.iter_steps():
+        for step in replay.iter_steps():
             steps.append(step)
             done(1)
     except KeyboardInterrupt:
         interrupted = True
-    notes = (*(shared.assumed if shared else ()), *attached, *followed.notes)
-    return _build_report(followed, steps, notes, interrupted, sampling)
+    notes = (*(shared.assumptions if shared else ()), *attachment_notes, *replay.notes)
+    return _build_report(replay, steps, notes, interrupted, sampling)
 
 
 def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement]) -> tuple[Cluster, tuple[str, ...]]:
-    """Return the cluster without the volumes attached for pods after they were placed, and a note about it.
+    """Return the cluster without VolumeAttachments that are newer than the first placement, and a note about them.
 
     Each volume counts with its pod from then on. NodeVolumeLimits counts an attached volume in addition to that of the
     pod.
@@ -113,30 +111,31 @@ def _drop_later_attachments(cluster: Cluster, placements: Sequence[RealPlacement
     if not placements:
         return cluster, ()
     first = placements[0].nanoseconds // SECOND * SECOND
-    kept = tuple(va for va in cluster.volume_attachments if _parse_created(va.metadata.creation_timestamp) < first)
-    later = len(cluster.volume_attachments) - len(kept)
-    if not later:
+    earlier = tuple(va for va in cluster.volume_attachments if _parse_created(va.metadata.creation_timestamp) < first)
+    dropped_count = len(cluster.volume_attachments) - len(earlier)
+    if not dropped_count:
         return cluster, ()
-    note = f"VolumeAttachments that are no older than the events are left out: {later:,}; volumes count with their pods"
-    return replace(cluster, volume_attachments=kept), (note,)
+    left_out = f"VolumeAttachments that are no older than the events are left out: {dropped_count:,}"
+    note = f"{left_out}; volumes count with their pods"
+    return replace(cluster, volume_attachments=earlier), (note,)
 
 
 def _parse_created(timestamp: str | None) -> int:
-    """Parse a creation timestamp to nanoseconds, 0 if missing."""
+    """Parse a creation timestamp to nanoseconds. Return 0 if it is missing."""
     return parse_nanoseconds(timestamp) if timestamp else 0
 
 
 def _build_report(
-    followed: _RolloutReplay,
+    replay: _RolloutReplay,
     placements: Sequence[FollowedPlacement],
     assumed: tuple[str, ...],
     interrupted: bool,
     sampling: SampledFrom | None,
 ) -> FollowedRollout:
     """Build the report of the comparisons."""
-    following, outcomes = followed.following, Counter(placement.outcome for placement in placements)
+    scheduler, outcomes = replay.following, Counter(placement.outcome for placement in placements)
     unknown = summarize_unknowns(
-        (*find_unread_dependencies(following.view.cluster), *following.unknown), IN_SIMULATIONS
+        (*find_unread_dependencies(scheduler.view.cluster), *scheduler.unknown), IN_SIMULATIONS
     )
     agree = outcomes[AS_REPLAYED] + outcomes[BEST_OF_A_PART]
     otherwise = sum(outcomes[outcome] for outcome in OTHERWISE)
@@ -147,21 +146,23 @@ def _build_report(
         otherwise=otherwise,
         placements=tuple(placements),
         assumed=assumed,
-        search_start=describe_search_start(sampling, len(following.view.nodes), 0),
-        **build_cluster_basis(unknown, following.scheduler),
+        search_start=describe_search_start(sampling, len(scheduler.view.nodes), 0),
+        **build_cluster_basis(unknown, scheduler.scheduler),
         interrupted=interrupted,
     )
 
 
 def _explain_no_comparison(outcomes: Counter[str]) -> UnknownKind:
     """Return why no placement could be compared."""
-    absent, all_ = outcomes[UNKNOWN_POD], outcomes.total()
-    if not all_:
+    unknown_pods, total = outcomes[UNKNOWN_POD], outcomes.total()
+    if not total:
         return UnknownKind("Event", "tell of no placement", VERDICT)
-    if not absent:
-        return UnknownKind("Pod", f"of the events could not be compared: {all_:,} of {all_:,}", VERDICT)
+    if not unknown_pods:
+        return UnknownKind("Pod", f"of the events could not be compared: {total:,} of {total:,}", VERDICT)
     return UnknownKind(
-        "Pod", f"of the events are not in the cluster, {absent:,} of {all_:,}: it may have been read before", VERDICT
+        "Pod",
+        f"of the events are not in the cluster, {unknown_pods:,} of {total:,}: it may have been read before",
+        VERDICT,
     )
 
 
@@ -184,9 +185,9 @@ class _RolloutReplay:
             name = pod.partition("/")[0] + "/" + workload.rpartition("/")[2].rpartition(" ")[2]
             self._made.setdefault(name, []).append(self.view.pods.index[pod])
         index = self.view.pods.index
-        named = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
-        self._later = self._find_created_later(placements, set(named))
-        following.take_off([p for p in (*named, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
+        placed_pods = [index[pod] for pod in dict.fromkeys(placement.pod for placement in placements) if pod in index]
+        self._later = self._find_created_later(placements, set(placed_pods))
+        following.take_off([p for p in (*placed_pods, *(p for _, p, _ in self._later)) if self.view.node[p] >= 0])
         self._promised = self._find_nominated_later(placements)
         for _, position, _ in self._promised:
             self.view.nominate(position, NO_ROW)
@@ -213,8 +214,8 @@ class _RolloutReplay:
     def _find_nominated_later(self, placements: Sequence[RealPlacement]) -> list[tuple[int, Position, Row]]:
         """Return nominated pods that were created after the first placement, latest first."""
         first = placements[0].nanoseconds if placements else 0
-        promised = zip(*(column.tolist() for column in self.view.nominations), strict=True)
-        created = [(self._get_created(position), Position(position), Row(row)) for row, position in promised]
+        nominations = zip(*(column.tolist() for column in self.view.nominations), strict=True)
+        created = [(self._get_created(position), Position(position), Row(row)) for row, position in nominations]
         return sorted((step for step in created if step[0] > first), reverse=True)
 
     def _get_created(self, position: int) -> int:
@@ -222,18 +223,18 @@ class _RolloutReplay:
         return _parse_created(self.view.pods.objects[position].metadata.creation_timestamp)
 
     def iter_steps(self) -> Iterator[FollowedPlacement]:
-        """Try each pod, compare the replay with where it went, and put it there."""
+        """Try each pod, compare the replay with the real placement, and put the pod on its real node."""
         for number, placement in enumerate(self.placements):
             yield self._follow_placement(number, placement)
 
     def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
-        """Add what came since the last placement, try the pod, compare, and put it where it really went."""
+        """Add the pods that came since the last placement, try the pod, compare, and put it on its real node."""
         while self._later and self._later[-1][0] <= placement.nanoseconds:
-            _, other, row = self._later.pop()
-            self.view.assume(other, row)
+            _, other_pod, row = self._later.pop()
+            self.view.assume(other_pod, row)
         while self._promised and self._promised[-1][0] <= placement.nanoseconds:
-            _, other, row = self._promised.pop()
-            self.view.nominate(other, row)
+            _, other_pod, row = self._promised.pop()
+            self.view.nominate(other_pod, row)
         position = self._find_pod(placement.pod)
         if position is None:
             return _build_comparison(placement, UNKNOWN_POD, reasons=("there is no such pod here",))
@@ -241,13 +242,13 @@ class _RolloutReplay:
             self.following.take_off([position])
         row = Row(self.view.nodes.index.get(placement.node, NO_ROW))
         tried = self.following.attempt(position)
-        compared = _compare(placement, tried, row, self.following)
-        if compared.outcome in (NOT_BEST, NOT_FEASIBLE):
-            compared = self._explain_by_order(number, position, row, compared)
+        comparison = _compare_placement(placement, tried, row, self.following)
+        if comparison.outcome in (NOT_BEST, NOT_FEASIBLE):
+            comparison = self._explain_by_order(number, position, row, comparison)
         if row != NO_ROW:
             self._put_on_node(tried, row)
             self._placed.append((placement.nanoseconds, position, row))
-        return compared
+        return comparison
 
     def _explain_by_order(
         self, number: int, position: Position, row: Row, placement: FollowedPlacement
@@ -255,72 +256,75 @@ class _RolloutReplay:
         """Return the comparison, or a better one if another order of overlapping bindings explains the placement."""
         nearby = self._find_nearby(number, position)
 
-        def other(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
+        def compare_reordered(moved: Sequence[NearbyPlacement]) -> FollowedPlacement:
+            """Compare the real placement with a replay in another order."""
             return self._compare_reordered(number, position, row, moved)
 
         for moved in iter_reorderings(nearby):
-            again = other(moved)
-            if again.outcome == AS_REPLAYED:
-                return replace(again, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
+            reordered = compare_reordered(moved)
+            if reordered.outcome == AS_REPLAYED:
+                return replace(reordered, order=len(moved) if moved[0].nanoseconds > 0 else -len(moved))
         if self._in_vain == MAX_UNEXPLAINED:
             return placement
         best = {Row(self.view.nodes.index[name]) for name in placement.best}
-        moved = find_overlapping(nearby, row, best, lambda moved: other(moved).outcome == AS_REPLAYED)
+        moved = find_overlapping(nearby, row, best, lambda moved: compare_reordered(moved).outcome == AS_REPLAYED)
         self._in_vain += bool(nearby) and not moved
         if self._in_vain == MAX_UNEXPLAINED:
             self.notes.append(
                 f"after {MAX_UNEXPLAINED:,} placements that no overlapping binding explains none is looked for"
             )
-        return replace(placement, overlapping=tuple(map(self._build_overlapping, moved)))
+        return replace(placement, overlapping=tuple(map(self._build_overlapping_binding, moved)))
 
     def _find_nearby(self, number: int, position: Position) -> list[NearbyPlacement]:
-        """Return other pods placed within WITHIN of a placement, in the order of time."""
+        """Return other pods that were placed within `NEARBY_NANOSECONDS` of a placement, in order of time."""
         now = self.placements[number].nanoseconds
-        before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MOST_WITHIN :]]
+        before = [NearbyPlacement(p, row, time - now) for time, p, row in self._placed[-2 * MAX_NEARBY :]]
         index, nodes = self.view.pods.index, self.view.nodes.index
         after = {
             index[placement.pod]: NearbyPlacement(
                 index[placement.pod], Row(nodes[placement.node]), max(placement.nanoseconds - now, 1)
             )
-            for placement in self.placements[number + 1 : number + 1 + 2 * MOST_WITHIN]
+            for placement in self.placements[number + 1 : number + 1 + 2 * MAX_NEARBY]
             if placement.pod in index and placement.node in nodes
         }
-        gone = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
-        come = [
+        still_placed = [nearby for nearby in before if self.view.node[nearby.position] == nearby.row]
+        still_unplaced = [
             nearby for nearby in after.values() if self.view.node[nearby.position] < 0 and nearby.position != position
         ]
-        return [nearby for nearby in (*gone, *come) if abs(nearby.nanoseconds) < WITHIN]
+        return [nearby for nearby in (*still_placed, *still_unplaced) if abs(nearby.nanoseconds) < NEARBY_NANOSECONDS]
 
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
         """Try the pod with nearby earlier pods removed and later ones added, then restore the view."""
-        searches = self.following.sampling
-        start = searches.start if searches else 0
+        sampling = self.following.sampling
+        start = sampling.start if sampling else 0
         for nearby in moved:
             self._apply_move(nearby, 1 if nearby.nanoseconds > 0 else -1)
         try:
-            return _compare(self.placements[number], self.following.attempt(position), row, self.following)
+            return _compare_placement(self.placements[number], self.following.attempt(position), row, self.following)
         finally:
             for nearby in reversed(moved):
                 self._apply_move(nearby, -1 if nearby.nanoseconds > 0 else 1)
-            if searches:
-                searches.start = start
+            if sampling:
+                sampling.start = start
 
     def _apply_move(self, nearby: NearbyPlacement, sign: int) -> None:
-        """Put a pod on its node, or remove it if `sign` is negative."""
+        """Put a pod on its node, or take it off if `sign` is negative."""
         if sign > 0:
             self.view.assume(nearby.position, nearby.row)
         else:
             self.view.forget(nearby.position)
 
-    def _build_overlapping(self, nearby: NearbyPlacement) -> OverlappingBinding:
-        """Return the report entry of a nearby placement."""
+    def _build_overlapping_binding(self, nearby: NearbyPlacement) -> OverlappingBinding:
+        """Build the report about a nearby placement."""
         pod, node = self.view.pods.objects[nearby.position].key, self.view.nodes.names[nearby.row]
         return OverlappingBinding(pod, node, round(nearby.nanoseconds / MILLISECOND))
 
     def _find_pod(self, pod: str) -> Position | None:
-        """Return the pod's position, or that of the next pod created for the workload whose name its name starts
+        """Return the position of a pod.
+
+        A pod that is not in the cluster stands for the next created pod of the workload whose name its name starts
         with.
         """
         if pod in self.view.pods.index:
@@ -350,7 +354,7 @@ def _build_comparison(
     plugin: str = "",
     reasons: tuple[str, ...] = (),
 ) -> FollowedPlacement:
-    """Build a comparison."""
+    """Build the comparison of a placement with the replay."""
     return FollowedPlacement(
         placement.pod,
         placement.node,
@@ -366,10 +370,12 @@ def _build_comparison(
     )
 
 
-def _compare(placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler) -> FollowedPlacement:
-    """Compare the replay with the node the pod really went to."""
-    cycle, served = tried.cycle, following.scheduler.configuration.profiles
-    if cycle is None or (placement.scheduler and placement.scheduler not in served):
+def _compare_placement(
+    placement: RealPlacement, tried: TriedPod, row: Row, following: StepwiseScheduler
+) -> FollowedPlacement:
+    """Compare the replay of a pod with the node to which it really went."""
+    cycle, served_names = tried.cycle, following.scheduler.configuration.profiles
+    if cycle is None or (placement.scheduler and placement.scheduler not in served_names):
         return _build_comparison(placement, OTHER_SCHEDULER)
     if row == NO_ROW:
         return _build_comparison(placement, UNKNOWN_NODE)
@@ -381,14 +387,14 @@ def _compare(placement: RealPlacement, tried: TriedPod, row: Row, following: Ste
     best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
-    behind, lost = _score_deficit(cycle, row, best[0])
-    part = following.sampling is None and _is_best_of_sample(cycle, row, following)
-    outcome = BEST_OF_A_PART if part else NOT_BEST
+    behind, lost = _compute_score_deficit(cycle, row, best[0])
+    is_best_of_part = following.sampling is None and _is_best_of_sample(cycle, row, following)
+    outcome = BEST_OF_A_PART if is_best_of_part else NOT_BEST
     return _build_comparison(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
 
 
 def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
-    """Return why the real node is not feasible: rejected by a plugin, or not searched."""
+    """Build the comparison for a node that is not feasible: rejected by a plugin, or not searched."""
     if cycle.pre_filter.status.rejected:
         plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
     elif not cycle.filter.passing[row]:
@@ -400,26 +406,28 @@ def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasib
     return _build_comparison(placement, NOT_FEASIBLE, feasible=feasible, plugin=plugin, reasons=status.reasons)
 
 
-def _score_deficit(cycle: Cycle, row: Row, best: str) -> tuple[int, dict[str, int]]:
-    """Return by how many points a node is behind the best, in total and per plugin."""
+def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> tuple[int, dict[str, int]]:
+    """Return by how many points a node is behind the best, in total and by plugin."""
     rows = cycle.scores.rows.tolist()
-    mine, other = rows.index(row), rows.index(cycle.view.nodes.index[best])
-    lost = {name: int(scores[other] - scores[mine]) for name, scores in cycle.scores.weighted.items()}
+    real_index, best_index = rows.index(row), rows.index(cycle.view.nodes.index[best_node])
+    lost = {name: int(scores[best_index] - scores[real_index]) for name, scores in cycle.scores.weighted.items()}
     total = cycle.scores.total
-    return int(total[other] - total[mine]), {name: points for name, points in lost.items() if points}
+    return int(total[best_index] - total[real_index]), {name: points for name, points in lost.items() if points}
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
-    """Return whether the scheduler, which samples nodes, may not have seen a better node.
+    """Return whether the node may be the best of a sample, in which case the scheduler saw no better node.
 
     It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
     nodes, in the scheduler's order, are no better. Scores are those among all nodes.
     """
     offered = int(select_allowed_nodes(cycle.pre_filter, cycle.view).sum())
-    enough = following.start_sampling(SampledFrom()).count_needed_for_scoring(
+    nodes_needed = following.start_sampling(SampledFrom()).count_needed_for_scoring(
         offered, SearchTerms.from_profile(cycle.framework.profile, cycle.framework.release)
     )
-    total, mine = cycle.scores.total, cycle.scores.rows.tolist().index(row)
-    better = np.flatnonzero(np.roll(total > total[mine], -mine))
-    without = len(total) if not len(better) else int(better[0]) + len(total) - int(better[-1]) - 1
-    return enough <= without
+    total, node_index = cycle.scores.total, cycle.scores.rows.tolist().index(row)
+    better_indexes = np.flatnonzero(np.roll(total > total[node_index], -node_index))
+    longest_run = (
+        len(total) if not len(better_indexes) else int(better_indexes[0]) + len(total) - int(better_indexes[-1]) - 1
+    )
+    return nodes_needed <= longest_run

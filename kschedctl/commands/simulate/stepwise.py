@@ -33,12 +33,11 @@ Retry = Literal["now", "end"]
 def follow(
     cluster: Cluster, pods: Sequence[str], choices: Sequence[str | None] = (), retry: Retry = "end"
 ) -> FollowingReport:
-    """Schedule pods (``namespace/name``) of the cluster one after the other, on all nodes, each with the effects of
-    those before.
+    """Schedule pods (``namespace/name``) one after the other on all nodes, each with the effects of the pods before.
 
-    Each pod gets one of its best nodes: that of ``choices``, one per step, if it is among them, else the first by name.
-    Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims leave at once, and the pod is
-    tried again, at most three times: next (``now``) or after all others (``end``).
+    Each pod gets one of its best nodes: the one in ``choices``, which has one per step, if it is among them, otherwise
+    the first by name. Reserved pods are assumed, never bound. If nothing fits, preemption runs, its victims leave at
+    once, and the pod is tried again, at most three times: next (``now``) or after all others (``end``).
 
     Raises UsageError for unknown pods and nodes, and ConfigurationError.
 
@@ -59,26 +58,28 @@ def follow(
 
 
 def _iter_steps(
-    following: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
+    scheduler: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
+    """Yield the tries of all pods. A pod that preempts others is tried again."""
     tries: Counter[Position] = Counter()
-    number = 0
+    step_number = 0
     while queue:
         position = queue.popleft()
         tries[position] += 1
-        step = _follow_pod(following, position, choices[number] if number < len(choices) else None)
-        number += 1
+        step = _try_pod(scheduler, position, choices[step_number] if step_number < len(choices) else None)
+        step_number += 1
         yield step
         if step.nominated and tries[position] < MAX_TRIES:
             (queue.appendleft if retry == "now" else queue.append)(position)
 
 
-def _follow_pod(following: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    pod = following.view.pods.objects[position].key
-    if position in following.gone:
+def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
+    """Try a pod and return the step: it is placed, rejected, gated, gone, or an error occurs."""
+    pod = scheduler.view.pods.objects[position].key
+    if position in scheduler.gone:
         return FollowedStep(pod, gone=True)
-    tried = following.attempt(position)
-    cycle = tried.cycle
+    attempt = scheduler.attempt(position)
+    cycle = attempt.cycle
     if cycle is None:
         return FollowedStep(pod, error="no profile serves its schedulerName")
     gates = [name for name, status in cycle.queue.items() if status.rejected]
@@ -87,17 +88,18 @@ def _follow_pod(following: StepwiseScheduler, position: Position, choice: str | 
     if cycle.error is not None:
         return FollowedStep(pod, error=cycle.error)
     if len(cycle.feasible):
-        return _place_pod(following, tried, cycle, choice)
-    return _reject_pod(following, tried, cycle)
+        return _place_pod(scheduler, attempt, cycle, choice)
+    return _run_preemption(scheduler, attempt, cycle)
 
 
-def _place_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
+def _place_pod(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle, choice: str | None) -> FollowedStep:
+    """Assume the pod on the chosen node if that is among the best, otherwise on the first of the best by name."""
     names = cycle.view.nodes.names
     best = {names[row]: Row(row) for row in cycle.scores.best.tolist()}
     node = choice if choice is not None and choice in best else min(best)
     pod = cycle.info.pod.key
     try:
-        following.assume(tried, best[node])
+        scheduler.assume(attempt, best[node])
     except PluginError as failure:
         return FollowedStep(pod, feasible=len(cycle.feasible), error=str(failure))
     if len(cycle.feasible) == 1:
@@ -112,49 +114,53 @@ def _place_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle, choi
     )
 
 
-def _reject_pod(following: StepwiseScheduler, tried: TriedPod, cycle: Cycle) -> FollowedStep:
+def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycle) -> FollowedStep:
+    """Run preemption for a pod without a feasible node, and return the step."""
     names, pods = cycle.view.nodes.names, cycle.view.pods.objects
     plugins = tuple(sorted(cycle.unschedulable_plugins))
-    done = following.preempt(tried)
+    preemption = scheduler.preempt(attempt)
     return FollowedStep(
         cycle.info.pod.key,
         feasible=0,
-        fit_error_message=build_fit_error(cycle, done.outcome.message),
+        fit_error_message=build_fit_error(cycle, preemption.outcome.message),
         unschedulable_plugins=plugins,
-        tied_candidates=tuple(sorted(names[row] for row in done.tied.row.tolist())),
-        nominated="" if done.row == NO_ROW else names[done.row],
-        victims=tuple(pods[victim].key for victim in done.victims),
-        nominations_cleared=tuple(pods[position].key for position in done.cleared),
+        tied_candidates=tuple(sorted(names[row] for row in preemption.tied.row.tolist())),
+        nominated="" if preemption.row == NO_ROW else names[preemption.row],
+        victims=tuple(pods[victim].key for victim in preemption.victims),
+        nominations_cleared=tuple(pods[position].key for position in preemption.cleared),
     )
 
 
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
-    """Try the pods (``namespace/name``) of the cluster, nothing assumed between them, on a part of the nodes each.
+    """Search nodes for pods (``namespace/name``) one after the other, on a part of the nodes each and without placing
+    them.
 
-    ``start``: the index, in the scheduler's order of nodes, at which its first search begins; percentageOfNodesToScore
-    is that of the cluster's configuration. Raises UsageError for pods that are not there, ConfigurationError.
+    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins.
+    percentageOfNodesToScore is taken from the cluster's configuration. Raises UsageError for unknown pods, and
+    ConfigurationError.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()
     """
     scheduler = Scheduler(cluster)
     view = scheduler.view
-    check_start(start)
+    _validate_start(start)
     searches = SampledFrom(start).start_sampling(scheduler.configuration, len(view.nodes))
     unknown: dict[Unknown, None] = dict.fromkeys(find_unread_dependencies(cluster))
-    steps = [_step(scheduler, pod, searches, unknown) for pod in pods]
+    steps = [_search_nodes(scheduler, pod, searches, unknown) for pod in pods]
     basis = build_cluster_basis(summarize_unknowns(unknown, IN_SIMULATIONS), scheduler)
     nodes = tuple(view.nodes.names)
     return SamplingReport(nodes, tuple(steps), basis["not_replayed"], basis["unknown"], basis["undecided"])
 
 
-def check_start(start: int) -> None:
-    """Raises UsageError."""
+def _validate_start(start: int) -> None:
+    """Raise UsageError if the start index is negative."""
     if start < 0:
         raise UsageError(f"start index {start}: 0 or more")
 
 
-def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
+def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
+    """Search nodes for one pod, or say why the pod is not tried."""
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknowns = scheduler.find_framework_for(info, scheduler.view)
@@ -171,10 +177,11 @@ def _step(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unk
         searches.start = start  # it is not tried at all
         refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
         return SampledPod(name, start, 0, 0, 0, start, unscheduled=", ".join(refusals))
-    return _sampled(name, cycle, searches, start)
+    return _build_sampled_pod(name, cycle, searches, start)
 
 
-def _sampled(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
+def _build_sampled_pod(name: str, cycle: Cycle, searches: Sampling, start: int) -> SampledPod:
+    """Build the report about a pod's search for nodes."""
     names = cycle.view.nodes.names
     search = cycle.search
     feasible = cycle.feasible.tolist() if search is None else search.feasible.tolist()

@@ -1,4 +1,4 @@
-"""Differences between the runs of a simulation."""
+"""Comparison of the runs of a simulation that differ in their seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kschedctl.reports.placements import Variation, WorkloadVariation
 
 
 def compare_runs(runs: Sequence[SimulationReport]) -> Variation:
-    """Compare runs, including where the pods of each workload are."""
+    """Compare runs by their numbers of placed, pending and evicted pods and by where each workload's pods are."""
     return Variation(
         runs=len(runs),
         outcomes=len({_build_outcome_key(run) for run in runs}),
@@ -27,14 +27,18 @@ def _build_outcome_key(run: SimulationReport) -> object:
     return placed, frozenset(evicted.pod for evicted in run.evicted)
 
 
-def _compare_workload(runs: Sequence[SimulationReport], number: int) -> WorkloadVariation:
-    placements = [run.workloads[number] for run in runs]
+def _compare_workload(runs: Sequence[SimulationReport], index: int) -> WorkloadVariation:
+    """Compare the placements of one workload in all runs."""
+    placements = [run.workloads[index] for run in runs]
     values = {
         key: sorted({v for placement in placements for v in placement.domains[key]}) for key in placements[0].domains
     }
     domains = {
-        key: {value: build_spread(placement.domains[key].get(value, 0) for placement in placements) for value in of_key}
-        for key, of_key in values.items()
+        key: {
+            value: build_spread(placement.domains[key].get(value, 0) for placement in placements)
+            for value in key_values
+        }
+        for key, key_values in values.items()
     }
     return WorkloadVariation(
         placements[0].workload, build_spread(placement.running for placement in placements), domains

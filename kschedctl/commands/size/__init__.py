@@ -12,7 +12,7 @@ from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.cluster import Cluster
-from kschedctl.commands.simulate import prepare
+from kschedctl.commands.simulate import prepare_simulation
 from kschedctl.commands.size import sizing as study
 from kschedctl.commands.size.report import NodeSizing
 from kschedctl.commands.size.shapes import NodeShape, add_prices, build_pool_shapes
@@ -54,14 +54,15 @@ def size(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> NodeSizing:
-    """Find the cheapest nodes that take all pods of a cluster and of ``manifests``, or the fewest if prices are
-    unknown.
+    """Find the cheapest nodes that take all pods of a cluster and of `manifests`.
+
+    If prices are unknown, find the fewest nodes. Every set of nodes is replayed with all pods.
 
     ``instance_types`` is the catalogue in the format of kwok's instance_types.json. Its nodes get ``node_labels``; if
     the cluster has Karpenter NodePools, nodes are those that the pools would launch. Without a catalogue, nodes are
     like those of the cluster's pools, which the label ``pool_label`` may name. With ``pools``, the catalogue only gives
     prices to the pools' nodes. ``scenario`` holds steps to take before; ``read`` and ``where`` are as for ``whatif``,
-    ``written`` is as for ``simulate``. ``workers`` run the search. Every set is replayed with all pods.
+    ``written`` is as for ``simulate``. ``workers`` run the search.
 
     Raises UsageError if there is nothing to buy, and InputError for invalid input.
 
@@ -77,7 +78,7 @@ def size(
     types = build_type_shapes(cluster, instance_types, node_labels or {}) if instance_types and not pools else None
     shapes = add_prices(build_pool_shapes(cluster, pool_label), instance_types) if types is None else types
     _validate_shapes(shapes, wishes, from_types=types is not None)
-    return study.size(
+    return study.size_cluster(
         cluster, shapes, wishes, progress, workers=workers, not_created=[*denied_manifests, *denied_steps]
     )
 
@@ -85,17 +86,17 @@ def size(
 def _apply_manifests(
     cluster: Cluster, manifests: Sequence[JsonObject | Struct], written: Mapping[Owner, JsonObject]
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster with the manifests applied, and the objects that the API server would deny."""
+    """Return the cluster with the manifests applied, and the pods that the API server would deny."""
     if not manifests:
         return cluster, ()
-    prepared = prepare(cluster, manifests, counting=written)
-    return prepared.cluster, prepared.not_created
+    shared_cluster = prepare_simulation(cluster, manifests, documents=written)
+    return shared_cluster.cluster, shared_cluster.not_created
 
 
 def _apply_scenario(
     cluster: Cluster, scenario: Scenario | JsonObject | None, read: FileReader, where: str
 ) -> tuple[Cluster, Sequence[NotCreated]]:
-    """Return the cluster after the steps of the scenario, and the objects that the API server would deny."""
+    """Return the cluster after the steps of the scenario, and the pods that the API server would deny."""
     if scenario is None:
         return cluster, ()
     steps = scenario if isinstance(scenario, Scenario) else load_scenario(scenario, where)
@@ -103,9 +104,10 @@ def _apply_scenario(
 
 
 def _validate_shapes(shapes: Sequence[NodeShape], wishes: SizingWishes, *, from_types: bool) -> None:
-    """Raise UsageError if nothing can be bought or one zone loss takes all nodes, and InputError for a negative price.
+    """Raise UsageError or InputError if the shapes cannot be used for these wishes.
 
-    ``from_types`` says whether instance types were passed.
+    There must be a shape, prices must not be negative, and more than one zone is needed to survive a zone loss.
+    `from_types` says whether the shapes come from instance types.
     """
     if not shapes:
         if from_types:
@@ -126,9 +128,10 @@ Documents = Mapping[str, Sequence[JsonObject]]
 def apply_steps(
     cluster: Cluster, scenario: parts.Scenario, files: Documents, where: str = ""
 ) -> tuple[Cluster, list[NotCreated]]:
-    """Return the cluster after all steps, and the objects that the API server would deny on the way.
+    """Apply the steps of a scenario and return the cluster with the pods that the API server would deny.
 
-    Raises KschedctlError that names the step.
+    Nothing is scheduled between the steps, since all pods are placed anew afterwards. Raises KschedctlError that names
+    the step.
     """
     run = ScenarioRun(SettledCluster(cluster, {}), files.__getitem__, where, 0, None)
     for number, (name, part) in enumerate(map(get_step, scenario.steps), 1):
@@ -140,13 +143,14 @@ def apply_steps(
 
 
 def _apply_step(run: ScenarioRun, name: str, part: parts.Part) -> Cluster:
+    """Apply one step and return the cluster. Raises UsageError for a step that launches nodes."""
     cluster = run.settled.cluster
     match part:
         case parts.ApplyManifests():
             manifests = [manifest for _, manifest in iter_manifests(part, run.read)]
-            prepared = prepare(cluster, manifests, counting={})
-            run.not_created += prepared.not_created
-            return prepared.cluster
+            shared_cluster = prepare_simulation(cluster, manifests, documents={})
+            run.not_created += shared_cluster.not_created
+            return shared_cluster.cluster
         case parts.InstanceTypes():
             raise UsageError("all nodes are bought anew, so none are launched before", hint="leave the step out")
         case parts.SomeNodes() if name == "drain":  # their pods are placed anew, as all are

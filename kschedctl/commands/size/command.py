@@ -30,12 +30,12 @@ EXAMPLES = (
     "kschedctl size --pools --instance-types types.json --jobs 4",
     "kschedctl size -f apps/ --snapshot prod.ksnap --keep-zone-loss",
 )
-WHAT_COUNTS = LiveKinds(("DaemonSet",)).union(POOL_KINDS).union(CREATION_LIMIT_KINDS)
+SIZING_KINDS = LiveKinds(("DaemonSet",)).union(POOL_KINDS).union(CREATION_LIMIT_KINDS)
 
 
 @dataclass(frozen=True)
 class SizeOptions:
-    """Options of what has to fit and which nodes count."""
+    """Options for the pods that have to fit and the nodes that can be bought."""
 
     scale: Annotated[
         float, typer.Option("--scale", metavar="FACTOR", min=1, help="So many times the pods of each workload.")
@@ -70,19 +70,20 @@ class SizeOptions:
     ] = 60
 
     def parse_node_labels(self) -> dict[str, str]:
-        """Parse --node-label. Raises UsageError."""
+        """Parse the values of --node-label. Raises UsageError."""
         pairs = [text.partition("=") for text in self.labels or ()]
-        if wrong := next((key + equals for key, equals, _ in pairs if not (key and equals)), None):
-            raise UsageError(f"--node-label {wrong}: not KEY=VALUE")
+        if invalid := next((key + equals for key, equals, _ in pairs if not (key and equals)), None):
+            raise UsageError(f"--node-label {invalid}: not KEY=VALUE")
         return {key: value for key, _, value in pairs}
 
     def build_wishes(self) -> SizingWishes:
+        """Return the wishes that these options express."""
         return SizingWishes(self.by_nodes, self.keep_zone_loss, self.scale, self.seconds)
 
 
 @with_options
 def size(
-    *, source: Source, view: DrawnUntabled, asked: InstanceTypeInput, sizes: SizeOptions, work: WorkOptions
+    *, source: Source, view: DrawnUntabled, instance_types: InstanceTypeInput, sizes: SizeOptions, work: WorkOptions
 ) -> Answer:
     """Which nodes would all workloads need, had they to be bought anew?
 
@@ -92,7 +93,7 @@ def size(
     pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
     sets, and tells better what is needed at least.
     """
-    types, wishes, workers = asked.read_types() or (), sizes.build_wishes(), work.workers
+    types, wishes, workers = instance_types.read_types() or (), sizes.build_wishes(), work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
     with locate_errors(application.places), show_progress() as shown:
@@ -117,11 +118,11 @@ def size(
 def _read_input(source: Source) -> Application:
     """Read one cluster and the manifests to apply to it. Raises KschedctlError."""
     if not source.filename:
-        return Application(source, load_cluster(source, live=WHAT_COUNTS), [], {})
+        return Application(source, load_cluster(source, live=SIZING_KINDS), [], {})
     if len(source.snapshot) > 1:
         raise UsageError("one cluster is sized", hint="name one --snapshot")
     try:
-        (application,) = read_manifests(source, None, WHAT_COUNTS).values()
+        (application,) = read_manifests(source, None, SIZING_KINDS).values()
     except ClusterError as error:
         whole = "--assume-complete where the files are all that there is"
         raise ClusterError(error.what, where=error.where, hint=f"{error.hint}; {whole}") from None

@@ -1,9 +1,9 @@
 """Estimates of how full the nodes of other shapes get before nodes that some pods need are full.
 
-kube-scheduler does not reserve room for the pods that need it. Where nodes have no taints, other pods go there too, and
+kube-scheduler does not reserve room for the pods that need it. If nodes have no taints, other pods go there too, and
 its scores prefer nodes with much memory per CPU, such as GPU nodes. A set therefore takes all pods only if the other
-nodes are large enough not to get fuller than they are at that moment. One replay with a node of each shape tells how
-full that is, and with these fill levels the packing program finds the cheapest such set.
+nodes are so large that they are not fuller at that moment. One replay with a node of each shape measures these fill
+levels, and with them the packing program finds the cheapest such set.
 """
 
 from __future__ import annotations
@@ -28,23 +28,28 @@ class SetBasis(NamedTuple):
     """The shapes of a set and the program that says how much of their capacity is usable."""
 
     program: PackingProgram
-    among: tuple[str, ...]
+    """The program, in which nodes offer only their usable capacity."""
+    shape_names: tuple[str, ...]
+    """The shapes of which the set may have nodes."""
 
 
 class FillLevels(NamedTuple):
-    """How full nodes of each shape were when the nodes of one shape had no room left."""
+    """The fill levels of all nodes at the moment when the nodes of one shape had no room left."""
 
     needed: str
     """The shape that had no room left."""
     shares: Table
-    """The used share of each shape's nodes, shape (S,); NaN if there were none."""
+    """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
-    def restrict(self, program: PackingProgram, crowded: Bools) -> SetBasis:
-        """Return a basis that uses ``needed`` as the only one of the crowded shapes. ``crowded`` has shape (S,)."""
-        known = np.isfinite(self.shares)
-        some = zip(program.names, (known & ~crowded).tolist(), strict=True)
-        among = (*(name for name, is_used in some if is_used), self.needed)
-        return SetBasis(program.filled_to(np.where(known, np.minimum(self.shares, 1.0), 1.0)), among)
+    def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
+        """Return the basis of a set whose nodes get no fuller than this.
+
+        Of the crowded shapes (S,), the set may only have nodes of `needed`.
+        """
+        has_nodes = np.isfinite(self.shares)
+        usable_shapes = zip(program.names, (has_nodes & ~crowded).tolist(), strict=True)
+        shape_names = (*(name for name, is_used in usable_shapes if is_used), self.needed)
+        return SetBasis(program.with_fill_levels(np.where(has_nodes, np.minimum(self.shares, 1.0), 1.0)), shape_names)
 
     def update_from(self, later: FillLevels) -> FillLevels:
         """Return the levels updated with those of a later replay that had fewer shapes."""
@@ -52,17 +57,17 @@ class FillLevels(NamedTuple):
 
 
 def find_crowded_shapes(program: PackingProgram, waiting: Iterable[str]) -> Bools:
-    """Return which shapes some waiting pods need and other pods fill without needing them, shape (S,).
+    """Return the crowded shapes, (S,): waiting pods need them, and other pods fill them without needing them.
 
-    Return no shape if pods need one of several such choices or can use most shapes.
+    Return no shape if the waiting pods need several different choices of shapes, or can use most shapes.
     """
     groups = sorted({program.group_of[key] for key in waiting})
     takes = np.unique(program.takes[groups], axis=0)
     smallest_choices = [row for row in takes if not (takes <= row).all(axis=1).sum() > 1]
     if len(smallest_choices) != 1 or 2 * smallest_choices[0].sum() > program.takes.any(axis=0).sum():
         return np.zeros(len(program.names), np.bool_)
-    elsewhere = np.flatnonzero((program.takes & ~smallest_choices[0]).any(axis=1))
-    return np.asarray(smallest_choices[0] & program.takes[elsewhere].any(axis=0))
+    flexible_groups = np.flatnonzero((program.takes & ~smallest_choices[0]).any(axis=1))
+    return np.asarray(smallest_choices[0] & program.takes[flexible_groups].any(axis=0))
 
 
 def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crowded: Bools) -> list[int]:
@@ -72,30 +77,33 @@ def _find_dependent_groups(program: PackingProgram, waiting: Iterable[str], crow
 
 
 def add_one_of_each(program: PackingProgram, counts: Counts) -> dict[str, int]:
-    """Return the set with one more node of each worthwhile shape."""
-    kept = np.flatnonzero(program.find_undominated(program.takes)).tolist()
-    return {**counts, **{program.names[at]: counts.get(program.names[at], 0) + 1 for at in kept}}
+    """Return the set with one more node of each undominated shape."""
+    undominated = np.flatnonzero(program.find_undominated(program.takes)).tolist()
+    return {**counts, **{program.names[shape]: counts.get(program.names[shape], 0) + 1 for shape in undominated}}
 
 
-def fillings(
+def measure_levels_when_full(
     program: PackingProgram,
-    nodes: Mapping[str, Rows],
+    rows_by_shape: Mapping[str, Rows],
     simulation: Simulation,
     outcomes: Sequence[Outcome],
     waiting: Sequence[str],
 ) -> list[FillLevels]:
-    """Measure fill levels for each crowded shape. ``nodes`` are the rows of each shape's nodes in the simulation."""
+    """Measure the fill levels at the moment when each crowded shape gets full.
+
+    `rows_by_shape` are the rows of the nodes of each shape in the simulation.
+    """
     crowded = find_crowded_shapes(program, waiting)
     if not crowded.any():
         return []
     room = program.requested[_find_dependent_groups(program, waiting, crowded)].max(axis=0)
-    names = [program.names[at] for at in np.flatnonzero(crowded).tolist()]
-    usage = _NodeUsage(program, nodes, simulation, outcomes)
-    requested_room = room[[*program.shared, simulation.view.resources[PODS]]]
+    names = [program.names[shape] for shape in np.flatnonzero(crowded).tolist()]
+    usage = _NodeUsage(program, rows_by_shape, simulation, outcomes)
+    requested_room = room[[*program.always_requested, simulation.view.resources[PODS]]]
     return [
-        FillLevels(name, usage.measure_shares(usage.count_until_full(nodes[name], requested_room)))
+        FillLevels(name, usage.measure_shares(usage.count_until_full(rows_by_shape[name], requested_room)))
         for name in names
-        if name in nodes
+        if name in rows_by_shape
     ]
 
 
@@ -110,7 +118,7 @@ class _NodeUsage:
         self, program: PackingProgram, nodes: Mapping[str, Rows], simulation: Simulation, outcomes: Sequence[Outcome]
     ) -> None:
         view = simulation.view
-        columns = [*program.shared, view.resources[PODS]]
+        columns = [*program.always_requested, view.resources[PODS]]
         placed = [outcome for outcome in outcomes if outcome.row >= 0]
         self._shapes = {program.names.index(name): rows for name, rows in nodes.items()}
         self._number = len(program.names)
@@ -118,29 +126,27 @@ class _NodeUsage:
         self._asked = view.requests[view.pods.info[[outcome.position for outcome in placed]]][:, columns]
         self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used(len(placed), len(view.nodes))
 
-    def _sum_used(self, pods: int, nodes: int) -> npt.NDArray[np.int64]:
-        """Return what the first placed pods use on each node, shape (N, C)."""
-        used = np.zeros((nodes, self._asked.shape[1]), np.int64)
-        np.add.at(used, self._row[:pods], self._asked[:pods])
+    def _sum_used(self, pod_count: int, node_count: int) -> npt.NDArray[np.int64]:
+        """Return the resources in use on each node after the first `pod_count` placements, (N, C)."""
+        used = np.zeros((node_count, self._asked.shape[1]), np.int64)
+        np.add.at(used, self._row[:pod_count], self._asked[:pod_count])
         return used
 
     def count_until_full(self, rows: Rows, room: Rows) -> int:
-        """Return how many pods were placed when half of the nodes had less than ``room`` left; all if that never
-        happened.
+        """Return after how many placements half of the nodes have less room than `room` left, or the number of all
+        pods.
         """
 
         def is_full(pods: int) -> bool:
-            left = (self._free - self._sum_used(pods, len(self._free)))[rows]
-            return bool(2 * (left >= room).all(axis=1).sum() <= len(rows))
+            remaining = (self._free - self._sum_used(pods, len(self._free)))[rows]
+            return bool(2 * (remaining >= room).all(axis=1).sum() <= len(rows))
 
         return bisect_left(range(len(self._row)), True, key=is_full)
 
-    def measure_shares(self, pods: int) -> Table:
-        """Return the used share of each shape's nodes after ``pods`` placements, the larger of cpu and memory, shape
-        (S,).
-        """
-        shares = self._sum_used(pods, len(self._free)) / np.maximum(self._free, 1)
-        full = np.full(self._number, np.nan)
+    def measure_shares(self, pod_count: int) -> Table:
+        """Return the used share of the nodes of each shape (S,) after some placements, the larger of cpu and memory."""
+        shares = self._sum_used(pod_count, len(self._free)) / np.maximum(self._free, 1)
+        shares_by_shape = np.full(self._number, np.nan)
         for shape, rows in self._shapes.items():
-            full[shape] = shares[rows, :-1].mean(axis=0).max()
-        return full
+            shares_by_shape[shape] = shares[rows, :-1].mean(axis=0).max()
+        return shares_by_shape

@@ -1,6 +1,6 @@
 """Linear and mixed-integer programs, solved by HiGHS from the optional dependency scipy.
 
-HiGHS may write to the process's standard output, where answers go (scipy 1.17). This module suppresses that.
+HiGHS may write to the process's standard output, where answers are printed (scipy 1.17). This module suppresses that.
 """
 
 from __future__ import annotations
@@ -35,19 +35,26 @@ class MixedSolution(NamedTuple):
 
 
 def solve_mixed_program(
-    value: Table, high: Table, whole: Table, constraints: list[Any], *, seconds: float, gap: float = 0.0
+    objective: Table,
+    upper_limits: Table,
+    is_integer: Table,
+    constraints: list[Any],
+    *,
+    seconds: float,
+    gap: float = 0.0,
 ) -> MixedSolution | None:
-    """Minimize ``value`` (V,) over variables from 0 to ``high`` (V,), which are integers where ``whole`` (V,) is 1.
+    """Minimize `objective` (V,) over variables from 0 to `upper_limits` (V,).
 
-    Return None if no solution exists or none was found in time. ``gap`` is the allowed relative distance from the
+    Variables are integers where `is_integer` (V,) is 1.
+    Return None if no solution exists or none was found in time. `gap` is the allowed relative distance from the
     optimum.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
         result = optimize.milp(
-            value,
-            integrality=whole,
-            bounds=optimize.Bounds(np.zeros(len(value)), high),
+            objective,
+            integrality=is_integer,
+            bounds=optimize.Bounds(np.zeros(len(objective)), upper_limits),
             constraints=constraints,
             options={"time_limit": seconds, "mip_rel_gap": gap},
         )
@@ -63,9 +70,9 @@ def build_upper_limits(rows: Any, limits: Any) -> Any:
 
 
 def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
-    """Return the duals (G,) of the cheapest combination of ``columns`` (G, V) that covers ``demand`` (G,), or None.
+    """Return the dual prices (G,) of covering `demand` (G,) at the lowest cost, or None if that is impossible.
 
-    ``costs`` has shape (V,).
+    `columns` (G, V) can be combined at `costs` (V,) each.
     """
     optimize: Any = import_module("scipy.optimize")
     with suppress_stdout():
@@ -75,26 +82,28 @@ def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
 
 @contextmanager
 def suppress_stdout() -> Iterator[None]:
-    """Discard what C code writes to standard output. Do nothing outside the main thread, where others may write."""
+    """Discard what C code writes to standard output. Does nothing outside the main thread, since other threads may
+    print.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     sys.stdout.flush()
     try:
-        saved = os.dup(1)
+        saved_fd = os.dup(1)
     except OSError:  # it is closed
         yield
         return
     _flush_c_stdout()
-    devnull = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(devnull, 1)
+    devnull_fd = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(devnull_fd, 1)
     try:
         yield
     finally:
         _flush_c_stdout()
-        os.dup2(saved, 1)
-        os.close(devnull)
-        os.close(saved)
+        os.dup2(saved_fd, 1)
+        os.close(devnull_fd)
+        os.close(saved_fd)
 
 
 def _flush_c_stdout() -> None:

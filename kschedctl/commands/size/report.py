@@ -17,16 +17,16 @@ from kschedctl.text.counts import counted
 
 
 class SizedShape(Document, frozen=True):
-    """Nodes of one shape in the best set."""
+    """The nodes of one shape in the best set."""
 
     shape: Annotated[str, Column("shape", keep=True)]
     nodes: Annotated[int, Column("nodes")]
     zones: Annotated[dict[str, int], Column("zones")]
     """The number of nodes in each zone."""
     price: Annotated[float | None, Column("price/h", form=".4f")] = None
-    """The hourly price of all of them, if known."""
+    """The hourly price of all these nodes, None if unknown."""
     like: Annotated[str, Column("like")] = ""
-    """A node of the cluster that they resemble."""
+    """A node of the cluster that the nodes resemble."""
 
 
 class SizingAlternative(Document, frozen=True):
@@ -59,9 +59,9 @@ class NodeSizing(Report, frozen=True):
     price: float | None = None
     """The hourly price of the best set, if all prices are known."""
     bound: float = 0
-    """The least that the requests need: money per hour if prices are known, else nodes."""
+    """The lower bound by requests: money per hour if prices are known, otherwise nodes."""
     proven: float = 0
-    """A higher lower bound that replays of all cheaper sets proved."""
+    """A higher lower bound, proved by replays of all cheaper sets."""
     cheapest: bool = False
     """Whether replays proved that no cheaper set takes all pods, with the nodes of a shape alternating between
     zones.
@@ -69,9 +69,9 @@ class NodeSizing(Report, frozen=True):
     refuted: int = 0
     """The number of cheaper sets that do not take all pods."""
     shapes: tuple[SizedShape, ...] = ()
-    """The best set. A replay gave each pod a node of it."""
+    """The best set. In a replay, each pod got a node of it."""
     alternatives: tuple[SizingAlternative, ...] = ()
-    """All sets found, best first."""
+    """All sets that were found, best first."""
     pools: tuple[PoolChange, ...] = ()
     """The cluster's pools now and with the best set."""
     never: tuple[HomelessPods, ...] = ()
@@ -101,12 +101,12 @@ class NodeSizing(Report, frozen=True):
 
     @property
     def homeless(self) -> int:
-        """Return the number of pods without a node."""
+        """The number of pods without a node."""
         return sum(len(group.pods) for group in self.never)
 
     @property
     def good(self) -> bool:
-        """Return whether all pods are created and get a node."""
+        """Whether all pods are created and get a node."""
         return not (self.never or self.not_created) and (bool(self.nodes) or not self.pods)
 
     def first_line(self) -> tuple[str, ...]:
@@ -114,6 +114,7 @@ class NodeSizing(Report, frozen=True):
         return (f"{self._describe_set()}{self._describe_exceptions()}{describe_doubt(self.unknown)}",)
 
     def _describe_set(self) -> str:
+        """Return the number of nodes, their price, and the lower bound, as text."""
         taken = counted(self.pods - self.homeless, "pod")
         if not self.nodes:
             return f"No set of nodes was found for {taken}" if self.pods > self.homeless else "No nodes are needed"
@@ -124,21 +125,26 @@ class NodeSizing(Report, frozen=True):
         return f"{needed}; at least {at_least} by requests{self._describe_gap()}"
 
     def _describe_gap(self) -> str:
-        """Return how far the best set is above the lower bound, in percent."""
+        """Return how far the best set is above the lower bound, in percent, as text."""
         best = self.nodes if self.price is None else self.price
         gap = 100 * (best / self.bound - 1) if self.bound else 0.0
         if gap < 0.5:
             return ""
-        none = f"none of {self.refuted:,} cheaper sets does" if self.refuted > 1 else "the only cheaper set does not"
-        cheaper = f"; {none}" if self.cheapest and self.refuted else ""
-        return f" ({gap:.0f} % above it{cheaper})"
+        refuted_text = (
+            f"none of {self.refuted:,} cheaper sets does" if self.refuted > 1 else "the only cheaper set does not"
+        )
+        suffix = f"; {refuted_text}" if self.cheapest and self.refuted else ""
+        return f" ({gap:.0f} % above it{suffix})"
 
     def _describe_exceptions(self) -> str:
+        """Return how many pods get no node and which are not created, as text."""
         homeless = f"; {counted(self.homeless, 'pod')} get{'s' * (self.homeless == 1)} no node" if self.never else ""
         return f"{homeless}; not created: {describe_not_created(self.not_created)}" if self.not_created else homeless
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the pods that got no node or were not created."""
-        never = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
-        lacking = tuple(workload.short_form for workload in self.not_created)
-        return replace(summary, pods=(*lacking, *never), figures={"nodes": self.nodes, "pods": self.pods})
+        homeless_pods = tuple(ShortPods(len(group.pods), group.pods[0], "", group.message) for group in self.never)
+        uncreated_workloads = tuple(workload.short_form for workload in self.not_created)
+        return replace(
+            summary, pods=(*uncreated_workloads, *homeless_pods), figures={"nodes": self.nodes, "pods": self.pods}
+        )

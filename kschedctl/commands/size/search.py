@@ -1,4 +1,4 @@
-"""The search for node sets that take all pods: add nodes until everyone has one, then remove and replace nodes.
+"""The search for node sets that take all pods: add nodes until all pods have one, then remove and replace nodes.
 
 The packing program proposes nodes, replays decide.
 """
@@ -11,7 +11,13 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from kschedctl.commands.size.filling import FillLevels, SetBasis, add_one_of_each, fillings, find_crowded_shapes
+from kschedctl.commands.size.filling import (
+    FillLevels,
+    SetBasis,
+    add_one_of_each,
+    find_crowded_shapes,
+    measure_levels_when_full,
+)
 from kschedctl.commands.size.plain import PlainPacking
 from kschedctl.commands.size.program import Counts, PackingProgram, format_counts
 from kschedctl.commands.size.replays import NodeSets
@@ -24,10 +30,10 @@ MAX_REFILLS = 3
 SLACK = (0.02, 0.05, 0.1, 0.2, 0.4)
 """Shares of cpu and memory that a set keeps free."""
 FINEST_SLACK = 0.01
-TOO_LITTLE = 1e-4
+NEGLIGIBLE_SHARE = 1e-4
 """The share of a set's cost that is not worth a replay."""
-CLOSER = 0.03
-"""How much fuller than observed other nodes may get."""
+FILL_TOLERANCE = 0.03
+"""How much fuller than observed other nodes may get, as a share."""
 Unknown = tuple[UnknownKind, ...]
 
 
@@ -36,14 +42,15 @@ class SearchTask(NamedTuple):
 
     counts: Counts
     until: float
-    """Seconds since the epoch, comparable between machines."""
+    """The time to stop, in seconds since the epoch, comparable between machines."""
     homeless: frozenset[str] = frozenset()
-    """Pods that no set takes."""
-    before: Counts | None = None
-    """The set that this one was grown from."""
+    """The pods that no set takes."""
+    grown_from: Counts | None = None
+    """The set from which this set was grown."""
 
     @property
     def is_late(self) -> bool:
+        """Whether the time is up."""
         return time.time() > self.until
 
 
@@ -52,17 +59,17 @@ class SearchedSet(NamedTuple):
 
     counts: Counts
     homeless: Mapping[str, str] | None = None
-    """Pods without a node and why; None if there was no time to place all others."""
+    """The pods without a node and kube-scheduler's messages, None if there was no time to place all other pods."""
     complete: bool = True
     """Whether the search had time to finish."""
     unknown: Unknown = ()
-    before: Counts | None = None
+    grown_from: Counts | None = None
     """The starting set."""
 
 
 @dataclass(eq=False)
 class SetSearch:
-    """The state shared by the searches from all starting sets."""
+    """The state that the searches from all starting sets share."""
 
     sets: NodeSets
     program: PackingProgram
@@ -75,33 +82,34 @@ class SetSearch:
     _probed: FillLevels | None = None
 
     def pack_with_slack(self, basis: SetBasis, slack: float) -> Counts:
-        """Return the cheapest nodes of the basis that keep a share of cpu and memory free."""
+        """Return the cheapest nodes for the basis of which a share of cpu and memory stays free."""
         if (basis, slack) not in self._slack:
-            self._slack[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.among)
+            self._slack[basis, slack] = self.packing.pack(basis.program.with_slack(slack), basis.shape_names)
         return self._slack[basis, slack]
 
     def probe_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> FillLevels | None:
-        """Return the fill levels of the needed shape with which a set costs least, or None.
+        """Return the fill levels from which the cheapest set follows, or None if no shape is crowded.
 
-        ``counts`` is a set on which the pods wait. Raises KeyboardInterrupt.
+        The levels are measured on `counts`, on which the pods wait, and one more node of each shape. Raises
+        KeyboardInterrupt.
         """
         if self._probed is None:
             crowded = find_crowded_shapes(self.program, waiting)
-            some = self.measure_fill_levels(add_one_of_each(self.program, counts), waiting)
-            sets = [self.pack_with_slack(each.restrict(self.program, crowded), 0.0) for each in some]
-            costs = list(map(self.program.cost, sets))
-            self._probed = some[costs.index(min(costs))] if some else None
+            levels = self.measure_fill_levels(add_one_of_each(self.program, counts), waiting)
+            sets = [self.pack_with_slack(level.build_basis(self.program, crowded), 0.0) for level in levels]
+            costs = list(map(self.program.compute_cost, sets))
+            self._probed = levels[costs.index(min(costs))] if levels else None
         return self._probed
 
     def is_crowded(self, counts: Counts) -> bool:
-        """Return whether pods wait because others take the room that they need. Raises KeyboardInterrupt."""
-        helped = [key for key, takers in self.sets.find_waiting(counts).items() if takers]
-        return bool(find_crowded_shapes(self.program, helped).any()) and not self.sets.zone_loss
+        """Return whether pods wait because other pods take the room that they need. Raises KeyboardInterrupt."""
+        placeable = [key for key, takers in self.sets.find_waiting(counts).items() if takers]
+        return bool(find_crowded_shapes(self.program, placeable).any()) and not self.sets.zone_loss
 
     def measure_fill_levels(self, counts: Counts, waiting: Sequence[str]) -> list[FillLevels]:
-        """Return how full the nodes of a set get. Raises KeyboardInterrupt."""
+        """Return how full the nodes of a set are when the needed nodes get full. Raises KeyboardInterrupt."""
         simulation, outcomes, nodes = self.sets.replay_in_order(counts)
-        return fillings(self.program, nodes, simulation, outcomes, waiting)
+        return measure_levels_when_full(self.program, nodes, simulation, outcomes, waiting)
 
 
 def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
@@ -111,10 +119,10 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         if task.is_late:
             return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
         waiting = sets.find_waiting(growth.counts)
-        helped = {key: takers for key, takers in waiting.items() if takers}
-        if not helped:
+        placeable = {key: takers for key, takers in waiting.items() if takers}
+        if not placeable:
             break
-        growth.grow(helped, len(waiting))
+        growth.grow(placeable, len(waiting))
     else:  # what the last set leaves out another one may take
         return SearchedSet(growth.counts, complete=False, unknown=tuple(sets.unknown))
     homeless = sets.explain_waiting(growth.counts, waiting) if waiting else {}
@@ -123,9 +131,9 @@ def grow_set(search: SetSearch, task: SearchTask) -> SearchedSet:
 
 
 class _Growth:
-    """A growing set. Each step adds nodes for the waiting pods or free capacity overall, whichever is cheaper.
+    """A set that grows by steps: nodes for the waiting pods or free capacity overall, whichever is cheaper.
 
-    Where nodes have no taints, pods that could run elsewhere fill nodes meant for the waiting ones. Then sets are built
+    If nodes have no taints, pods that could run elsewhere fill nodes meant for the waiting ones. Then sets are built
     whose other nodes are large enough. If more free capacity helped few pods, nodes for the waiting pods follow.
     """
 
@@ -137,59 +145,63 @@ class _Growth:
         self._filling: FillLevels | None = None
         self._uncrowded_waiting: int | None = None
 
-    def grow(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
-        """Grow the set by one step. ``helped`` holds the waiting pods and the shapes of which one more node would
-        take each.
+    def grow(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
+        """Grow the set by one step.
+
+        `takers_by_pod` has, for waiting pods, the shapes of which one more node would take the pod. `waiting_count` is
+        the number of all waiting pods.
         """
-        if not self._relieve_crowding(list(helped)):
-            self._add_nodes(helped, waiting)
+        if not self._relieve_crowding(list(takers_by_pod)):
+            self._add_nodes(takers_by_pod, waiting_count)
 
     def _relieve_crowding(self, waiting: Sequence[str]) -> bool:
-        """Build a set in which other pods take less of the needed room. Return False if that is not the problem."""
+        """Build a set in which other pods take less of the needed room. Return False if no shape is crowded."""
         search, crowded = self._search, find_crowded_shapes(self._search.program, waiting)
-        fewer = self._uncrowded_waiting is None or len(waiting) < self._uncrowded_waiting
-        if not crowded.any() or not fewer or search.sets.zone_loss:
+        has_improved = self._uncrowded_waiting is None or len(waiting) < self._uncrowded_waiting
+        if not crowded.any() or not has_improved or search.sets.zone_loss:
             return False
         self._uncrowded_waiting = len(waiting)
         if self._filling is None:
             self._filling = search.probe_fill_levels(self.counts, waiting)
         else:
-            seen = search.measure_fill_levels(self.counts, waiting)
-            later = next((each for each in seen if each.needed == self._filling.needed), self._filling)
+            levels = search.measure_fill_levels(self.counts, waiting)
+            later = next((level for level in levels if level.needed == self._filling.needed), self._filling)
             self._filling = self._filling.update_from(later)
         if self._filling is None:
             return False
         slack = self._slack[1] + FINEST_SLACK if self._slack else 0.0
-        self._basis, self._slack = self._filling.restrict(search.program, crowded), (-CLOSER, slack)
+        self._basis, self._slack = self._filling.build_basis(search.program, crowded), (-FILL_TOLERANCE, slack)
         self.counts = self._pack_with_slack(slack)
         return True
 
-    def _add_nodes(self, helped: Mapping[str, tuple[str, ...]], waiting: int) -> None:
-        cost, before = self._search.program.cost, self.counts
-        little = 2 * waiting >= self._fewest
-        self._step = 4 * self._step if little and not self._slack else 1
-        self._fewest = min(self._fewest, waiting)
-        more = self._add_for_waiting(helped)
-        slack = next((at for at in SLACK if cost(self._pack_with_slack(at)) > cost(before)), None)
-        in_vain = little and bool(self._slack)
-        if slack is None or in_vain or cost(more) <= cost(self._pack_with_slack(slack)):
-            self.counts, self._slack = more, ()
+    def _add_nodes(self, takers_by_pod: Mapping[str, tuple[str, ...]], waiting_count: int) -> None:
+        """Add nodes for the waiting pods, or build the set with more slack if that is cheaper and worked before."""
+        cost, previous_counts = self._search.program.compute_cost, self.counts
+        helped_little = 2 * waiting_count >= self._fewest
+        self._step = 4 * self._step if helped_little and not self._slack else 1
+        self._fewest = min(self._fewest, waiting_count)
+        with_more_nodes = self._add_for_waiting(takers_by_pod)
+        slack = next((share for share in SLACK if cost(self._pack_with_slack(share)) > cost(previous_counts)), None)
+        slack_was_useless = helped_little and bool(self._slack)
+        if slack is None or slack_was_useless or cost(with_more_nodes) <= cost(self._pack_with_slack(slack)):
+            self.counts, self._slack = with_more_nodes, ()
         else:
-            lower = max((at for at in SLACK if at < slack), default=0.0)
+            lower = max((share for share in SLACK if share < slack), default=0.0)
             self.counts, self._slack = self._pack_with_slack(slack), (lower, slack)
 
-    def _add_for_waiting(self, helped: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+    def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
+        """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
         search, counts, most = self._search, dict(self.counts), sum(self.counts.values())
-        for name, number in search.packing.pack(search.program.restrict_to(helped), counts).items():
+        for name, number in search.packing.pack(search.program.restrict_to(takers_by_pod), counts).items():
             counts[name] = counts.get(name, 0) + max(number, min(self._step * number, most))
         return counts
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:
-        """Return a set of the same shapes with a share of it free."""
+        """Return a set of the same shapes of which a share stays free."""
         return dict(self._search.pack_with_slack(self._basis, slack))
 
     def reduce_slack(self, task: SearchTask, waiting: Set[str]) -> Counts:
-        """Reduce the free share as long as the same pods get a node."""
+        """Reduce the free share as long as the same pods get a node, and return the set."""
         lower, upper = self._slack or (0.0, 0.0)
         while upper - lower > FINEST_SLACK and not task.is_late:
             middle = (lower + upper) / 2
@@ -201,7 +213,7 @@ class _Growth:
 
 
 def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
-    """Search for a cheaper set that takes as many pods, with fewer nodes of one shape and others to make up for them.
+    """Search for a cheaper set that takes as many pods, by replacing nodes of one shape with fewer or other nodes.
 
     Nodes added to the starting set are removed first, then the most expensive ones.
     """
@@ -211,42 +223,46 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
         for name in sorted(counts, key=lambda name: _removal_priority(search, task, counts, name), reverse=True):
             step = max(min(counts.get(name, 0) // 2, _max_removable(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.is_late:
-                fewer = {**counts, name: max(counts[name] - step, 0)}
-                better = _replace_removed(search, fewer, search.program.cost(counts), task.homeless)
-                if better is None:
+                fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
+                cheaper_set = _replace_removed(search, fewer_nodes, search.program.compute_cost(counts), task.homeless)
+                if cheaper_set is None:
                     step //= 2
                 else:
-                    counts, has_improved = better, True
+                    counts, has_improved = cheaper_set, True
                     search.best[start] = counts
     return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
 
 
 def _max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
-    """Return how many nodes of a shape cost as much as the set is above the bound; of added nodes at most half."""
-    above = ceil((search.program.cost(counts) - search.bound) / search.program.cost({name: 1}))
-    added = counts.get(name, 0) - (task.before or counts).get(name, 0)
-    return min(above, ceil(added / 2)) if added > 0 else above
+    """Return how many nodes of a shape to remove at most: as many as the gap to the bound is worth.
+
+    Of the nodes that were added to the starting set, at most half are removed.
+    """
+    nodes_in_gap = ceil((search.program.compute_cost(counts) - search.bound) / search.program.compute_cost({name: 1}))
+    added = counts.get(name, 0) - (task.grown_from or counts).get(name, 0)
+    return min(nodes_in_gap, ceil(added / 2)) if added > 0 else nodes_in_gap
 
 
 def _removal_priority(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
-    added, cost = counts.get(name, 0) - (task.before or {}).get(name, 0), search.program.cost({name: 1})
+    """Return a sort key that is highest for added nodes, then for expensive ones."""
+    added, cost = counts.get(name, 0) - (task.grown_from or {}).get(name, 0), search.program.compute_cost({name: 1})
     return max(added, 0) * cost, cost
 
 
 def _replace_removed(
-    search: SetSearch, counts: dict[str, int], below: float, homeless: Set[str]
+    search: SetSearch, counts: dict[str, int], cost_limit: float, homeless: Set[str]
 ) -> dict[str, int] | None:
-    """Return the set with other nodes for the waiting pods, or None if it does not get cheaper than ``below``."""
-    program, most = search.program, len(search.program.group_of)
+    """Return the set with nodes for the waiting pods, or None if it does not get cheaper than `cost_limit`."""
+    program, max_waiting = search.program, len(search.program.group_of)
     for _ in range(MAX_REFILLS):
-        if search.program.cost(counts) > below - TOO_LITTLE * below or not any(counts.values()):
+        if search.program.compute_cost(counts) > cost_limit - NEGLIGIBLE_SHARE * cost_limit or not any(counts.values()):
             return None
         waiting = {key: takers for key, takers in search.sets.find_waiting(counts).items() if key not in homeless}
         if not waiting:
             return {name: number for name, number in counts.items() if number}
-        if not all(waiting.values()) or len(waiting) > most:
+        if not all(waiting.values()) or len(waiting) > max_waiting:
             return None
-        most = len(waiting) // 2
-        more = search.packing.pack(program.restrict_to(waiting), program.names)
-        counts = {name: counts.get(name, 0) + more.get(name, 0) for name in {**counts, **more}}
+        max_waiting = len(waiting) // 2
+        replacements = search.packing.pack(program.restrict_to(waiting), program.names)
+        counts = {name: counts.get(name, 0) + replacements.get(name, 0) for name in {**counts, **replacements}}
     return None

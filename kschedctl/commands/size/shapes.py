@@ -49,94 +49,105 @@ class NodeShape:
         name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
         return replace(self, name=name, models=models, prices=prices, base_name=self.name)
 
-    def first_node_in(self, zone: str) -> str:
-        """Return the name of the first node in a zone, as nodes go to the zones in turn."""
-        return self.node_name(self.zones.index(zone))
+    def get_first_node_name(self, zone: str) -> str:
+        """Return the name of the first node in a zone."""
+        return self.get_node_name(self.zones.index(zone))
 
     @property
     def zones(self) -> tuple[str, ...]:
+        """The zones in which nodes of this shape can be bought."""
         return tuple(self.models)
 
-    def zone_of(self, number: int) -> str:
-        """Return the zone of a node. Nodes go to the zones in turn."""
+    def get_zone(self, number: int) -> str:
+        """Return the zone of the node with this number. Nodes go to the zones in turn."""
         return self.zones[number % len(self.zones)]
 
-    def price_of(self, nodes: int) -> float | None:
-        """Return the hourly price of so many nodes, or None if unknown."""
-        prices = [self.prices[self.zone_of(number)] for number in range(nodes)]
-        known = [price for price in prices if price is not None]
-        return sum(known) if len(known) == len(prices) else None
+    def compute_price(self, nodes: int) -> float | None:
+        """Return the hourly price of this number of nodes, or None if a price is unknown."""
+        prices = [self.prices[self.get_zone(number)] for number in range(nodes)]
+        known_prices = [price for price in prices if price is not None]
+        return sum(known_prices) if len(known_prices) == len(prices) else None
 
     def build_nodes(self, nodes: int) -> Iterator[Node]:
+        """Yield this number of nodes."""
         for number in range(nodes):
-            name, zone = self.node_name(number), self.zone_of(number)
+            name, zone = self.get_node_name(number), self.get_zone(number)
             model = self.models[zone]
             labels = {**model.metadata.labels, HOSTNAME: name, **({ZONE: zone} if zone else {})}
             yield replace(model, metadata=ObjectMeta(name, labels=labels))
 
-    def node_name(self, number: int) -> str:
+    def get_node_name(self, number: int) -> str:
+        """Return the name of the node with this number."""
         return f"{self.name}-{number + 1}"
 
-    def build_daemons(self, nodes: int) -> Iterator[Pod]:
-        """Yield the daemon pods of so many nodes."""
-        for node in map(self.node_name, range(nodes)):
-            for at, pod in enumerate(self.daemons):
-                meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{at}", uid="")
+    def build_daemon_pods(self, nodes: int) -> Iterator[Pod]:
+        """Yield the daemon pods of this number of nodes."""
+        for node in map(self.get_node_name, range(nodes)):
+            for index, pod in enumerate(self.daemons):
+                meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{index}", uid="")
                 yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
 
     def build_volume_limits(self, nodes: int) -> Iterator[CSINode]:
-        for node in map(self.node_name, range(nodes)):
+        """Yield the CSINodes of this number of nodes."""
+        for node in map(self.get_node_name, range(nodes)):
             yield from (replace(limit, metadata=ObjectMeta(node)) for limit in self.limits)
 
 
 def build_pool_shapes(cluster: Cluster, label: str = "") -> list[NodeShape]:
-    """Build a shape for each kind of worker node of each pool. ``label`` names pools instead of known labels."""
+    """Build a shape for each kind of worker node in each pool.
+
+    `label` is the node label that names pools; without it, the well-known labels of clouds and autoscalers do.
+    """
     workers = [node for node in cluster.nodes if _is_worker(node)]
-    own = _find_individual_labels(workers)
+    individual_labels = _find_individual_labels(workers)
     kinds: dict[tuple[object, ...], list[Node]] = {}
     for node in workers:
         labels = node.metadata.labels
         pool = labels.get(label, "") if label else find_pool(node)
-        shared = tuple(sorted((key, value) for key, value in labels.items() if key not in own))
-        kinds.setdefault((pool or "node", shared, node.spec.taints), []).append(node)
-    of_pool = Counter(pool for pool, *_ in kinds)
+        shared_labels = tuple(sorted((key, value) for key, value in labels.items() if key not in individual_labels))
+        kinds.setdefault((pool or "node", shared_labels, node.spec.taints), []).append(node)
+    shapes_per_pool = Counter(pool for pool, *_ in kinds)
     seen: Counter[object] = Counter()
     shapes = []
     for (name, *_), nodes in sorted(kinds.items(), key=lambda kind: str(kind[0][0])):
         seen[name] += 1
-        shapes.append(_build_shape(cluster, f"{name}.{seen[name]}" if of_pool[name] > 1 else str(name), nodes))
+        shapes.append(_build_shape(cluster, f"{name}.{seen[name]}" if shapes_per_pool[name] > 1 else str(name), nodes))
     return shapes
 
 
 def _is_worker(node: Node) -> bool:
+    """Return whether the node takes pods and does not belong to the control plane."""
     return not (node.spec.unschedulable or is_control_plane(node))
 
 
 def _find_individual_labels(nodes: Sequence[Node]) -> set[str]:
     """Return the labels in which nodes of one kind differ: zones, and labels with a different value on every node."""
     values: dict[str, set[str]] = {}
-    having: Counter[str] = Counter()
+    node_counts: Counter[str] = Counter()
     for node in nodes:
-        having.update(node.metadata.labels.keys())
+        node_counts.update(node.metadata.labels.keys())
         for key, value in node.metadata.labels.items():
             values.setdefault(key, set()).add(value)
-    of_zones = {key for key in values if "zone" in key.rpartition("/")[2]}
-    return {HOSTNAME} | of_zones | {key for key, number in having.items() if number == len(values[key]) > 1}
+    zone_labels = {key for key in values if "zone" in key.rpartition("/")[2]}
+    return {HOSTNAME} | zone_labels | {key for key, number in node_counts.items() if number == len(values[key]) > 1}
 
 
 def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShape:
+    """Build the shape of a kind of nodes from its first node, with one model node per zone."""
     model = nodes[0]
-    own = model.metadata.name
-    on_it = (pod for pod in cluster.pods if pod.spec.node_name == own and not pod.terminated)
-    daemons = tuple(pod for pod in on_it if find_owner(pod).kind in ON_EVERY_NODE)
-    limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == own)
-    first = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
-    models = {zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first.items())}
-    return NodeShape(name, models, dict.fromkeys(models), daemons, limits, own)
+    model_name = model.metadata.name
+    pods_on_model = (pod for pod in cluster.pods if pod.spec.node_name == model_name and not pod.terminated)
+    daemons = tuple(pod for pod in pods_on_model if find_owner(pod).kind in ON_EVERY_NODE)
+    limits = tuple(limit for limit in cluster.csi_nodes if limit.metadata.name == model_name)
+    first_by_zone = {node.metadata.labels.get(ZONE, ""): node for node in reversed(nodes)}
+    models = {
+        zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first_by_zone.items())
+    }
+    return NodeShape(name, models, dict.fromkeys(models), daemons, limits, model_name)
 
 
 def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:
-    """Return the shapes with the catalogue's price for the instance type, zone and capacity type of their nodes.
+    """Return the shapes with prices from a catalogue, by the instance type, zone and capacity type of their nodes.
 
     Raises InputError.
     """
@@ -155,13 +166,13 @@ def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]
 
 
 def scale_workloads(pods: Sequence[Pod], scale: float) -> Iterator[Pod]:
-    """Yield copies of pods so that each workload has ``scale`` times as many, rounded up."""
+    """Yield copies of pods so that each workload has `scale` times as many pods, rounded up."""
     by_owner: dict[object, list[Pod]] = {}
     for pod in pods:
         by_owner.setdefault(find_owner(pod), []).append(pod)
-    for alike in by_owner.values():
-        for number in range(ceil(round(len(alike) * scale, 6)) - len(alike)):
-            pod = alike[number % len(alike)]
+    for workload_pods in by_owner.values():
+        for number in range(ceil(round(len(workload_pods) * scale, 6)) - len(workload_pods)):
+            pod = workload_pods[number % len(workload_pods)]
             name = f"{pod.metadata.name}-more-{number + 1}"
             yield replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
 
@@ -182,36 +193,38 @@ def drop_pod_relations(pod: Pod) -> Pod:
 Place = tuple[str, str]
 """A shape and one of its zones."""
 Places = dict[str, tuple[Place, ...]]
-"""The places where each pod can be."""
+"""The places where each pod can run."""
 Takers = dict[str, tuple[str, ...]]
 """The shapes that take each pod."""
 
 
 def find_places(view: Fork, shapes: Mapping[str, NodeShape]) -> Places:
-    """Return the places of the pods of a cluster that has a node of each shape in each zone.
+    """Return the places of the pending pods of a view that has an empty node of each shape in each zone.
 
-    A pod gets all places if none takes it alone but other pods may let it in.
+    A pod gets all places if it fits nowhere on its own but other pods may change that.
     """
-    scheduler, place_of = Scheduler(view.cluster), _index_places(shapes)
+    scheduler, place_by_node = Scheduler(view.cluster), _index_places(shapes)
     by_info: dict[int, tuple[Place, ...]] = {}
     places: Places = {}
     for position in np.flatnonzero(view.node < 0).tolist():
         number = int(view.pods.info[position])
         if number not in by_info:
-            by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_of)
+            by_info[number] = _find_pod_places(scheduler, view.pods.infos[number].pod, place_by_node)
         places[view.pods.objects[position].key] = by_info[number]
     return places
 
 
 def _index_places(shapes: Mapping[str, NodeShape]) -> dict[str, Place]:
+    """Return the place of the first node of each shape in each zone, by node name."""
     return {
-        shape.node_name(number): (name, zone)
+        shape.get_node_name(number): (name, zone)
         for name, shape in shapes.items()
         for number, zone in enumerate(shape.zones)
     }
 
 
-def _find_pod_places(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Place]) -> tuple[Place, ...]:
+def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str, Place]) -> tuple[Place, ...]:
+    """Return the places where one pod can run, judged without other pods."""
     framework = scheduler.framework(pod.spec.scheduler_name)
     if framework is None:
         return ()
@@ -219,30 +232,28 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_of: Mapping[str, Plac
     if cycle.gated:
         return ()
     if cycle.schedulable:
-        return tuple(place_of[name] for name in cycle.passed.names)
+        return tuple(place_by_node[name] for name in cycle.passed.names)
     depends_on_other_pods = scheduler.run_cycle(framework.without_extenders(), drop_pod_relations(pod)).schedulable
-    return tuple(place_of.values()) if depends_on_other_pods else ()
+    return tuple(place_by_node.values()) if depends_on_other_pods else ()
 
 
 def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
     """Return the shapes, with an additional shape per zone in which some pod has to be, for example because of its
-    volume.
-
-    Nodes of the other shapes go to all zones in turn.
+    volume. Nodes of the other shapes go to all zones in turn.
     """
-    every = {name: frozenset(shape.zones) for name, shape in shapes.items()}
+    all_zones = {name: frozenset(shape.zones) for name, shape in shapes.items()}
     needed: dict[str, set[str]] = {}
-    for some in frozenset(places.values()):
+    for pod_places in frozenset(places.values()):
         zones: dict[str, set[str]] = {}
-        for name, zone in some:
+        for name, zone in pod_places:
             zones.setdefault(name, set()).add(zone)
-        for name, own in zones.items():
-            if own < every[name]:
-                needed.setdefault(name, set()).update(own)
+        for name, possible_zones in zones.items():
+            if possible_zones < all_zones[name]:
+                needed.setdefault(name, set()).update(possible_zones)
     return {
         **shapes,
         **{
-            (alone := shape.limit_to_zone(zone)).name: alone
+            (zone_shape := shape.limit_to_zone(zone)).name: zone_shape
             for name, shape in shapes.items()
             for zone in sorted(needed.get(name, ()))
         },
@@ -251,11 +262,12 @@ def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, 
 
 def find_takers(places: Places, shapes: Mapping[str, NodeShape]) -> Takers:
     """Return the shapes that take each pod, including shapes limited to one zone."""
-    of_place: dict[Place, list[str]] = {}
+    shapes_by_place: dict[Place, list[str]] = {}
     for name, shape in shapes.items():
         for zone in shape.zones:
-            of_place.setdefault((shape.base_name or name, zone), []).append(name)
-    known = {
-        some: tuple(dict.fromkeys(name for place in some for name in of_place[place])) for some in set(places.values())
+            shapes_by_place.setdefault((shape.base_name or name, zone), []).append(name)
+    shapes_by_places = {
+        pod_places: tuple(dict.fromkeys(name for place in pod_places for name in shapes_by_place[place]))
+        for pod_places in set(places.values())
     }
-    return {pod: known[some] for pod, some in places.items()}
+    return {pod: shapes_by_places[pod_places] for pod, pod_places in places.items()}

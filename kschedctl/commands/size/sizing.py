@@ -59,7 +59,7 @@ MIN_SOLVER_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class SizingWishes:
-    """What has to fit, and what counts as best."""
+    """What has to fit on the nodes, and what makes one set of nodes better than another."""
 
     by_nodes: bool = False
     """Minimize the number of nodes even if prices are known."""
@@ -81,10 +81,11 @@ class NodeSet:
 
     @property
     def nodes(self) -> int:
+        """The number of nodes."""
         return sum(self.counts.values())
 
 
-def size(
+def size_cluster(
     cluster: Cluster,
     shapes: Sequence[NodeShape],
     wishes: SizingWishes = SizingWishes(),
@@ -93,14 +94,16 @@ def size(
     workers: Workers = ONE_PROCESS,
     not_created: Sequence[NotCreated] = (),
 ) -> NodeSizing:
-    """Find nodes for the cluster's pods except those of DaemonSets and static pods, which come with the nodes.
+    """Find nodes for all pods of the cluster. Pods of DaemonSets and static pods come with the nodes.
 
-    ``not_created`` are pods of manifests that the API server would deny.
+    `not_created` are pods of manifests that the API server would deny.
     """
     pods = [recreate_pod(pod) for pod in cluster.pods if _is_placed_anew(pod)]
-    more = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
-    bare = replace(cluster, nodes=(), pods=NO_PODS)
-    sizing = _Sizing(add_pods(bare, [*pods, *more]), {shape.name: shape for shape in shapes}, wishes, workers)
+    additional_pods = scale_workloads([pod for pod in pods if not has_claims(pod)], wishes.scale)
+    empty_cluster = replace(cluster, nodes=(), pods=NO_PODS)
+    sizing = _Sizing(
+        add_pods(empty_cluster, [*pods, *additional_pods]), {shape.name: shape for shape in shapes}, wishes, workers
+    )
     sizing.run(progress)
     before = compute_pools(Scheduler(cluster).view) if cluster.nodes else {}
     report = sizing.build_report(tuple(_iter_doubts(pods, wishes)), before)
@@ -108,26 +111,28 @@ def size(
 
 
 def _is_placed_anew(pod: Pod) -> bool:
-    leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
-    return not leaving and find_owner(pod).kind not in ON_EVERY_NODE
+    """Return whether the pod needs a node: it runs on or waits for one, and does not come with one."""
+    is_leaving = pod.terminated or pod.metadata.deletion_timestamp is not None
+    return not is_leaving and find_owner(pod).kind not in ON_EVERY_NODE
 
 
 @dataclass
 class _Sizing:
-    """The state of one sizing run."""
+    """The state of a search for the best set of nodes."""
 
     cluster: Cluster
     """The cluster without nodes, with all pods to place."""
     shapes: dict[str, NodeShape]
+    """The node shapes by name. From the start of the search on they include parts that are limited to one zone."""
     wishes: SizingWishes
     workers: Workers = ONE_PROCESS
     sets: list[NodeSet] = field(default_factory=list)
-    never: dict[str, str] = field(default_factory=dict)
-    """Pods that no set takes, and why."""
+    homeless: dict[str, str] = field(default_factory=dict)
+    """The pods that no set takes, with kube-scheduler's message."""
     bound: float = 0.0
-    """What a set costs at least by requests."""
+    """A lower bound on the cost of any set, from requests."""
     proven: float = 0.0
-    """What a set costs at least by replays."""
+    """A lower bound on the cost of any set, from replays."""
     is_optimal: bool = False
     """Whether replays refuted all cheaper sets."""
     refuted: int = 0
@@ -138,6 +143,7 @@ class _Sizing:
     """The number of starting sets searched to the end."""
     interrupted: bool = False
     unknown: list[tuple[UnknownKind, ...]] = field(default_factory=list)
+    """The unread kinds that replays depend on."""
 
     def __post_init__(self) -> None:
         self.all_pods = len(self.cluster.pods)
@@ -151,6 +157,7 @@ class _Sizing:
 
     @property
     def uses_prices(self) -> bool:
+        """Whether sets are compared by price: all prices are known and the user did not ask for the fewest nodes."""
         return not self.wishes.by_nodes and all(
             price is not None for shape in self.shapes.values() for price in shape.prices.values()
         )
@@ -158,7 +165,7 @@ class _Sizing:
     def run(self, progress: Progress) -> None:
         """Search for sets that take all placeable pods, then for cheaper ones."""
         try:
-            self._set_aside_unplaceable()
+            self._exclude_unplaceable_pods()
             if len(self.cluster.pods):
                 self._find_sets(progress)
         except KeyboardInterrupt:
@@ -167,126 +174,138 @@ class _Sizing:
             self._use_fullest_set(self.search.sets)
 
     def _use_fullest_set(self, sets: NodeSets) -> None:
-        """Use the replayed set that takes most pods if none takes all."""
-        known = sorted(sets.iter_replayed(), key=lambda some: (len(some[1]), self._build_set(some[0]).cost))
-        for counts, waiting in known[:1]:
+        """Use the replayed set that takes the most pods. This is the answer if no set takes all of them."""
+        replayed = sorted(sets.iter_replayed(), key=lambda entry: (len(entry[1]), self._build_set(entry[0]).cost))
+        for counts, waiting in replayed[:1]:
             self.sets.append(self._build_set(counts))
-            self.never |= dict.fromkeys(waiting, NOT_YET)
+            self.homeless |= dict.fromkeys(waiting, NOT_YET)
 
-    def _set_aside_unplaceable(self) -> None:
-        """Remove the pods that no shape takes. Raises KeyboardInterrupt."""
+    def _exclude_unplaceable_pods(self) -> None:
+        """Find the shapes that take each pod, and exclude the pods that no shape takes. Raises KeyboardInterrupt."""
         sets = NodeSets(self.cluster, self.shapes)
         places = find_places(self.view, self.shapes)
         self.shapes = split_by_zone(self.shapes, places)
         self.takers = find_takers(places, self.shapes)
-        hopeless = {key for key, takers in self.takers.items() if not takers}
-        if hopeless:
-            alone = replace(
-                self.cluster, pods=PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in hopeless)
+        unplaceable = {key for key, takers in self.takers.items() if not takers}
+        if unplaceable:
+            cluster_of_unplaceable = replace(
+                self.cluster, pods=PodTable.from_pods(pod for pod in self.cluster.pods if pod.key in unplaceable)
             )
-            self._exclude_pods(hopeless, explain_unplaced(sets.build_cluster(self._one_a_zone, cluster=alone)))
+            self._exclude_pods(
+                unplaceable, explain_unplaced(sets.build_cluster(self._one_a_zone, cluster=cluster_of_unplaceable))
+            )
 
     def _find_sets(self, progress: Progress) -> None:
-        """Find sets. One that needs no solver is replayed first so that there is a set early. Raises
-        KeyboardInterrupt.
+        """Propose sets, grow them until they take all pods, and make them cheaper. Raises KeyboardInterrupt.
+
+        A set that needs no solver is replayed first, so that there is an answer early.
         """
         search = self.search = self._build_search()
-        plain = PlainPacking().propose_starts(search.program)
-        self.bound = self.proven = plain.bound
-        crowded = [format_counts(counts) for counts in plain.sets[:1] if search.is_crowded(counts)]
-        begun = search.packing.propose_starts(search.program)
-        self.bound = self.proven = search.bound = begun.bound
-        self.starts = len(begun.sets)
-        done = progress.begin("Sets of nodes", 2 * len(begun.sets))
+        plain_starts = PlainPacking().propose_starts(search.program)
+        self.bound = self.proven = plain_starts.bound
+        crowded = [format_counts(counts) for counts in plain_starts.sets[:1] if search.is_crowded(counts)]
+        solver_starts = search.packing.propose_starts(search.program)
+        self.bound = self.proven = search.bound = solver_starts.bound
+        self.starts = len(solver_starts.sets)
+        done = progress.begin("Sets of nodes", 2 * len(solver_starts.sets))
         starts = sorted(
-            begun.sets, key=lambda counts: format_counts(counts) not in crowded
+            solver_starts.sets, key=lambda counts: format_counts(counts) not in crowded
         )  # what is wrong there is known
-        good = self._grow_starts(search, starts, done)
-        if good and not self.interrupted:
-            self._improve_sets(search, good, done)
+        complete_sets = self._grow_starts(search, starts, done)
+        if complete_sets and not self.interrupted:
+            self._improve_sets(search, complete_sets, done)
         if self.sets and not self.interrupted:
-            self._check_cheaper_sets(search, begun.cuts, progress)
+            self._check_cheaper_sets(search, solver_starts.cuts, progress)
 
     def _build_search(self) -> SetSearch:
+        """Build the packing program and the state that all searches share."""
         costs = {name: self._cost_per_node(name) for name in self.shapes}
-        first = {
-            name: self.shapes[shape.base_name or name].first_node_in(shape.zones[0])
+        first_nodes = {
+            name: self.shapes[shape.base_name or name].get_first_node_name(shape.zones[0])
             for name, shape in self.shapes.items()
         }
-        rows = {name: self.view.nodes.index[node] for name, node in first.items()}
+        rows = {name: self.view.nodes.index[node] for name, node in first_nodes.items()}
         sets = NodeSets(self.cluster, self.shapes, self.wishes.keep_zone_loss)
         return SetSearch(sets, build_program(self.view, rows, costs, self.takers), self.packing)
 
     def _grow_starts(
         self, search: SetSearch, starts: Sequence[Counts], done: Callable[[int], None]
     ) -> list[SearchedSet]:
-        """Return the sets that take most pods. The first start has unlimited time, the others half of it."""
-        half = self._until - self.wishes.seconds / 2
-        tasks = [SearchTask(counts, half if at else NEVER) for at, counts in enumerate(starts)]
+        """Grow the starting sets and return those that take the most pods, cheapest first.
+
+        The first start has unlimited time, the others have half of the search time.
+        """
+        half_time = self._until - self.wishes.seconds / 2
+        tasks = [SearchTask(counts, half_time if index else NEVER) for index, counts in enumerate(starts)]
         results = run_all(grow_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        self.unknown += [each.unknown for each in results.completed]
-        full = [each for each in results.completed if each.homeless is not None]
-        homeless = min((each.homeless or {} for each in full), key=len, default={})
-        self.never |= homeless
-        good = [each for each in full if each.homeless is not None and each.homeless.keys() <= homeless.keys()]
-        self.sets += [self._build_set(each.counts) for each in good]
-        return sorted(good, key=lambda each: search.program.cost(each.counts))
+        self.unknown += [result.unknown for result in results.completed]
+        finished = [result for result in results.completed if result.homeless is not None]
+        homeless = min((result.homeless or {} for result in finished), key=len, default={})
+        self.homeless |= homeless
+        fullest = [
+            result for result in finished if result.homeless is not None and result.homeless.keys() <= homeless.keys()
+        ]
+        self.sets += [self._build_set(result.counts) for result in fullest]
+        return sorted(fullest, key=lambda result: search.program.compute_cost(result.counts))
 
     def _improve_sets(self, search: SetSearch, sets: Sequence[SearchedSet], done: Callable[[int], None]) -> None:
-        """Make the sets cheaper, best set first."""
-        homeless = frozenset(self.never)
-        tasks = [SearchTask(each.counts, self._until, homeless, each.before) for each in sets]
+        """Search for cheaper variants of the sets, best set first."""
+        homeless = frozenset(self.homeless)
+        tasks = [SearchTask(result.counts, self._until, homeless, result.grown_from) for result in sets]
         results = run_all(improve_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
-        better = [each.counts for each in results.completed]
+        better = [result.counts for result in results.completed]
         self.sets += [self._build_set(counts) for counts in (*better, *search.best.values())]
-        self.unknown += [each.unknown for each in results.completed]
-        self.tried = sum(each.complete for each in results.completed)
+        self.unknown += [result.unknown for result in results.completed]
+        self.tried = sum(result.complete for result in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Try all sets that cost less than the best one, as far as time allows."""
-        best = self._best_sets()[0].cost
+        """Replay all sets that might cost less than the best one, as long as time allows."""
+        best = self._rank_sets()[0].cost
         cheaper = enumerate_cheaper_sets(search.program, cuts, self.bound, best)
         if cheaper is None:
             return
-        known = ((self._build_set(counts).cost, counts) for counts in cheaper)
-        costs = sorted((one for one in known if one[0] < best), key=lambda one: one[0])
+        priced = ((self._build_set(counts).cost, counts) for counts in cheaper)
+        costs = sorted((entry for entry in priced if entry[0] < best), key=lambda entry: entry[0])
         done = progress.begin("Cheaper sets of nodes", len(costs))
-        closing = OptimalityCheck(costs, lambda some: self._replay_sets(search, some, done))
-        closing.search()
-        self.is_optimal, self.refuted = closing.is_closed, len(closing.refuted)
-        if closing.best is not None:
-            self.sets.append(self._build_set(closing.best))
-        self.proven = max(self.bound, self._best_sets()[0].cost if self.is_optimal else costs[closing.first][0])
+        check = OptimalityCheck(costs, lambda sets: self._replay_sets(search, sets, done))
+        check.search()
+        self.is_optimal, self.refuted = check.is_closed, len(check.refuted)
+        if check.best is not None:
+            self.sets.append(self._build_set(check.best))
+        self.proven = max(self.bound, self._rank_sets()[0].cost if self.is_optimal else costs[check.first][0])
 
-    def _replay_sets(self, search: SetSearch, some: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
-        tasks = [SearchTask(counts, self._until, frozenset(self.never)) for counts in some]
+    def _replay_sets(self, search: SetSearch, sets: Sequence[Counts], done: Callable[[int], None]) -> list[TriedSet]:
+        """Replay sets and return, for each one, whether it takes all pods."""
+        tasks = [SearchTask(counts, self._until, frozenset(self.homeless)) for counts in sets]
         results = run_all(try_set, search, tasks, self.workers, done)
         self.interrupted = results.interrupted
         return results.completed
 
-    def _exclude_pods(self, keys: Collection[str], said: Mapping[str, str]) -> None:
-        """Remove pods that get no node, and record why."""
-        self.never |= {key: said[key] for key in said if key in keys}
-        kept = (pod for pod in self.cluster.pods if pod.key not in keys)
-        self.cluster = replace(self.cluster, pods=PodTable.from_pods(kept))
+    def _exclude_pods(self, keys: Collection[str], messages: Mapping[str, str]) -> None:
+        """Remove pods that get no node from the cluster, and record kube-scheduler's messages."""
+        self.homeless |= {key: messages[key] for key in messages if key in keys}
+        remaining_pods = (pod for pod in self.cluster.pods if pod.key not in keys)
+        self.cluster = replace(self.cluster, pods=PodTable.from_pods(remaining_pods))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
     def _cost_per_node(self, name: str) -> float:
-        known = [price for price in self.shapes[name].prices.values() if price is not None]
-        return min(known) if self.uses_prices else 1.0
+        """Return the lowest price of a node of the shape, or 1.0 if nodes are counted."""
+        known_prices = [price for price in self.shapes[name].prices.values() if price is not None]
+        return min(known_prices) if self.uses_prices else 1.0
 
     def _build_set(self, counts: Counts) -> NodeSet:
-        prices = [self.shapes[name].price_of(number) for name, number in counts.items()]
+        """Return the node set with these numbers of nodes, and its cost."""
+        prices = [self.shapes[name].compute_price(number) for name, number in counts.items()]
         cost = sum(price or 0.0 for price in prices) if self.uses_prices else float(sum(counts.values()))
         return NodeSet(dict(counts), cost)
 
     # -- the report --------------------------------------------------------------------------------------------------
 
     def build_report(self, doubts: tuple[str, ...], before: Mapping[str, PoolState]) -> NodeSizing:
-        """Build the report. ``before`` holds the cluster's pools."""
-        sets = self._best_sets()
+        """Build the report. `before` holds the cluster's current pools."""
+        sets = self._rank_sets()
         best = sets[0] if sets else NodeSet({}, 0.0)
         doubts = (*doubts, *find_exceeded_limits(self.cluster.karpenter_node_pools, self.shapes, best.counts))
         return NodeSizing(
@@ -300,7 +319,7 @@ class _Sizing:
             shapes=tuple(self._iter_shapes(best)),
             alternatives=tuple(map(self._build_alternative, sets)),
             pools=self._compare_pools(before, best.counts),
-            never=tuple(_group_by_message(self.never)),
+            never=tuple(_group_by_message(self.homeless)),
             tried=self.tried,
             candidates=self.starts,
             complete=self.tried == self.starts and not self.interrupted,
@@ -313,65 +332,77 @@ class _Sizing:
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """Return the changes to the pools, as far as known: another process may have replayed the set."""
+        """Return the changes to the cluster's pools, or () if they are unknown because another process replayed the
+        set.
+        """
         if not (before and counts and self.search):
             return ()
-        after = self.search.sets.get_pools(counts, anew=not self.interrupted)
+        after = self.search.sets.get_pools(counts, replay_if_needed=not self.interrupted)
         return compare_pool_states(before, after) if after else ()
 
-    def _best_sets(self) -> list[NodeSet]:
+    def _rank_sets(self) -> list[NodeSet]:
         """Return the best set of each combination of shapes, best first."""
         best: dict[frozenset[str], NodeSet] = {}
-        for some in sorted(self.sets, key=lambda some: (some.cost, some.nodes)):
-            best.setdefault(frozenset(_count_by_shape(some, self.shapes)), some)
+        for node_set in sorted(self.sets, key=lambda node_set: (node_set.cost, node_set.nodes)):
+            best.setdefault(frozenset(_count_by_shape(node_set, self.shapes)), node_set)
         return list(best.values())
 
     def _build_basis(self, doubtful: bool) -> ClusterBasis:
+        """Return what the replays depend on. `doubtful` says that doubts leave the answer undecided."""
         basis = build_cluster_basis(merge_unknown_kinds(self.unknown), Scheduler(self.view.cluster))
         basis["undecided"] = basis["undecided"] or doubtful
         return basis
 
-    def _iter_shapes(self, some: NodeSet) -> Iterator[SizedShape]:
-        """Yield the best set's shapes, with their parts in single zones counted in."""
-        for name, parts in _count_by_shape(some, self.shapes).items():
+    def _iter_shapes(self, node_set: NodeSet) -> Iterator[SizedShape]:
+        """Yield the shapes of a set. The nodes of a shape's parts in single zones count as nodes of the shape."""
+        for name, parts in _count_by_shape(node_set, self.shapes).items():
             zones: Counter[str] = Counter()
             for part, number in parts.items():
                 shape = self.shapes[part]
-                zones.update(shape.zone_of(at) for at in range(number) if shape.zone_of(at))
-            prices = [self.shapes[part].price_of(number) for part, number in parts.items()]
-            price = None if None in prices else sum(known for known in prices if known is not None)
+                zones.update(shape.get_zone(index) for index in range(number) if shape.get_zone(index))
+            prices = [self.shapes[part].compute_price(number) for part, number in parts.items()]
+            price = None if None in prices else sum(part_price for part_price in prices if part_price is not None)
             yield SizedShape(name, sum(parts.values()), dict(sorted(zones.items())), price, self.shapes[name].like)
 
-    def _build_alternative(self, some: NodeSet) -> SizingAlternative:
+    def _build_alternative(self, node_set: NodeSet) -> SizingAlternative:
+        """Build the report about one set, with the shares of cpu and memory that pods request."""
         assert self.search is not None
         program = self.search.program
-        nodes = np.array([some.counts.get(name, 0) for name in program.names])
-        asked, offered = program.sum_requests(program.pods), nodes @ program.offered
+        nodes = np.array([node_set.counts.get(name, 0) for name in program.names])
+        requested, offered = program.sum_requests(program.pods), nodes @ program.offered
         columns = {name: self.view.resources[name] for name in (CPU, MEMORY)}
-        shares = {name: float(100 * asked[at] / offered[at]) for name, at in columns.items() if offered[at]}
-        bought = {name: sum(parts.values()) for name, parts in _count_by_shape(some, self.shapes).items()}
-        words = ", ".join(f"{number:,} × {name}" for name, number in bought.items())
-        price = some.cost if self.uses_prices else None
-        return SizingAlternative(words, len(bought), some.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0))
+        shares = {
+            name: float(100 * requested[column] / offered[column])
+            for name, column in columns.items()
+            if offered[column]
+        }
+        nodes_by_shape = {name: sum(parts.values()) for name, parts in _count_by_shape(node_set, self.shapes).items()}
+        words = ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items())
+        price = node_set.cost if self.uses_prices else None
+        return SizingAlternative(
+            words, len(nodes_by_shape), node_set.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0)
+        )
 
 
-def _count_by_shape(some: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
-    """Return the number of nodes by shape and by part of the shape, over all zones and in single ones."""
+def _count_by_shape(node_set: NodeSet, shapes: Mapping[str, NodeShape]) -> dict[str, dict[str, int]]:
+    """Return the number of nodes by shape and, within the shape, by part: the whole shape or a single zone."""
     by_shape: dict[str, dict[str, int]] = {}
-    for name, number in some.counts.items():
+    for name, number in node_set.counts.items():
         by_shape.setdefault(shapes[name].base_name or name, {})[name] = number
     return by_shape
 
 
 def _group_by_message(waiting: Mapping[str, str]) -> Iterator[HomelessPods]:
-    by_words: dict[str, list[str]] = {}
-    for key, why in waiting.items():
-        by_words.setdefault(why, []).append(key)
-    for why, keys in by_words.items():
-        yield HomelessPods(tuple(keys), why)
+    """Yield the pods without a node, grouped by kube-scheduler's message."""
+    pods_by_message: dict[str, list[str]] = {}
+    for key, message in waiting.items():
+        pods_by_message.setdefault(message, []).append(key)
+    for message, keys in pods_by_message.items():
+        yield HomelessPods(tuple(keys), message)
 
 
 def _iter_doubts(pods: Sequence[Pod], wishes: SizingWishes) -> Iterator[str]:
+    """Yield the reasons why the answer may be wrong: claims that nobody knows, and devices of new nodes."""
     claiming = sum(map(has_claims, pods)) if wishes.scale > 1 else 0
     devices = sum(bool(pod.spec.resource_claims) for pod in pods)
     if claiming:

@@ -25,23 +25,26 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools
 from kschedctl.commands.size.highs import build_upper_limits, compute_duals, solve_mixed_program
 from kschedctl.commands.size.plain import PlainPacking
-from kschedctl.commands.size.program import SAFE, Counts, Cut, PackingProgram, Starts, Table, format_counts
+from kschedctl.commands.size.program import (
+    ROUNDING_SHARE,
+    Counts,
+    Cut,
+    PackingProgram,
+    StartingSets,
+    Table,
+    format_counts,
+)
 
-GAP, SLACK = 0.002, 1e-6
-"""So far from the best a solution may be; so much of a bound may be rounding."""
-
-
+GAP = 0.002
+"""The relative distance from the optimum that a solution may have."""
+SLACK = 1e-6
+"""The share of a bound that may be rounding."""
 MAX_LIMITED_KINDS = 6
 """Sets with more shapes than this are only searched without a limit on shapes."""
-
-
-MORE_SETS = 2
-
-
-DEAR = 1.15
-"""Sets of few shapes that cost this many times the cheapest set are no good start."""
-
-
+MAX_LIMITED_SETS = 2
+"""The number of proposed sets with a limited number of shapes."""
+MAX_COST_RATIO = 1.15
+"""Sets of few shapes that cost more than this many times the cheapest set come last."""
 Indexes = npt.NDArray[np.int64]
 
 
@@ -49,66 +52,77 @@ class Solution(NamedTuple):
     """A solution of the program."""
 
     counts: Counts
-    """Nodes of each shape."""
+    """The number of nodes of each shape."""
     bound: float
-    """What any set costs at least."""
+    """A lower bound on the cost of any set."""
 
 
 @dataclass(frozen=True)
 class SolvedPacking:
-    """Packing with a solver."""
+    """The packing of pods on nodes by a solver."""
 
     seconds: float = 8.0
     """The time limit for one program."""
 
-    def propose_starts(self, program: PackingProgram) -> Starts:
-        """Propose sets with as few shapes as possible, one more, and any number, mixed with sets that need no solver.
+    def propose_starts(self, program: PackingProgram) -> StartingSets:
+        """Propose sets with few shapes and with any number of shapes, mixed with sets that need no solver.
 
         With one main shape every pod finds its place even though kube-scheduler does not put each pod where the program
         would. With several, pods that fit anywhere fill nodes meant for pods that are bound to one shape.
         """
-        plain, cuts = PlainPacking().propose_starts(program), find_cuts(program, self.seconds)
-        every = self._solve(program, cuts=cuts)
-        if every is None:
-            return plain
-        few, most = list[Counts](), len(every.counts)
-        for kinds in range(1, min(most, MAX_LIMITED_KINDS + 1)):
-            if len(few) < MORE_SETS and (limited := self._solve(program, most=kinds, cuts=cuts)):
-                few.append(limited.counts)
-        few.sort(key=lambda counts: program.cost(counts) > DEAR * program.cost(every.counts))
-        mixed = [*few, every.counts]
-        pairs = zip_longest(mixed, plain.sets)
-        sets = {format_counts(some): some for pair in pairs for some in pair if some}
-        return Starts(list(sets.values()), max(every.bound, plain.bound), (*plain.cuts, *cuts))
+        plain_starts, cuts = PlainPacking().propose_starts(program), find_cuts(program, self.seconds)
+        unlimited = self._solve(program, cuts=cuts)
+        if unlimited is None:
+            return plain_starts
+        limited_sets, shape_count = list[Counts](), len(unlimited.counts)
+        for max_shapes in range(1, min(shape_count, MAX_LIMITED_KINDS + 1)):
+            if len(limited_sets) < MAX_LIMITED_SETS and (
+                limited := self._solve(program, max_shapes=max_shapes, cuts=cuts)
+            ):
+                limited_sets.append(limited.counts)
+        max_cost = MAX_COST_RATIO * program.compute_cost(unlimited.counts)
+        limited_sets.sort(key=lambda counts: program.compute_cost(counts) > max_cost)
+        solved_sets = [*limited_sets, unlimited.counts]
+        pairs = zip_longest(solved_sets, plain_starts.sets)
+        sets = {format_counts(proposed): proposed for pair in pairs for proposed in pair if proposed}
+        return StartingSets(list(sets.values()), max(unlimited.bound, plain_starts.bound), (*plain_starts.cuts, *cuts))
 
     def pack(self, program: PackingProgram, preferred: Iterable[str]) -> Counts:
         """Return nodes for the program's pods, of the preferred shapes if these take the pod."""
         takes = program.prefer_shapes(preferred)
-        found = self._solve(program, takes)
-        return found.counts if found else PlainPacking().pack(program, preferred)
+        solution = self._solve(program, takes)
+        return solution.counts if solution else PlainPacking().pack(program, preferred)
 
     def _solve(
         self,
         program: PackingProgram,
         takes: Bools | None = None,
         *,
-        most: int = 0,
+        max_shapes: int = 0,
         cuts: Sequence[Cut] = (),
     ) -> Solution | None:
-        """Solve the program. ``most`` limits the number of shapes, 0 is no limit. ``cuts`` hold for every set."""
-        some = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
-        if not len(some):
+        """Solve the program, or return None if some pods fit on no shape or time is up.
+
+        `takes` limits the shapes that each group may use, `max_shapes` the number of shapes (0 is no limit). All sets
+        satisfy `cuts`.
+        """
+        groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
+        if not len(groups):
             return Solution({}, 0.0)
         takes = program.takes if takes is None else takes
-        kept = program.find_undominated(takes[some])
-        if not takes[some][:, kept].any(axis=1).all():
+        is_undominated = program.find_undominated(takes[groups])
+        if not takes[groups][:, is_undominated].any(axis=1).all():
             return None
-        return _MixedProgram(program, some, np.flatnonzero(kept), takes).solve(self.seconds, most, cuts)
+        return _MixedProgram(program, groups, np.flatnonzero(is_undominated), takes).solve(
+            self.seconds, max_shapes, cuts
+        )
 
 
 class _MixedProgram:
-    """The program with V variables for pods of a group on nodes of a shape, S for nodes, and S for "any node
-    bought".
+    """The mixed-integer program for some groups and shapes.
+
+    Its variables are the V numbers of pods of a group on nodes of a shape, the S numbers of nodes, and for each shape
+    whether any node of it is bought.
     """
 
     def __init__(self, program: PackingProgram, groups: Indexes, shapes: Indexes, takes: Bools) -> None:
@@ -116,27 +130,34 @@ class _MixedProgram:
         self.group, self.shape = np.nonzero(takes[np.ix_(groups, shapes)])  # (V,) each
         self.sparse: Any = import_module("scipy.sparse")
 
-    def solve(self, seconds: float, most: int, cuts: Sequence[Cut]) -> Solution | None:
-        """Return a solution, or None if none exists or none was found in time. ``most`` limits shapes, 0 is no
-        limit.
+    def solve(self, seconds: float, max_shapes: int, cuts: Sequence[Cut]) -> Solution | None:
+        """Return a solution, or None if none exists or none was found in time.
+
+        `max_shapes` limits the number of shapes, 0 is no limit.
         """
         pairs, shapes = len(self.group), len(self.shapes)
         costs = self.program.costs[self.shapes]
-        whole = np.concatenate((np.zeros(pairs), np.ones(shapes), np.ones(shapes)))
-        high = np.full(len(whole), np.inf)
-        high[pairs + shapes :] = 1
-        value = np.concatenate((np.zeros(pairs), costs, np.zeros(shapes)))
-        found = solve_mixed_program(
-            value, high, whole, list(self._iter_constraints(most, cuts)), seconds=seconds, gap=GAP
+        is_integer = np.concatenate((np.zeros(pairs), np.ones(shapes), np.ones(shapes)))
+        upper_limits = np.full(len(is_integer), np.inf)
+        upper_limits[pairs + shapes :] = 1
+        objective = np.concatenate((np.zeros(pairs), costs, np.zeros(shapes)))
+        solution = solve_mixed_program(
+            objective,
+            upper_limits,
+            is_integer,
+            list(self._iter_constraints(max_shapes, cuts)),
+            seconds=seconds,
+            gap=GAP,
         )
-        if found is None:
+        if solution is None:
             return None
-        nodes = np.rint(found.x[pairs : pairs + shapes]).astype(int).tolist()
+        nodes = np.rint(solution.x[pairs : pairs + shapes]).astype(int).tolist()
         names = [self.program.names[at] for at in self.shapes.tolist()]
         counts = {name: number for name, number in zip(names, nodes, strict=True) if number}
-        return Solution(counts, found.bound * (1 - SLACK))
+        return Solution(counts, solution.bound * (1 - SLACK))
 
-    def _iter_constraints(self, most: int, cuts: Sequence[Cut]) -> Any:
+    def _iter_constraints(self, max_shapes: int, cuts: Sequence[Cut]) -> Any:
+        """Yield all constraints: each pod has a node, no node is overfull, and those of cuts and limits."""
         pods = self.program.pods[self.groups]
         yield self._build_constraint(
             self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), 0), pods, pods
@@ -146,18 +167,18 @@ class _MixedProgram:
             yield self._build_constraint(self._build_rows(self.shape, len(self.shapes), shares, -1), -np.inf, 0)
         yield from self._iter_exclusion_constraints()
         yield from self._iter_cut_constraints(cuts)
-        if most:
-            yield from self._iter_kind_limits(most)
+        if max_shapes:
+            yield from self._iter_shape_limits(max_shapes)
 
     def _iter_cut_constraints(self, cuts: Sequence[Cut]) -> Any:
-        """Yield the constraints that the cuts are satisfied."""
+        """Yield a constraint per cut: the nodes are worth enough together."""
         shapes, pairs = np.arange(len(self.shapes)), len(self.group)
         for cut in cuts:
             row = self._build_matrix(cut.worth[self.shapes] / cut.minimum, np.zeros(len(shapes)), pairs + shapes, 1)
-            yield self._build_constraint(row, 1 - SAFE, np.inf)
+            yield self._build_constraint(row, 1 - ROUNDING_SHARE, np.inf)
 
     def _iter_exclusion_constraints(self) -> Any:
-        """Yield the constraint that pods that cannot share a node are at most as many as nodes."""
+        """Yield a constraint per group and shape: at most one pod per node if pods of the group cannot share a node."""
         pairs = np.flatnonzero(self.program.apart[self.groups][self.group])
         if len(pairs):
             ones, rows = np.ones(len(pairs)), np.arange(len(pairs))
@@ -166,78 +187,89 @@ class _MixedProgram:
                 self._build_matrix(np.concatenate((ones, -ones)), np.tile(rows, 2), columns, len(pairs)), -np.inf, 0
             )
 
-    def _iter_kind_limits(self, most: int) -> Any:
-        """Yield the constraints that limit the number of shapes."""
+    def _iter_shape_limits(self, max_shapes: int) -> Any:
+        """Yield the constraints that limit the number of shapes of which nodes are bought."""
         pairs, shapes = len(self.group), len(self.shapes)
         rows, ones = np.arange(shapes), np.ones(shapes)
-        enough = self.program.count_nodes_if_alone(self.program.pods)[self.shapes]
+        max_nodes = self.program.count_nodes_if_alone(self.program.pods)[self.shapes]
         columns = np.concatenate((pairs + rows, pairs + shapes + rows))
-        bounded = self._build_matrix(np.concatenate((ones, -enough)), np.tile(rows, 2), columns, shapes)
+        bounded = self._build_matrix(np.concatenate((ones, -max_nodes)), np.tile(rows, 2), columns, shapes)
         yield self._build_constraint(bounded, -np.inf, 0)
-        yield self._build_constraint(self._build_matrix(ones, np.zeros(shapes), pairs + shapes + rows, 1), 0, most)
+        yield self._build_constraint(
+            self._build_matrix(ones, np.zeros(shapes), pairs + shapes + rows, 1), 0, max_shapes
+        )
 
-    def _build_rows(self, rows: Indexes, number: int, values: Table, nodes: float) -> Any:
-        """Build a row for each group or shape. ``nodes`` is the coefficient of each shape's nodes."""
-        own = np.arange(number if nodes else 0)
-        values = np.concatenate((values, np.full(len(own), nodes)))
-        columns = np.concatenate((np.arange(len(self.group)), len(self.group) + own))
-        return self._build_matrix(values, np.concatenate((rows, own)), columns, number)
+    def _build_rows(self, rows: Indexes, row_count: int, values: Table, node_coefficient: float) -> Any:
+        """Build a row for each group or shape from values for the pods.
 
-    def _build_matrix(self, values: Table, rows: npt.NDArray[Any], columns: Indexes, number: int) -> Any:
+        `node_coefficient` is the coefficient of each shape's nodes, 0 for none.
+        """
+        node_rows = np.arange(row_count if node_coefficient else 0)
+        values = np.concatenate((values, np.full(len(node_rows), node_coefficient)))
+        columns = np.concatenate((np.arange(len(self.group)), len(self.group) + node_rows))
+        return self._build_matrix(values, np.concatenate((rows, node_rows)), columns, row_count)
+
+    def _build_matrix(self, values: Table, rows: npt.NDArray[Any], columns: Indexes, row_count: int) -> Any:
+        """Build a sparse matrix with a column for each variable."""
         width = len(self.group) + 2 * len(self.shapes)
-        return self.sparse.csr_array((values, (rows, columns)), shape=(number, width))
+        return self.sparse.csr_array((values, (rows, columns)), shape=(row_count, width))
 
     def _build_constraint(self, matrix: Any, low: object, high: object) -> Any:
+        """Build the constraint that the matrix times the variables is between two limits."""
         return import_module("scipy.optimize").LinearConstraint(matrix, low, high)
 
 
 MAX_PAIRS = 400
-"""With more pairs of group and shape, pods are small beside nodes, and the sum of requests is good enough."""
-
-
+"""The maximum number of pairs of a group and a shape. With more pairs pods are small compared with nodes, and the
+sum of requests is a good enough bound.
+"""
 MAX_ROUNDS = 200
-
-
+"""The maximum number of rounds of column generation."""
 TINY = 1e-9
-
-
 SECONDS_PER_PATTERN = 1.0
-"""Seconds for one pattern."""
+"""The time limit for the search for one pattern."""
 
 
 def find_cuts(program: PackingProgram, seconds: float) -> list[Cut]:
-    """Find a cut for each dual price of pods within the given time; none for large programs."""
+    """Find a cut for each dual price of pods within the given time. Large programs have none."""
     groups = np.flatnonzero((program.pods > 0) & program.takes.any(axis=1))
-    kept = program.find_undominated(program.takes[groups])
-    if not len(groups) or len(groups) * int(kept.sum()) > MAX_PAIRS:
+    is_undominated = program.find_undominated(program.takes[groups])
+    if not len(groups) or len(groups) * int(is_undominated.sum()) > MAX_PAIRS:
         return []
-    search = _PatternSearch(program, groups, np.flatnonzero(kept))
+    search = _PatternSearch(program, groups, np.flatnonzero(is_undominated))
     return [
-        Cut(_extend_to_all_shapes(program, kept, worth), least)
-        for worth, least in search.iter_cuts(time.monotonic() + seconds)
+        Cut(_extend_to_all_shapes(program, is_undominated, worth), minimum)
+        for worth, minimum in search.iter_cuts(time.monotonic() + seconds)
     ]
 
 
-def _extend_to_all_shapes(program: PackingProgram, kept: Bools, worth: Table) -> Table:
-    """Extend the worth of the kept shapes (K,) to all shapes (S,). A dominated shape is worth at most its dominator."""
-    every = np.zeros(len(kept))
-    every[kept] = worth
-    for at in np.flatnonzero(~kept).tolist():
-        no_less = (program.offered[kept] >= program.offered[at]).all(axis=1)
-        no_less &= (program.takes[:, kept] >= program.takes[:, [at]]).all(axis=0)
-        every[at] = every[kept][no_less].min()
-    return every
+def _extend_to_all_shapes(program: PackingProgram, is_undominated: Bools, worth: Table) -> Table:
+    """Extend the worth of the undominated shapes (K,) to all shapes (S,).
+
+    A dominated shape is worth at most as much as the shape that dominates it.
+    """
+    all_worth = np.zeros(len(is_undominated))
+    all_worth[is_undominated] = worth
+    for shape in np.flatnonzero(~is_undominated).tolist():
+        dominates = (program.offered[is_undominated] >= program.offered[shape]).all(axis=1)
+        dominates &= (program.takes[:, is_undominated] >= program.takes[:, [shape]]).all(axis=0)
+        all_worth[shape] = all_worth[is_undominated][dominates].min()
+    return all_worth
 
 
 @dataclass(eq=False)
 class _PatternSearch:
-    """Column generation over patterns, each the number of pods of each group (G,) on a node of one shape."""
+    """Column generation over patterns. A pattern is the number of pods of each group (G,) on a node of one shape."""
 
     program: PackingProgram
     groups: npt.NDArray[np.int64]
+    """The groups that have pods, (G,)."""
     shapes: npt.NDArray[np.int64]
+    """The undominated shapes, (K,)."""
     patterns: list[Table] = field(default_factory=list)
+    """The patterns found so far, shape (G,) each."""
     costs: list[float] = field(default_factory=list)
+    """The cost of each pattern's node."""
 
     def __post_init__(self) -> None:
         program = self.program
@@ -249,56 +281,63 @@ class _PatternSearch:
         self.most = np.where(program.apart[self.groups], 1.0, self.pods)
 
     def iter_cuts(self, until: float) -> Iterator[tuple[Table, float]]:
-        """Yield for each round the worth of the shapes (K,) and what they must be worth together."""
+        """Yield a cut for each round: the worth of the shapes (K,) and what a set must be worth at least."""
         self._add_single_group_patterns()
         for _ in range(MAX_ROUNDS):
-            worth_of_pods = self._compute_pod_prices()
-            if worth_of_pods is None:
+            pod_prices = self._compute_pod_prices()
+            if pod_prices is None:
                 return
-            found = [self._find_best_pattern(at, worth_of_pods) for at in range(len(self.shapes))]
-            worth = np.array([bound for _, bound in found])
-            yield worth, float(worth_of_pods @ self.pods)
-            better = [at for at, (pattern, _) in enumerate(found) if pattern @ worth_of_pods > self.price[at] + 1e-6]
-            for at in better:
-                self._add_pattern(found[at][0], at)
-            if not better or time.monotonic() > until:
+            best_patterns = [self._find_best_pattern(shape, pod_prices) for shape in range(len(self.shapes))]
+            worth = np.array([bound for _, bound in best_patterns])
+            yield worth, float(pod_prices @ self.pods)
+            improving = [
+                shape
+                for shape, (pattern, _) in enumerate(best_patterns)
+                if pattern @ pod_prices > self.price[shape] + 1e-6
+            ]
+            for shape in improving:
+                self._add_pattern(best_patterns[shape][0], shape)
+            if not improving or time.monotonic() > until:
                 return
 
     def _add_single_group_patterns(self) -> None:
         """Add patterns of as many pods of one group as fit on a node of each shape."""
-        for at in range(len(self.shapes)):
+        for shape in range(len(self.shapes)):
             with np.errstate(divide="ignore", invalid="ignore"):
-                each = np.where(self.requested > 0, self.offered[at] // self.requested, np.inf).min(axis=1)
-            number = np.where(self.takes[:, at], np.minimum(each, self.most), 0)
+                fitting = np.where(self.requested > 0, self.offered[shape] // self.requested, np.inf).min(axis=1)
+            number = np.where(self.takes[:, shape], np.minimum(fitting, self.most), 0)
             for group in np.flatnonzero(number).tolist():
-                self._add_pattern(np.eye(len(self.groups))[group] * number[group], at)
+                self._add_pattern(np.eye(len(self.groups))[group] * number[group], shape)
 
-    def _add_pattern(self, pattern: Table, at: int) -> None:
+    def _add_pattern(self, pattern: Table, shape: int) -> None:
+        """Add a pattern for a node of the shape."""
         self.patterns.append(pattern)
-        self.costs.append(float(self.price[at]))
+        self.costs.append(float(self.price[shape]))
 
     def _compute_pod_prices(self) -> Table | None:
         """Return the dual price of a pod of each group (G,), or None if there is no solution."""
         return compute_duals(np.array(self.costs), np.array(self.patterns).T, self.pods)
 
-    def _find_best_pattern(self, at: int, worth_of_pods: Table) -> tuple[Table, float]:
-        """Return the most valuable pattern for one shape, and an upper bound on the value of any."""
-        some = np.flatnonzero(self.takes[:, at] & (worth_of_pods > TINY))
+    def _find_best_pattern(self, shape: int, pod_prices: Table) -> tuple[Table, float]:
+        """Return the most valuable pattern (G,) for one shape, and an upper bound on the value of any pattern."""
+        groups = np.flatnonzero(self.takes[:, shape] & (pod_prices > TINY))
         pattern = np.zeros(len(self.groups))
-        if not len(some):
+        if not len(groups):
             return pattern, 0.0
-        asked = self.requested[some]
-        limits = np.maximum(self.offered[at], 1.0)
-        shares = (asked / limits).T[asked.any(axis=0)]  # of a node: amounts of memory are too large for the solver
-        most, ones = self.most[some], np.ones(len(some))
-        found = solve_mixed_program(
-            -worth_of_pods[some],
-            most,
+        requested = self.requested[groups]
+        limits = np.maximum(self.offered[shape], 1.0)
+        shares = (requested / limits).T[
+            requested.any(axis=0)
+        ]  # of a node: amounts of memory are too large for the solver
+        max_pods, ones = self.most[groups], np.ones(len(groups))
+        solution = solve_mixed_program(
+            -pod_prices[groups],
+            max_pods,
             ones,
             [build_upper_limits(shares, np.ones(len(shares)))],
             seconds=SECONDS_PER_PATTERN,
         )
-        if found is None:
-            return pattern, float(worth_of_pods[some] @ self.most[some])
-        pattern[some] = np.rint(found.x)
-        return pattern, max(-found.bound, float(pattern @ worth_of_pods))
+        if solution is None:
+            return pattern, float(pod_prices[groups] @ self.most[groups])
+        pattern[groups] = np.rint(solution.x)
+        return pattern, max(-solution.bound, float(pattern @ pod_prices))

@@ -1,7 +1,7 @@
 """Node shapes from a catalogue of instance types, and the limits of the Karpenter NodePools that launch them.
 
-NodePools give nodes as they would launch them; without NodePools nodes are plain. The search ignores the limits, so the
-report warns about them (https://karpenter.sh/docs/concepts/nodepools/#speclimits).
+If the cluster has NodePools, the shapes are the nodes that these would launch. The search ignores the pools' limits, so
+the report warns about them (https://karpenter.sh/docs/concepts/nodepools/#speclimits).
 """
 
 from __future__ import annotations
@@ -42,11 +42,7 @@ from kschedctl.commands.size.program import Counts
 from kschedctl.commands.size.shapes import NodeShape
 
 NODES = "nodes"
-
-
 NO_LABELS: Mapping[str, str] = MappingProxyType({})
-
-
 _ANY_TIME = "1970-01-01T00:00:00Z"
 
 
@@ -56,15 +52,17 @@ def build_type_shapes(
     """Build a shape for each instance type on sale, on demand if possible.
 
     If the cluster has NodePools, build one for each type that a pool may launch, with the pool's labels and taints.
-    Nodes also get ``node_labels``. Raises InputError.
+    Nodes also get `node_labels`. Raises InputError.
     """
-    sold = read_instance_types(instance_types)
+    catalog = read_instance_types(instance_types)
     if cluster.karpenter_node_pools:
-        some = [launched for template in _build_templates(cluster, sold) for launched in _iter_launchable(template)]
+        launchable = [
+            launched for template in _build_templates(cluster, catalog) for launched in _iter_launchable_types(template)
+        ]
     else:
-        some = [_LaunchableType(t.name, t, t.requirements, t.offerings) for t in sold.types]
-    keys = _find_zone_keys(cluster)
-    shapes = (_build_shape(cluster, launched, node_labels, keys) for launched in some)
+        launchable = [_LaunchableType(t.name, t, t.requirements, t.offerings) for t in catalog.types]
+    zone_keys = _find_zone_labels(cluster)
+    shapes = (_build_shape(cluster, launched, node_labels, zone_keys) for launched in launchable)
     return [shape for shape in shapes if shape is not None]
 
 
@@ -72,58 +70,67 @@ class _LaunchableType(NamedTuple):
     """An instance type as it can be launched."""
 
     name: str
-    sold: InstanceType
+    instance_type: InstanceType
+    """The instance type."""
     requirements: Requirements
-    """Requirements on the labels of its nodes."""
+    """The requirements on the labels of its nodes."""
     offerings: Sequence[Offering]
     """The offerings that satisfy the requirements."""
     labels: Mapping[str, str] = NO_LABELS
     taints: tuple[Taint, ...] = ()
 
-    def sort_offerings(self) -> list[Offering]:
-        """Return the offerings that count, cheapest last."""
-        some = [offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED]
-        some = [offering for offering in some if offering.capacity_type == ON_DEMAND] or some
-        return sorted(some, key=lambda offering: -offering.price)
+    def list_offerings(self) -> list[Offering]:
+        """Return the available offerings, cheapest last: those on demand if there are any, and none that are
+        reserved.
+        """
+        offerings = [
+            offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED
+        ]
+        offerings = [offering for offering in offerings if offering.capacity_type == ON_DEMAND] or offerings
+        return sorted(offerings, key=lambda offering: -offering.price)
 
 
-def _build_templates(cluster: Cluster, sold: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
+def _build_templates(cluster: Cluster, catalog: InstanceTypeCatalog) -> Sequence[ClaimTemplate]:
     """Return the templates of the NodePools that launch nodes."""
     now = cluster.provenance.read_at if cluster.provenance else _ANY_TIME
-    return KarpenterSetting.for_cluster(cluster, sold, read_karpenter_options({}), now or _ANY_TIME).pools.templates
+    return KarpenterSetting.for_cluster(cluster, catalog, read_karpenter_options({}), now or _ANY_TIME).pools.templates
 
 
-def _iter_launchable(template: ClaimTemplate) -> Iterator[_LaunchableType]:
+def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]:
+    """Yield the instance types that a NodePool's template may launch."""
     columns = template.columns
-    meeting = columns.find_offerings_meeting(template.requirements)
-    for at in np.flatnonzero(template.options).tolist():
-        sold = columns.types[at]
-        offerings = [columns.offerings[offering] for offering in np.flatnonzero(meeting & (columns.type_of == at))]
-        requirements = template.requirements.plus(sold.requirements)
-        name = f"{template.name}-{sold.name}"
-        yield _LaunchableType(name, sold, requirements, offerings, template.labels, template.taints)
+    is_compatible = columns.find_offerings_meeting(template.requirements)
+    for index in np.flatnonzero(template.options).tolist():
+        instance_type = columns.types[index]
+        offerings = [
+            columns.offerings[offering] for offering in np.flatnonzero(is_compatible & (columns.type_of == index))
+        ]
+        requirements = template.requirements.plus(instance_type.requirements)
+        name = f"{template.name}-{instance_type.name}"
+        yield _LaunchableType(name, instance_type, requirements, offerings, template.labels, template.taints)
 
 
 def _build_shape(
     cluster: Cluster, launched: _LaunchableType, node_labels: Mapping[str, str], zone_keys: Iterable[str]
 ) -> NodeShape | None:
-    """Build the shape, or return None if the type is not on sale. ``zone_keys`` are further labels that name the
-    zone.
+    """Build the shape of a launchable type, or return None if the type is not on sale.
+
+    `zone_keys` are further labels that name the zone.
     """
-    offerings = launched.sort_offerings()
+    offerings = launched.list_offerings()
     if not offerings:
         return None
     by_zone = {offering.zone if ZONE in offering.requirements else "": offering.price for offering in offerings}
     prices: dict[str, float | None] = dict(sorted(by_zone.items()))
-    single = {
-        key: wanted.any()
-        for key, wanted in launched.requirements.items()
-        if not wanted.complement and len(wanted.values) == 1 and key != HOSTNAME
+    fixed_labels = {
+        key: requirement.any()
+        for key, requirement in launched.requirements.items()
+        if not requirement.complement and len(requirement.values) == 1 and key != HOSTNAME
     }
-    of_type = {INSTANCE_TYPE: launched.sold.name, CAPACITY_TYPE: offerings[-1].capacity_type}
-    labels = {**single, **launched.labels, **node_labels, **of_type}
-    allocatable: Resources = {name: str(amount) for name, amount in launched.sold.allocatable.items()}
-    capacity: Resources = {name: str(amount) for name, amount in launched.sold.capacity.items()}
+    type_labels = {INSTANCE_TYPE: launched.instance_type.name, CAPACITY_TYPE: offerings[-1].capacity_type}
+    labels = {**fixed_labels, **launched.labels, **node_labels, **type_labels}
+    allocatable: Resources = {name: str(amount) for name, amount in launched.instance_type.allocatable.items()}
+    capacity: Resources = {name: str(amount) for name, amount in launched.instance_type.capacity.items()}
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in launched.taints)
     spec, status = NodeSpec(taints=taints), NodeStatus(allocatable, capacity)
     models = {
@@ -136,24 +143,28 @@ def _build_shape(
     return NodeShape(launched.name, models, prices, daemons)
 
 
-def _find_zone_keys(cluster: Cluster) -> set[str]:
+def _find_zone_labels(cluster: Cluster) -> set[str]:
     """Return the labels that name the zone on every node that has them, such as those of CSI drivers."""
     keys = {key for node in cluster.nodes for key in node.metadata.labels if "zone" in key.rpartition("/")[2]}
     labels = [node.metadata.labels for node in cluster.nodes]
-    return {key for key in keys if all(key not in own or own[key] == own.get(ZONE) for own in labels)}
+    return {
+        key
+        for key in keys
+        if all(key not in node_labels or node_labels[key] == node_labels.get(ZONE) for node_labels in labels)
+    }
 
 
 def find_exceeded_limits(pools: Iterable[NodePool], shapes: Mapping[str, NodeShape], counts: Counts) -> Iterator[str]:
     """Yield a warning for each resource of a NodePool whose limit the set exceeds."""
-    used: dict[str, Counter[str]] = {}
+    used_by_pool: dict[str, Counter[str]] = {}
     for name, number in counts.items():
         model = next(iter(shapes[name].models.values()))
-        amounts = used.setdefault(model.metadata.labels.get(NODE_POOL, ""), Counter())
+        amounts = used_by_pool.setdefault(model.metadata.labels.get(NODE_POOL, ""), Counter())
         amounts[NODES] += 1000 * number
         for resource, amount in model.status.capacity.items():
             amounts[resource] += number * parse_milli_value(amount)
     for pool in pools:
         for resource, limit in (pool.spec.limits or {}).items():
-            if used.get(pool.metadata.name, Counter())[resource] > parse_milli_value(limit):
-                words = f'NodePool "{pool.metadata.name}" may have {limit} {resource}, and these nodes have more'
-                yield f"{words}: sets within its limits were not looked for"
+            if used_by_pool.get(pool.metadata.name, Counter())[resource] > parse_milli_value(limit):
+                problem = f'NodePool "{pool.metadata.name}" may have {limit} {resource}, and these nodes have more'
+                yield f"{problem}: sets within its limits were not looked for"

@@ -30,20 +30,20 @@ def topology(
     keys: Sequence[str] = (),
     progress: Progress = NO_PROGRESS,
 ) -> TopologySection:
-    """Return which node, zone or rack takes down a whole workload, and whether spread constraints hold.
+    """Return the domains whose loss takes down a whole workload, and the spread constraints that do not hold.
 
     `workloads` selects workloads by kind, namespace and name (kind `Pod` for any kind, an empty namespace for all
-    namespaces), `namespace` all workloads of a namespace; by default all workloads with at least two pods on nodes are
-    examined. `keys` are topology keys in addition to host name, zone and those of constraints. Raises UsageError for a
-    workload or namespace that does not exist.
+    namespaces), and `namespace` selects all workloads of a namespace. By default all workloads with at least two pods
+    on nodes are examined. `keys` are topology keys in addition to host name, zone and those of constraints. Raises
+    UsageError for a workload or namespace that does not exist.
 
     >>> import kschedctl
     >>> topology(kschedctl.Cluster.from_objects([])).workloads
     0
     """
     audited = AuditedCluster(Scheduler(cluster), progress=progress)
-    chosen = _select_workloads(audited, workloads, namespace) if workloads or namespace else frozenset()
-    return with_tool_version(build_topology_section(audited, TopologyScope(tuple(keys), chosen)))
+    selected = _select_workloads(audited, workloads, namespace) if workloads or namespace else frozenset()
+    return with_tool_version(build_topology_section(audited, TopologyScope(tuple(keys), selected)))
 
 
 def _select_workloads(audited: AuditedCluster, references: Sequence[Owner], namespace: str) -> frozenset[Owner]:

@@ -54,6 +54,7 @@ def _find_cluster_version(source: Source) -> ClusterVersion | None:
 
 
 def _read_snapshot_version(path: str) -> ClusterVersion:
+    """Read the version of the cluster in a snapshot."""
     from kschedctl.sources.archive.file import read_header  # noqa: PLC0415 - only snapshots need it
 
     header = read_header(path)
@@ -61,6 +62,7 @@ def _read_snapshot_version(path: str) -> ClusterVersion:
 
 
 def _read_live_version(source: Source) -> ClusterVersion:
+    """Read the version of the live cluster and log the warnings of the API server. Raises ClusterError."""
     from kschedctl.sources.live.components import read_version  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(replace(source, request_timeout=source.request_timeout or TIMEOUT))

@@ -7,7 +7,7 @@ from kschedctl.render.page import Page, Style, paragraph
 
 
 def build_version_page(report: Version, style: Style) -> Page:
-    """Build lines for the versions of the client, of kube-scheduler and of the cluster."""
+    """Build a line each for the versions of the client, of kube-scheduler and of the cluster."""
     lines = [
         f"Client Version: {report.client_version}",
         f"Replays kube-scheduler: {report.replays[0]} to {report.replays[-1]}",

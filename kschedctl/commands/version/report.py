@@ -1,4 +1,4 @@
-"""The document Version: versions of kschedctl, of the replayed kube-schedulers and of the cluster."""
+"""The report of `version` (kind Version)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class ClusterVersion(Document, frozen=True):
     """The version of the cluster."""
 
     source: str
-    """The server, snapshot or files."""
+    """The server, the snapshot or the files."""
     server_version: str
-    """The API server's version, or "" if it is unknown."""
+    """The API server's version, empty if unknown."""
     kube_version: str
     """The version that is replayed for the cluster."""
 

@@ -16,7 +16,7 @@ from kschedctl.commands.capacity import capacity
 from kschedctl.commands.capacity.report import Capacity
 from kschedctl.commands.explain.pending_pods import pending
 from kschedctl.commands.explain.pending_report import PendingPods
-from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.losses import simulate_failures
 from kschedctl.commands.failures.report import Failures
 from kschedctl.commands.watch.report import (
     EVICTED,
@@ -62,7 +62,7 @@ def cluster_metrics(
     }
     if shapes:
         reports["room"] = capacity(cluster, shapes)
-    reports |= {f"loss of a {unit}": failures(cluster, unit) for unit in units}
+    reports |= {f"loss of a {unit}": simulate_failures(cluster, unit) for unit in units}
     undecided = [
         MetricValue(UNDECIDED, {"question": question}, float(report.undecided)) for question, report in reports.items()
     ]

@@ -43,13 +43,15 @@ class ObjectEdit(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Fix:
-    """One change that may help a pod, with its costs and the commands that make it. Equal if kind and target are."""
+    """One change that may help a pod, with its costs and the commands that make it. Fixes of the same kind and
+    target are equal.
+    """
 
     kind: FixKind
     target: Hashable
     """What is changed and to what; changes of the same kind and target are equal."""
     text: str
-    """The change as a clause in the imperative."""
+    """The change as an imperative clause."""
     by: By
     edits: tuple[ObjectEdit, ...]
     cost: float
@@ -67,7 +69,7 @@ class Fix:
     with_node_count: Callable[[int], Fix] | None = None
     """Returns the fix with this number of nodes instead of one, if it adds a node."""
     check_first: str = ""
-    """What to find out before running the commands, as a clause; empty for nothing."""
+    """What to find out before running the commands, as a clause; empty if there is nothing."""
     needs_values: tuple[str, ...] = ()
     """Names of the fields whose values only the user knows."""
     manifests: tuple[JsonObject, ...] = ()
@@ -111,7 +113,7 @@ ObjectReader = Callable[[ObjectKey], Struct | None]
 
 
 def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, EditedObject]:
-    """Apply the fixes in order and return each edited object before and after."""
+    """Apply the fixes in order, and return each edited object before and after."""
     objects: dict[ObjectKey, EditedObject] = {}
     for edit in (edit for change in changes for edit in change.edits):
         edited_object = objects.get(edit.key)
@@ -123,7 +125,7 @@ def apply_fixes(changes: Iterable[Fix], read: ObjectReader) -> dict[ObjectKey, E
 
 
 def build_object_reader(cluster: Cluster) -> ObjectReader:
-    """Return a function that finds objects of the cluster by key."""
+    """Return a function that finds an object of the cluster by its key."""
     objects_by_kind: dict[str, Mapping[tuple[str, str], Struct]] = {}
 
     def read(key: ObjectKey) -> Struct | None:
@@ -138,12 +140,12 @@ def build_object_reader(cluster: Cluster) -> ObjectReader:
     return read
 
 
-def on_pod(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[ObjectEdit, ...]:
+def build_pod_edits(pod: Pod, change: Callable[[Pod], Pod]) -> tuple[ObjectEdit, ...]:
     """Return the edits of a fix that changes only this pod."""
     return (ObjectEdit(ObjectKey.of(pod), change),)
 
 
-def on_node(node: Node, change: Callable[[Node], Node]) -> tuple[ObjectEdit, ...]:
+def build_node_edits(node: Node, change: Callable[[Node], Node]) -> tuple[ObjectEdit, ...]:
     """Return the edits of a fix that changes only this node."""
     return (ObjectEdit(ObjectKey.of(node), change),)
 
@@ -156,16 +158,16 @@ MUTABLE_VOLUME_FIELDS = frozenset(
 
 
 def _is_pod_update_valid(before: Pod, after: Pod) -> bool:
-    """Return whether only tolerations are added or, on a node, container resources are resized."""
+    """Return whether the update only adds tolerations or, for a pod on a node, resizes containers."""
     old_tolerations = before.spec.tolerations
     if before.spec.node_name:
         after = _restore_resources(before, after)
-    is_rest_unchanged = {**asdict(after.spec), "tolerations": old_tolerations} == asdict(before.spec)
-    return is_rest_unchanged and after.spec.tolerations[: len(old_tolerations)] == old_tolerations
+    are_other_fields_equal = {**asdict(after.spec), "tolerations": old_tolerations} == asdict(before.spec)
+    return are_other_fields_equal and after.spec.tolerations[: len(old_tolerations)] == old_tolerations
 
 
 def _restore_resources(before: Pod, after: Pod) -> Pod:
-    """Return the pod with the resources that it and its containers had before."""
+    """Return the changed pod with the resources that the pod and its containers had before."""
     resources = {c.name: c.resources for c in (*before.spec.containers, *before.spec.init_containers)}
 
     def restore(containers: tuple[Container, ...]) -> tuple[Container, ...]:
@@ -174,8 +176,10 @@ def _restore_resources(before: Pod, after: Pod) -> Pod:
 
     spec = after.spec
     containers, init_containers = restore(spec.containers), restore(spec.init_containers)
-    own = before.spec.resources
-    return replace(after, spec=replace(spec, containers=containers, init_containers=init_containers, resources=own))
+    pod_resources = before.spec.resources
+    return replace(
+        after, spec=replace(spec, containers=containers, init_containers=init_containers, resources=pod_resources)
+    )
 
 
 def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolumeClaim) -> bool:
@@ -186,21 +190,23 @@ def _is_claim_update_valid(before: PersistentVolumeClaim, after: PersistentVolum
 
 
 def _is_volume_update_valid(before: PersistentVolume, after: PersistentVolume) -> bool:
-    """Return whether no immutable field of the volume changes; node affinity may be set once."""
+    """Return whether the update changes no immutable field of the volume. Node affinity may be set once."""
     old, new = asdict(before.spec), asdict(after.spec)
-    fixed = old.keys() - MUTABLE_VOLUME_FIELDS - ({"node_affinity"} if before.spec.node_affinity is None else set())
-    return all(old[name] == new[name] for name in fixed)
+    immutable_fields = (
+        old.keys() - MUTABLE_VOLUME_FIELDS - ({"node_affinity"} if before.spec.node_affinity is None else set())
+    )
+    return all(old[name] == new[name] for name in immutable_fields)
 
 
 def _is_spec_unchanged(
     before: ResourceClaim | ResourceClaimTemplate, after: ResourceClaim | ResourceClaimTemplate
 ) -> bool:
-    """Return whether the spec stays the same."""
+    """Return whether the specs are equal."""
     return before.spec == after.spec
 
 
 def _is_class_update_valid(before: StorageClass, after: StorageClass) -> bool:
-    """Return whether no immutable field of the StorageClass changes."""
+    """Return whether the update changes no immutable field of the StorageClass."""
     return all(getattr(before, name) == getattr(after, name) for name in IMMUTABLE_CLASS_FIELDS)
 
 
@@ -215,7 +221,7 @@ _UPDATES: Mapping[type[Struct], Callable[[Any, Any], bool]] = {
 
 
 def is_valid_update(before: Any, after: Any) -> bool:
-    """Return whether the API server accepts the change as an update of the same object."""
+    """Return whether the API server accepts the changed object as an update rather than only as a new object."""
     validate = _UPDATES.get(type(before))
-    same = before.metadata.uid == after.metadata.uid
-    return same and (validate is None or validate(before, after))
+    is_same_object = before.metadata.uid == after.metadata.uid
+    return is_same_object and (validate is None or validate(before, after))

@@ -59,7 +59,7 @@ class FixKind(StrEnum):
     CORRECT_STORAGE_CLASS = "CorrectStorageClass", Price.CORRECTION
     """Correct the name of a claim's StorageClass."""
     CORRECT_RUNTIME_CLASS = "CorrectRuntimeClass", Price.CORRECTION
-    """Correct the name of the pod's RuntimeClass."""
+    """Correct the node selector of the pod's RuntimeClass."""
     CORRECT_DEVICE_CLASS = "CorrectDeviceClass", Price.CORRECTION
     """Correct the name of a DeviceClass in a device request."""
     CREATE_CLAIM = "CreateClaim", Price.CORRECTION
@@ -73,13 +73,13 @@ class FixKind(StrEnum):
     OTHER_SCHEDULER = "OtherScheduler", Price.CORRECTION
     """Name another scheduler profile in the pod."""
     BIND_VOLUME = "BindVolume", Price.CORRECTION
-    """Reserve a released volume for the claim."""
+    """Reserve a suitable free volume for the claim."""
     FORGET_SELECTED_NODE = "ForgetSelectedNode", Price.CORRECTION
     """Remove the annotation with the node that was selected for a claim."""
     START_CLOUD_CONTROLLER = "StartCloudController", Price.CORRECTION
     """Start the cloud controller manager, which initializes nodes."""
     PUBLISH_RESOURCE = "PublishResource", Price.CORRECTION
-    """Let a device plugin publish an extended resource that nodes lack."""
+    """Repair a device plugin that publishes no devices of its node."""
     REVERT_RESIZE = "RevertResize", Price.CORRECTION
     """Revert a resize of a running pod that its node cannot accommodate."""
     IGNORE_STORAGE_CAPACITY = "IgnoreStorageCapacity", Price.CORRECTION
@@ -200,11 +200,11 @@ class FixKind(StrEnum):
     """Give the pod a higher PriorityClass, so that it can preempt other pods."""
 
     STOP_POD = "StopPod", Price.LOSS
-    """Delete another pod that no controller replaces."""
+    """Evict a pod that no controller recreates."""
     FREE_DEVICES = "FreeDevices", Price.LOSS
     """Free the devices that are allocated to a claim."""
     RELEASE_VOLUME = "ReleaseVolume", Price.LOSS
-    """Release a volume that is reserved for another claim."""
+    """Reserve the volume of a deleted claim for the claim."""
     DETACH_VOLUME = "DetachVolume", Price.LOSS
     """Detach a volume from a node."""
 

@@ -10,13 +10,13 @@ from kschedctl.api.resource_names import is_extended
 from kschedctl.scheduler.engine.cycle import Cycle
 
 DEVICE_WORD = re.compile(r"(?:^|[^a-z])(gpu|tpu|npu|fpga|accelerator)s?(?:[^a-z]|$)", re.IGNORECASE)
-"""Words by which labels and taints tell which devices a node has."""
-DENIALS = frozenset({"false", "no", "0", "none", "disabled"})
-"""Values of labels that deny what their key says."""
+"""Words in labels and taints that name the kind of a node's devices."""
+NEGATIVE_VALUES = frozenset({"false", "no", "0", "none", "disabled"})
+"""Label values that negate what their key says."""
 
 
 def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> str:
-    """Return the label or taint that says that a node has the devices of an extended resource, empty for none.
+    """Return the label or taint that marks a node as having an extended resource's devices, or an empty string.
 
     >>> find_device_mark("nvidia.com/gpu", {"nvidia.com/gpu.present": "true"}, ())
     'label nvidia.com/gpu.present=true'
@@ -29,7 +29,7 @@ def find_device_mark(resource: str, labels: Mapping[str, str], taints: Sequence[
 
 
 def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequence[Taint]) -> Iterator[str]:
-    """Yield the taints and labels that mention the kind of device."""
+    """Yield the taints and labels that mention the resource or its kind of device."""
     domain, _, name = resource.rpartition("/")
     words = {word.lower() for word in DEVICE_WORD.findall(name)}
     words |= {"accelerator"} if "gpu" in words else set()
@@ -37,14 +37,14 @@ def _iter_device_marks(resource: str, labels: Mapping[str, str], taints: Sequenc
         if taint.key == resource or not words.isdisjoint(_find_device_words(f"{taint.key}={taint.value}")):
             yield f"taint {taint}"
     for key, value in labels.items():
-        if value.lower() in DENIALS:
+        if value.lower() in NEGATIVE_VALUES:
             continue
         if key.startswith(f"{domain}/{name}") or not words.isdisjoint(_find_device_words(f"{key}={value}")):
             yield f"label {key}={value}"
 
 
 def _find_device_words(text: str) -> set[str]:
-    """Return the words for kinds of devices in the text, in lower case."""
+    """Return the words in the text that name kinds of devices, in lower case."""
     return {word.lower() for word in DEVICE_WORD.findall(text)}
 
 
@@ -53,12 +53,12 @@ PLATFORMS = {
     OS: frozenset({"linux", "windows"}),
     ARCH: frozenset({"amd64", "arm64", "arm", "386", "ppc64le", "s390x", "riscv64", "loong64"}),
 }
-"""Label -> values that an image may be built for. None of them is a misspelling of, or a substitute for, another."""
+"""Label -> the values that an image can be built for. No value is a misspelling of another or can replace it."""
 _BY_NAME = {label.rpartition("/")[2]: label for label in PLATFORMS}
 
 
 def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
-    """Return the labels kubernetes.io/os and kubernetes.io/arch of nodes that can run the image, if known.
+    """Return the operating system and architecture that the pod's image needs, by node label, as far as they are known.
 
     They are inferred from spec.os, tolerations and, with `selectors`, the nodeSelector. A pod that tolerates
     `os=windows` has an image for Windows.
@@ -76,7 +76,7 @@ def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
 
 
 def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]:
-    """Yield key and value of all that may name the platform."""
+    """Yield the keys and values in the pod's spec that may name its platform."""
     if pod.spec.os is not None:
         yield OS, pod.spec.os.name
     for toleration in pod.spec.tolerations:
@@ -86,7 +86,7 @@ def _iter_platform_hints(pod: Pod, selectors: bool) -> Iterator[tuple[str, str]]
 
 
 def runs_on_no_feasible_node(pod: Pod, cycle: Cycle) -> bool:
-    """Return whether the labels of every feasible node contradict the platform that the pod's image is built for."""
+    """Return whether each feasible node has another platform than the pod's image is built for."""
     for label, value in find_image_platform(pod, selectors=False).items():
         column = cycle.view.nodes.label(label)
         codes = column.codes[cycle.feasible].tolist()
@@ -96,18 +96,20 @@ def runs_on_no_feasible_node(pod: Pod, cycle: Cycle) -> bool:
 
 
 MAX_SIZE_RATIO = 4
-"""The plausible ratio to the largest known machine: sizes double, so this is two sizes more."""
+"""The largest plausible ratio to the largest known machine. Machine sizes double, so this is two sizes larger."""
 
 
-def is_plausible(resource: str, amount: int, largest: int) -> bool:
-    """Return whether a machine may offer the amount, given the largest amount that a known machine offers.
+def is_plausible_machine_size(resource: str, amount: int, largest: int) -> bool:
+    """Return whether a machine may plausibly offer this amount, given the largest amount of a known machine.
 
     No more devices are plausible than a machine is known to have, unless no machine is known to have any.
 
-    >>> is_plausible("memory", 200, largest=63), is_plausible("cpu", 501_000, largest=16_000)
+    >>> is_plausible_machine_size("memory", 200, largest=63), is_plausible_machine_size("cpu", 501_000, largest=16_000)
     (True, False)
-    >>> is_plausible("nvidia.com/gpu", 8, largest=4), is_plausible("nvidia.com/gpu", 1, largest=0)
-    (False, True)
+    >>> is_plausible_machine_size("nvidia.com/gpu", 8, largest=4)
+    False
+    >>> is_plausible_machine_size("nvidia.com/gpu", 1, largest=0)
+    True
     """
     if largest == 0:
         return True

@@ -38,7 +38,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True)
 class RemedyTrial:
-    """The result of replaying the pod's scheduling cycle with a set of changes."""
+    """The result of replaying the scheduling cycle of a pod with a set of changes."""
 
     scheduler: Scheduler
     changes: tuple[Fix, ...]
@@ -52,11 +52,11 @@ class RemedyTrial:
     cycle: Cycle | None
     """The replayed cycle, None if no profile serves the pod or admission denies it."""
     nominated: str = ""
-    """The node on which pods are evicted, if the pod fits on none; empty otherwise."""
+    """The node on which pods are evicted for the pod, if it fits on none; empty otherwise."""
     victims: tuple[str, ...] = ()
     """Keys of the evicted pods."""
     harm: str = ""
-    """What the evictions lose, in words: pods without a controller, a PDB's guarantee; empty for nothing."""
+    """A description of what the evictions lose; empty if they lose nothing."""
     unheard: tuple[Unknown, ...] = ()
     """Extenders that were not asked and might still reject the pod."""
 
@@ -73,7 +73,7 @@ class RemedyTrial:
     @property
     def created(self) -> bool:
         """Whether the API server already has the pod."""
-        return is_created(self.pod, self.scheduler.cluster)
+        return is_stored(self.pod, self.scheduler.cluster)
 
     @property
     def works(self) -> bool:
@@ -82,7 +82,7 @@ class RemedyTrial:
 
     @cached_property
     def opens(self) -> tuple[str, ...]:
-        """Sorted names of the nodes that are feasible for the pod, or the nominated node."""
+        """The feasible nodes in alphabetical order or, if there are none, the nominated node."""
         if self.cycle is None or not self.fits:
             return (self.nominated,) if self.nominated else ()
         names = self.cycle.view.nodes.names
@@ -90,7 +90,7 @@ class RemedyTrial:
 
 
 class Trials:
-    """Trials of changes for one pod, each set replayed once."""
+    """The trials of changes for one pod. Each set of changes is replayed once."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
         self.scheduler, self.key = scheduler, ObjectKey.of(as_read)
@@ -102,7 +102,7 @@ class Trials:
         self.base = self.replay(())
 
     def replay(self, changes: Iterable[Fix]) -> RemedyTrial:
-        """Return the trial of these changes, applied in this order; equal sets are replayed once."""
+        """Return the trial of these changes, applied in this order. Equal sets are replayed once."""
         ordered_changes = tuple(changes)
         name = frozenset(ordered_changes)
         if name not in self._known:
@@ -110,7 +110,7 @@ class Trials:
         return self._known[name]
 
     def can_preempt(self, changes: tuple[Fix, ...]) -> bool:
-        """Return whether the scheduler can evict others for the pod after the changes, at its priority then."""
+        """Return whether preemption can make room for the pod after the changes, at the priority it then has."""
         if changes not in self._room:
             trial = self.replay(changes)
             cycle = trial.cycle
@@ -118,23 +118,23 @@ class Trials:
         return self._room[changes]
 
     def find_single_trials(self, kind: FixKind) -> list[RemedyTrial]:
-        """Return the trials so far of a single change of this kind."""
+        """Return all trials so far that consist of a single change of this kind."""
         alone = (trial for changes, trial in self._known.items() if len(changes) == 1)
         return [trial for trial in alone if trial.changes[0].kind == kind]
 
     def read(self, key: ObjectKey) -> Struct | None:
-        """Return an object as it was read."""
+        """Return an object as it was before the changes."""
         return self._as_read if key == self.key else self._read(key)
 
     def _run_cycle(self, changes: tuple[Fix, ...]) -> RemedyTrial:
-        """Apply the changes and replay the pod's scheduling cycle, with preemption if its priority is raised."""
+        """Apply the changes and replay the pod's scheduling cycle, with preemption if they raise its priority."""
         self.replayed += 1
         edits = apply_fixes(changes, self.read)
         view = fork_with_edits(self.scheduler.view, {key: edit for key, edit in edits.items() if key != self.key})
         target_pod = edits[self.key].after if self.key in edits else self._as_read
         assert isinstance(target_pod, Pod)
         readmitted = (
-            readmit(self._as_read, target_pod, view.cluster) if is_created(target_pod, view.cluster) else target_pod
+            readmit_pod(self._as_read, target_pod, view.cluster) if is_stored(target_pod, view.cluster) else target_pod
         )
         if readmitted is None:
             return RemedyTrial(self.scheduler, changes, edits, target_pod, target_pod, None, None)
@@ -154,7 +154,7 @@ class Trials:
 
 
 def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
-    """Return the trial with the node that preemption nominates and its victims, if there are any."""
+    """Return the trial with the node that preemption nominates and the victims there, if it nominates one."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
     results = run_post_filter(cycle).results.values()
@@ -184,41 +184,43 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
 
 
 def _describe_harm(victims: Iterable[Pod], violations: int) -> str:
-    """Return what is lost with the victims, in words: pods without a controller and PDB guarantees.
+    """Describe what is lost with the victims: pods without a controller and guarantees of PDBs.
 
     Victims that are already being deleted lose nothing by the preemption.
     """
-    staying = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
-    bare = [victim.key for victim in staying if find_owner(victim).kind == "Pod"]
-    harms = [f"no controller owns {', '.join(bare)}"] * bool(bare)
+    living_victims = (victim for victim in victims if victim.metadata.deletion_timestamp is None)
+    uncontrolled_pods = [victim.key for victim in living_victims if find_owner(victim).kind == "Pod"]
+    harms = [f"no controller owns {', '.join(uncontrolled_pods)}"] * bool(uncontrolled_pods)
     harms += [f"{violations} of them against a PodDisruptionBudget"] * bool(violations)
     return "; ".join(harms)
 
 
-def is_created(pod: Pod, cluster: Cluster) -> bool:
-    """Return whether the API server has the pod."""
+def is_stored(pod: Pod, cluster: Cluster) -> bool:
+    """Return whether the API server already stores the pod."""
     return bool(pod.metadata.uid) or cluster.pod(pod.metadata.namespace, pod.metadata.name) is not None
 
 
 def build_stored_pod(pod: Pod, view: Fork) -> Pod:
-    """Return the pod as the API server stores it, or would store it once it is created."""
+    """Return the pod as the API server stores it or, if it does not exist yet, would store it."""
     stored = view.stored(pod)
-    if is_created(pod, view.cluster):
+    if is_stored(pod, view.cluster):
         return stored
     return view.admitted(view.stored(admit_pod(pod, view.cluster)))
 
 
 def fork_with_edits(view: Fork, edits: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a fork of the view with the edits applied, or the view itself if there are none."""
+    """Return a fork of the view with the edits applied, or the view itself if there are no edits."""
     if not edits:
         return view
-    view = _with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
+    view = _fork_with_resized_pods(view, {key: edit for key, edit in edits.items() if is_resized(edit)})
     index = view.nodes.index
     nodes = {index[key.name]: edit.after for key, edit in edits.items() if key.kind == "Node" and edit.before}
-    more = [(index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before]
+    added_nodes = [
+        (index[edit.like], edit.after) for key, edit in edits.items() if key.kind == "Node" and not edit.before
+    ]
     cluster = apply_edits_to_cluster(view.cluster, edits)
-    same = cluster is view.cluster and not nodes and not more
-    fork = view.fork() if same else view.with_changes(cluster, nodes, more)  # type: ignore[arg-type]
+    is_unchanged = cluster is view.cluster and not nodes and not added_nodes
+    fork = view.fork() if is_unchanged else view.with_changes(cluster, nodes, added_nodes)  # type: ignore[arg-type]
     for key, edit in edits.items():
         if key.kind == "Pod":
             _apply_pod_edit(fork, key, edit)
@@ -233,8 +235,8 @@ def is_resized(edit: EditedObject) -> bool:
     return before.spec != after.spec and before.spec.node_name == after.spec.node_name
 
 
-def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject]) -> Fork:
-    """Return a view in which the resized pods request their new amounts, all pods on the same nodes."""
+def _fork_with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject]) -> Fork:
+    """Return a fork in which the resized pods request their new amounts on the same nodes."""
     if not resized:
         return view
 
@@ -254,32 +256,35 @@ def _with_resized_pods(view: Fork, resized: Mapping[ObjectKey, EditedObject]) ->
 
 
 def apply_edits_to_cluster(cluster: Cluster, edits: Mapping[ObjectKey, EditedObject], whole: bool = False) -> Cluster:
-    """Return the cluster with the edits applied; pods and nodes, which a fork has itself, only with `whole`."""
+    """Return the cluster with the edits applied. Edits of pods and nodes are applied only with `whole`.
+
+    A fork has pods and nodes of its own, so edits of these are otherwise applied to the fork.
+    """
     changed: dict[str, dict[ObjectKey, Struct | None]] = {}
     for key, edit in edits.items():
         if key.kind != "Pod" and (whole or key.kind != "Node"):
             changed.setdefault(key.kind, {})[key] = edit.after
-    for kind, of_kind in changed.items():
+    for kind, objects_by_key in changed.items():
         objects: list[Any] = list(getattr(cluster, FIELDS[kind]))
-        for key, after in of_kind.items():
-            place = bisect_left(objects, key[1:], key=object_key)
-            known = place < len(objects) and object_key(objects[place]) == key[1:]
-            objects[place : place + known] = [] if after is None else [after]
-        made: Any = tuple(objects)
-        cluster = replace(cluster, **{FIELDS[kind]: made})
+        for key, after in objects_by_key.items():
+            index = bisect_left(objects, key[1:], key=object_key)
+            exists = index < len(objects) and object_key(objects[index]) == key[1:]
+            objects[index : index + exists] = [] if after is None else [after]
+        new_objects: Any = tuple(objects)
+        cluster = replace(cluster, **{FIELDS[kind]: new_objects})
     if whole:
-        moved = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
-        cluster = change_pods(cluster, moved)  # type: ignore[arg-type]
+        changed_pods = {key[1:]: edit.after for key, edit in edits.items() if key.kind == "Pod"}
+        cluster = change_pods(cluster, changed_pods)  # type: ignore[arg-type]
     return cluster
 
 
 def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
-    """Remove the edited pod from its node, move it, or add a copy of another pod."""
+    """Delete the edited pod from the view, move it, or add it as a copy of another pod."""
     after = edit.after
     row = view.nodes.index.get(after.spec.node_name) if isinstance(after, Pod) else None
-    known = view.pods.find_position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
-    assert known is not None
-    position = known
+    found_position = view.pods.find_position(f"{key.namespace}/{key.name}" if edit.before else edit.like)
+    assert found_position is not None
+    position = found_position
     if edit.before is None:
         (position,) = view.clone(position, 1)
     elif view.node[position] >= 0:
@@ -288,8 +293,8 @@ def _apply_pod_edit(view: Fork, key: ObjectKey, edit: EditedObject) -> None:
         view.assume(position, row)
 
 
-def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
-    """Return the changed pod as the API server would store it, or None if admission denies it."""
+def readmit_pod(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
+    """Return the changed pod as admission would change it again, or None if admission denies it."""
     if before.spec == after.spec or (find_owner(before).kind == "Pod" and is_valid_update(before, after)):
         return after
     runtime_class = find_runtime_class(after, cluster)
@@ -305,13 +310,15 @@ def readmit(before: Pod, after: Pod, cluster: Cluster) -> Pod | None:
 
 
 def find_runtime_class(pod: Pod, cluster: Cluster) -> RuntimeClass | None:
-    """Return the pod's RuntimeClass, or None if it has none or the class was not read."""
+    """Return the pod's RuntimeClass, or None if the pod names none or the class was not read."""
     name = pod.spec.runtime_class_name
     return next((known for known in cluster.runtime_classes if known.metadata.name == name), None) if name else None
 
 
 def contradicts_runtime_class(pod: Pod, runtime_class: RuntimeClass) -> bool:
-    """Return whether the nodeSelector conflicts with that of the RuntimeClass, which admission denies."""
+    """Return whether the nodeSelector conflicts with the RuntimeClass's node selector, so that admission denies the
+    pod.
+    """
     if runtime_class.scheduling is None:
         return False
     selector = pod.spec.node_selector

@@ -43,13 +43,15 @@ class TriedNode:
         return self.trial.cycle
 
     @property
-    def at(self) -> Row:
+    def known_row(self) -> Row:
         """The row of the node, which must exist."""
         assert self.row is not None
         return self.row
 
-    def refusals(self) -> list[NodeRefusal]:
-        """Return the node's rejections in the profile's order, or PreFilter's rejection of all nodes alone."""
+    def find_rejections(self) -> list[NodeRefusal]:
+        """Return the node's rejections in the profile's order, or only PreFilter's rejection if that rejects all
+        nodes.
+        """
         if self.trial.cycle is None:
             return []
         outcome = self.cycle.pre_filter
@@ -70,18 +72,18 @@ class TriedNode:
         return node_refusals
 
     def _get_verdicts(self, row: Row) -> Verdicts:
-        """Return the Filter verdicts that decided about the node: with or without nominated pods."""
+        """Return the Filter verdicts that decided about the node, which may consider nominated pods."""
         outcome = self.cycle.filter
         return outcome.with_nominated if outcome.by_nominated[row] else outcome.verdicts
 
 
 def _build_fact(rejection: Rejection, row: Row) -> AnyFact | None:
-    """Return the fact behind a rejection of the node, or None."""
+    """Return the fact that explains the rejection of the node, or None if there is none."""
     return to_fact(rejection.fact(row)) if rejection.fact else None
 
 
 def collect_label_keys(cycle: Cycle) -> set[str]:
-    """Return the node labels that the pod's own constraints name."""
+    """Collect the node labels that the pod's constraints name."""
     spec = cycle.info.spec
     keys = collect_node_selection_keys(spec)
     keys |= {constraint.topology_key for constraint in spec.topology_spread_constraints}
@@ -91,7 +93,7 @@ def collect_label_keys(cycle: Cycle) -> set[str]:
 
 
 def collect_node_selection_keys(spec: PodSpec) -> set[str]:
-    """Return the node labels that the pod's nodeSelector and required node affinity name."""
+    """Collect the node labels that the pod's nodeSelector and required node affinity name."""
     own = spec.affinity.node_affinity if spec.affinity else None
     required = own.required_during_scheduling_ignored_during_execution if own else None
     terms = required.node_selector_terms if required else ()
@@ -99,7 +101,7 @@ def collect_node_selection_keys(spec: PodSpec) -> set[str]:
 
 
 def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[str]) -> str:
-    """Return the named host if it is gone and the pod has hostPath files there, else an empty string.
+    """Return the required host if it is missing and had hostPath files of the pod, or an empty string.
 
     `key` is the hostname label or the field metadata.name. A claim's local volume is not considered, as it pins the pod
     by itself.
@@ -109,32 +111,32 @@ def find_missing_host_with_data(trial: RemedyTrial, key: str, values: Iterable[s
     if not any(volume.host_path is not None for volume in trial.pod.spec.volumes):
         return ""
     nodes = trial.scheduler.view.nodes
-    known = nodes.index if key == NODE_NAME_FIELD else nodes.label(HOSTNAME).values
+    existing_hosts = nodes.index if key == NODE_NAME_FIELD else nodes.label(HOSTNAME).values
     hosts = list(values)
-    return hosts[0] if hosts and not any(host in known for host in hosts) else ""
+    return hosts[0] if hosts and not any(host in existing_hosts for host in hosts) else ""
 
 
 ProposeFixes = Callable[[TriedNode, NodeRefusal], Iterator[Fix]]
 """Proposes fixes for a rejection of a node."""
 
 
-def _no_columns(cycle: Cycle) -> Iterable[Ints]:
+def _iter_no_columns(cycle: Cycle) -> Iterable[Ints]:
     """Return no columns."""
     return ()
 
 
 class PluginRemedies(NamedTuple):
-    """Fix proposals for a plugin's rejections, and what the search needs to know about them."""
+    """The functions that propose fixes for a plugin's rejections, and what the search must know about the plugin."""
 
     ways: tuple[ProposeFixes, ...] = ()
     """Functions that propose fixes, in the order in which they are tried."""
     clears_with: str = ""
-    """Plugins with the same word may be cleared by one change; empty for only this plugin."""
+    """A word shared by plugins whose rejections one change may clear together; empty for this plugin alone."""
     indirect: bool = False
-    """Whether changes against other plugins may clear it, as node selection decides which nodes it counts."""
+    """Whether changes for other plugins may also clear its rejections."""
     facts_tell_all: bool = False
     """Whether an unchanged fact shows that a change had no effect."""
-    columns: Callable[[Cycle], Iterable[Ints]] = _no_columns
+    columns: Callable[[Cycle], Iterable[Ints]] = _iter_no_columns
     """Yields columns (N,) that tell rejected nodes apart beyond the reasons."""
 
 

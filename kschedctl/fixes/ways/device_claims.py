@@ -23,7 +23,7 @@ from kschedctl.api.objects import (
     Struct,
 )
 from kschedctl.api.ownership import find_controller
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.fixes.ways.missing_objects import NAME_CUTOFF, build_owner_reference
@@ -118,7 +118,7 @@ def _fix_missing_claim(tried: TriedNode, reference: PodResourceClaim, name: str)
     names = [claim.metadata.name for claim in cluster.in_namespace("resource_claims", namespace)]
     for similar_name in get_close_matches(name, names, n=2, cutoff=NAME_CUTOFF):
         text = f"use ResourceClaim {similar_name} instead of {name}, which does not exist"
-        edits = on_pod(pod, _refer_to_claim(reference.name, similar_name))
+        edits = build_pod_edits(pod, _refer_to_claim(reference.name, similar_name))
         yield Fix(FixKind.CORRECT_CLAIM, (name, similar_name), text, "author", edits, CORRECT)
     for rank, class_ in enumerate(cluster.device_classes[:MOST_CLASSES]):
         new_claim = ResourceClaim(ObjectMeta(name, namespace), _request_one_device(class_.metadata.name))
@@ -211,7 +211,7 @@ def _generate_claim(
         status = replace(known.status, resource_claim_statuses=statuses)
         return replace(known, spec=replace(known.spec, resource_claims=claims), status=status)
 
-    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *on_pod(pod, change)
+    return ObjectEdit(ObjectKey.of(claim), lambda _: claim), *build_pod_edits(pod, change)
 
 
 # -- claims made anew ------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_vol
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
@@ -42,7 +42,7 @@ def fix_volume_limit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     limit = refusal.fact.drivers[0]
     yield from _raise_limit(tried, limit)
     yield from _detach_unused_volumes(tried, limit)
-    for position in find_driver_users(tried.cycle.view, tried.at, limit.driver)[:MOST_USERS]:
+    for position in find_driver_users(tried.cycle.view, tried.known_row, limit.driver)[:MOST_USERS]:
         yield from stop_pod(tried, position)
 
 
@@ -50,7 +50,7 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield the fix that raises the driver's limit in the CSINode. There is no command for it that suits every
     driver.
     """
-    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.at]
+    csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
         return
     count, name = limit.attached + limit.more, csi_node.metadata.name
@@ -82,8 +82,8 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes of the driver that no pod on the node uses."""
     view = tried.cycle.view
-    storage, node_name = listers(view), view.nodes.names[tried.at]
-    used_handles = {volume.handle for at in view.pods_on(tried.at) for volume in find_attached_volumes(view, at)}
+    storage, node_name = get_listers(view), view.nodes.names[tried.known_row]
+    used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
     node_attachments = [
         a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)
     ]

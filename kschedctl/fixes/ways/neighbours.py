@@ -60,8 +60,8 @@ def _find_conflict_free_nodes(tried: TriedNode, fact: AnyFact | None) -> Bools:
     free = np.ones(len(nodes), np.bool_)
     if isinstance(fact, TooSkewed | PodInTheWay) and fact.key:
         codes = nodes.label(fact.key).codes
-        free &= codes != codes[tried.at]
-    free[tried.at] = False
+        free &= codes != codes[tried.known_row]
+    free[tried.known_row] = False
     return free
 
 
@@ -73,7 +73,7 @@ def _find_removable_pods(tried: TriedNode, refusal: NodeRefusal) -> list[Positio
         case Insufficient(resource=resource):
             positions = _find_freeing_pods(tried, resource)
         case TooManyPods():
-            positions = view.pods_on(tried.at)
+            positions = view.pods_on(tried.known_row)
         case HostPortHeld(holder=pod) | DiskMounted(pod=pod) if pod:
             positions = _list_pod(tried, pod)
         case PodInTheWay(pod=pod, others=others) if pod and others < MOST_CONFLICTING:
@@ -81,7 +81,7 @@ def _find_removable_pods(tried: TriedNode, refusal: NodeRefusal) -> list[Positio
         case TooSkewed(key=key):
             positions = _find_crowding_pods(tried, key)
         case TooManyVolumes(drivers=(first, *_)):
-            positions = find_driver_users(view, tried.at, first.driver)
+            positions = find_driver_users(view, tried.known_row, first.driver)
     return [position for position in positions if _is_movable(tried, position)]
 
 
@@ -98,9 +98,9 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     the largest pods together free enough, the list is empty.
     """
     view = tried.cycle.view
-    facts = [refusal.fact for refusal in tried.refusals() if isinstance(refusal.fact, Insufficient)]
+    facts = [refusal.fact for refusal in tried.find_rejections() if isinstance(refusal.fact, Insufficient)]
     columns = [view.resources[fact.resource] for fact in facts if fact.resource in view.resources]
-    positions = [position for position in view.pods_on(tried.at) if _is_movable(tried, position)]
+    positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
     freed = view.requests[view.pods.info[positions]][:, columns]
@@ -129,7 +129,7 @@ def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
     crowding: dict[Position, None] = {}
     for counted in find_domain_counts(tried):
         if counted.constraint.topology_key == key:
-            in_domain = counted.eligible & (counted.column.codes == counted.column.codes[tried.at])
+            in_domain = counted.eligible & (counted.column.codes == counted.column.codes[tried.known_row])
             selected = view.pods.matching(counted.constraint.selector, frozenset((tried.cycle.info.namespace,)))
             positions = view.pods.find_positions(selected & ~view.pods.terminating)
             node = view.node[positions]
@@ -214,7 +214,7 @@ def _find_best_node(tried: TriedNode, position: Position, pod: Pod, free: Bools)
     after.forget(position)
     target_position = after.pods.find_position(tried.trial.pod.key)
     if target_position is not None and after.node[target_position] < 0:
-        after.assume(target_position, tried.at)
+        after.assume(target_position, tried.known_row)
     info = PodInfo(after.stored(replace(pod, spec=replace(pod.spec, node_name=""))), after.settings.requests)
     framework = tried.trial.scheduler.framework(info.spec.scheduler_name)
     if framework is None:

@@ -16,7 +16,7 @@ from kschedctl.api.resource_names import CPU, EPHEMERAL_STORAGE, is_extended, is
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
 from kschedctl.fixes.trial.changes import Fix, ObjectEdit
 from kschedctl.fixes.trial.fix_kinds import FixKind
-from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import TriedNode, collect_label_keys
 from kschedctl.fixes.ways.taints import is_no_node_initialized, remove_condition_taints, reports_fault
 from kschedctl.replay.edits import ObjectKey
@@ -64,7 +64,7 @@ def add_one_node(tried: TriedNode) -> Iterator[Fix]:
         largest = {name: _find_largest_allocatable(view, name) for name in amounts}
         if any(is_extended(name) and largest[name] >= amount for name, amount in amounts.items()):
             continue  # a sort of nodes has these devices: that sort is added
-        if all(is_plausible(name, amount, largest[name]) for name, amount in amounts.items()):
+        if all(is_plausible_machine_size(name, amount, largest[name]) for name, amount in amounts.items()):
             unoffered_resources = frozenset(name for name in amounts if is_extended(name) and not largest[name])
             yield build_added_nodes(view, node, larger=amounts, unoffered_resources=unoffered_resources)
 

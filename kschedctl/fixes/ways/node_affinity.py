@@ -16,7 +16,7 @@ from kschedctl.api.objects import (
     SelectorRequirement,
 )
 from kschedctl.api.ownership import find_owner
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.trials import RemedyTrial
 from kschedctl.fixes.trial.tried_node import (
@@ -126,7 +126,9 @@ def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> 
     """Yield fixes that correct the label of the requirement, or add the label to the node or remove it."""
     for similar_key in find_similar_keys(unmet.key, tried):
         text = f"require the label {similar_key} instead of {unmet.key}"
-        edits = on_pod(tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key)))
+        edits = build_pod_edits(
+            tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
+        )
         yield Fix(FixKind.CORRECT_NODE_AFFINITY, (located.term, unmet.key, similar_key), text, "author", edits, CORRECT)
     match unmet.operator:
         case "In" if unmet.values:
@@ -160,7 +162,7 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
             allowed = (str(int(node_value) + (-1 if unmet.operator == "Gt" else 1)),)
     if allowed:
         corrected = located._replace(requirement=replace(located.requirement, values=allowed))
-        edits = on_pod(tried.trial.pod, _replace_requirement(located, corrected.requirement))
+        edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
         target, text = (
             (located.term, unmet.key, unmet.operator, allowed),
             f"require {corrected.text} of nodes instead of {located.text}",
@@ -195,7 +197,7 @@ def _describe_requirement_loss(requirement: SelectorRequirement) -> tuple[str, P
 
 def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
     """Build the fix that drops the requirement."""
-    edits = on_pod(tried.trial.pod, _replace_requirement(located, None))
+    edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, None))
     text = f"do not require nodes with {located.text}"
     target = (
         located.term,
@@ -226,7 +228,7 @@ def _prefer_terms(tried: TriedNode) -> Fix:
         (effect for requirement in requirements if (effect := _describe_requirement_loss(requirement))[1]),
         (ANYWHERE, None),
     )
-    edits = on_pod(tried.trial.pod, change)
+    edits = build_pod_edits(tried.trial.pod, change)
     return Fix(FixKind.SOFTEN_NODE_AFFINITY, "all", text, "author", edits, SOFTEN, weakens, price=price)
 
 

@@ -13,7 +13,7 @@ from difflib import SequenceMatcher, get_close_matches
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Node, Pod, RuntimeClass, RuntimeClassScheduling, Toleration
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import PLATFORMS
 from kschedctl.fixes.trial.trials import find_runtime_class
@@ -48,14 +48,14 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     for similar_key in find_similar_keys(key, tried):
         text = f"select nodes by the label {similar_key} instead of {key}"
         change = _change_node_selector(_rename_key(key, similar_key))
-        yield Fix(FixKind.CORRECT_SELECTOR, (key, similar_key), text, "author", on_pod(pod, change), CORRECT)
+        yield Fix(FixKind.CORRECT_SELECTOR, (key, similar_key), text, "author", build_pod_edits(pod, change), CORRECT)
     if find_missing_host_with_data(tried.trial, key, unmet.values):
         return  # its files were there
     weakens, price = describe_label_loss(key, value)
     if unmet.found is not None:
         text = f"select nodes with {key}={unmet.found} instead of {value}"
         change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
-        target, edits = (key, unmet.found), on_pod(pod, change)
+        target, edits = (key, unmet.found), build_pod_edits(pod, change)
         if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
             yield Fix(FixKind.CORRECT_SELECTOR, target, text, "author", edits, CORRECT)
         else:
@@ -64,7 +64,7 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     yield from label_node(tried, key, value)
     change = _change_node_selector(lambda selector: {k: v for k, v in selector.items() if k != key})
     text = f"do not select nodes by {key}={value}"
-    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", on_pod(pod, change), DROP, weakens, price=price)
+    yield Fix(FixKind.DROP_SELECTOR, key, text, "author", build_pod_edits(pod, change), DROP, weakens, price=price)
 
 
 def describe_label_loss(key: str, value: str) -> tuple[str, Price | None]:
@@ -195,7 +195,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
     Labels that describe a node are left out, since they would be wrong on another node.
     """
     nodes = tried.cycle.view.nodes
-    node = nodes.objects[tried.at]
+    node = nodes.objects[tried.known_row]
     if value not in ROLE_VALUES or key in node.metadata.labels or value not in nodes.label(key).values:
         return
     name = node.metadata.name
@@ -204,7 +204,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
         (name, key, value),
         f"label node {name} with {key}={value}",
         "operator",
-        on_node(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
+        build_node_edits(node, lambda obj: _set_labels(obj, {**obj.metadata.labels, key: value})),
         LABEL,
         commands=(kubectl.render_command("label", "node", name, f"{key}={value}"),),
         variant_of=(key, value),
@@ -214,7 +214,7 @@ def label_node(tried: TriedNode, key: str, value: str) -> Iterator[Fix]:
 
 def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
     """Yield the fix that removes a role label from the node."""
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     if node.metadata.labels[key] not in ROLE_VALUES:
         return
@@ -223,7 +223,9 @@ def unlabel_node(tried: TriedNode, key: str) -> Iterator[Fix]:
         (name, key),
         f"remove the label {key}={node.metadata.labels[key]} from node {name}",
         "operator",
-        on_node(node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})),
+        build_node_edits(
+            node, lambda obj: _set_labels(obj, {k: v for k, v in obj.metadata.labels.items() if k != key})
+        ),
         LABEL,
         f"node {name} is no longer one with {key}={node.metadata.labels[key]}",
         commands=(kubectl.render_command("label", "node", name, f"{key}-"),),
@@ -280,7 +282,7 @@ def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[
         (name, tuple(labels.items())),
         f"let RuntimeClass {name} select nodes with {selector_text}",
         "operator",
-        (ObjectEdit(key, change), *on_pod(pod, _merge_into_selector(labels))),
+        (ObjectEdit(key, change), *build_pod_edits(pod, _merge_into_selector(labels))),
         CORRECT_CLASS,
         commands=(command,),
     )
@@ -312,7 +314,7 @@ def _use_other_class(pod: Pod, old_class: RuntimeClass, new_class: RuntimeClass)
         (old_name, new_name),
         f"use RuntimeClass {new_name} instead of {old_name}",
         "author",
-        on_pod(pod, change),
+        build_pod_edits(pod, change),
         OTHER_CLASS,
         f"its containers are isolated as RuntimeClass {new_name} does it, not as {old_name} does",
         variant_of=old_name,

@@ -11,7 +11,7 @@ from kschedctl.api.json_values import Json
 from kschedctl.api.objects import Container, DeviceClass, Node, Pod, ResourceRequirements
 from kschedctl.api.pod_requests import revert_resize
 from kschedctl.api.resource_names import PODS, is_dra_extended, is_extended
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_node, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.guesses import find_device_mark
 from kschedctl.fixes.trial.tried_node import NodeRefusal, TriedNode
@@ -36,14 +36,14 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
     if not isinstance(fact, Insufficient) or fact.offered or not is_extended(fact.resource):
         return
     nodes, resource = tried.cycle.view.nodes, fact.resource
-    node = nodes.objects[tried.at]
+    node = nodes.objects[tried.known_row]
     mark = find_device_mark(resource, node.metadata.labels, node.spec.taints)
     kind = resource.rpartition("/")[2]
     if not mark or any(is_extended(other) and other.endswith(f"/{kind}") for other in node.status.allocatable):
         return  # its devices are those of another vendor
     types = nodes.label(INSTANCE_TYPE)
     column = tried.cycle.view.resources.get(resource)
-    same_type = (types.codes == types.codes[tried.at]) & (types.codes >= 0)
+    same_type = (types.codes == types.codes[tried.known_row]) & (types.codes >= 0)
     offered = 0 if column is None else int(tried.cycle.view.allocatable[same_type, column].max(initial=0))
     amount = str(offered or fact.requested)
 
@@ -55,7 +55,7 @@ def repair_device_plugin(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix
     name = node.metadata.name
     text = f"check the device plugin of {resource} on node {name}, which publishes none in spite of its {mark}"
     commands = (kubectl.render_command("describe", "node", name),)
-    edits = on_node(node, change)
+    edits = build_node_edits(node, change)
     target = (name, resource)
     yield Fix(FixKind.PUBLISH_RESOURCE, target, text, "operator", edits, PUBLISH, "", commands, resource, name)
 
@@ -73,7 +73,7 @@ def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]
         container_spec: Container = getattr(spec, field)[index]
         name, count = sorted(container_spec.resources.requests)[int(resource)], str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
-        edits = on_pod(tried.trial.pod, _set_container_request(field, index, name, count))
+        edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
         yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, "author", edits, LOWER)
 
 
@@ -124,9 +124,9 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     The kubelet publishes the limit in the node's status when it starts. Reference: Kubelet Configuration, maxPods.
     """
     fact = refusal.fact
-    if not isinstance(fact, TooManyPods) or len(tried.refusals()) > 1:
+    if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name, limit = node.metadata.name, max(fact.pods, fact.limit) + 1
 
     def change(read: Node) -> Node:
@@ -138,7 +138,7 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         (name, limit),
         f"set maxPods of the kubelet on node {name} to {limit} instead of {fact.limit}, and restart the kubelet",
         "operator",
-        on_node(node, change),
+        build_node_edits(node, change),
         RAISE,
         "a pod for which the node's network has no address left never starts",
         (kubectl.render_command("describe", "node", name),),
@@ -169,7 +169,7 @@ def revert_resizes(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             resize.pod,
             text,
             "operator",
-            on_pod(pod, revert_resize),
+            build_pod_edits(pod, revert_resize),
             REVERT,
             commands=(_render_resize_command(pod),),
             where=resize.pod,
@@ -187,9 +187,9 @@ def _render_resize_command(pod: Pod) -> str:
             spec[name] = changed
     if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
         spec["resources"] = _build_resources_patch(reverted.spec.resources)
-    arguments = kubectl.object_arguments(ObjectKey.of(pod))
+    arguments = kubectl.build_object_arguments(ObjectKey.of(pod))
     return kubectl.render_command(
-        "patch", *arguments, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec})
+        "patch", *arguments, "--subresource=resize", "-p", kubectl.encode_compact_json({"spec": spec})
     )
 
 

@@ -15,7 +15,7 @@ from kschedctl.api.objects import (
     WeightedPodAffinityTerm,
 )
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
@@ -57,12 +57,12 @@ def fix_affinity_terms(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             yield from _replace_topology_key(tried, field, index, term)
         if field == "pod_affinity":
             for kind, target, text, cost, corrected_term in propose_term_corrections(tried, index, term):
-                edits = on_pod(pod, _replace_term(field, index, corrected_term))
+                edits = build_pod_edits(pod, _replace_term(field, index, corrected_term))
                 yield Fix(kind, (index, *target), text, "author", edits, cost)
         else:
             yield from _limit_to_own_revision(tried, index, term)
         text = f"prefer to {verb} pods instead of requiring it (term {index + 1}, {term.topology_key})"
-        edits = on_pod(pod, _soften_term(field, term))
+        edits = build_pod_edits(pod, _soften_term(field, term))
         yield Fix(soften_kind, (field, str(term)), text, "author", edits, SOFTEN, weakens)
     if isinstance(refusal.fact, TopologyLabelMissing):
         for value in nodes.label(refusal.fact.key).values[:MOST_DOMAINS]:
@@ -79,7 +79,7 @@ def _replace_topology_key(tried: TriedNode, field: str, index: int, term: PodAff
     """Yield fixes that replace a term's topology key, which no node has, with a similar or common one."""
     for new_key, price in iter_other_topologies(term.topology_key, tried):
         text = f"use the topology {new_key} instead of {term.topology_key} in its {field.replace('_', ' ')}"
-        edits = on_pod(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
+        edits = build_pod_edits(tried.trial.pod, _replace_term(field, index, replace(term, topology_key=new_key)))
         yield Fix(FixKind.CORRECT_TOPOLOGY_KEY, (field, index, new_key), text, "author", edits, CORRECT, price=price)
 
 
@@ -105,7 +105,7 @@ def _limit_to_own_revision(tried: TriedNode, index: int, term: PodAffinityTerm) 
         expressions = (*term.label_selector.match_expressions, same_revision)
         limited_term = replace(limited_term, label_selector=replace(term.label_selector, match_expressions=expressions))
     text = f"keep away only from pods of its own revision (matchLabelKeys: {TEMPLATE_HASH}, term {index + 1})"
-    edits = on_pod(pod, _replace_term("pod_anti_affinity", index, limited_term))
+    edits = build_pod_edits(pod, _replace_term("pod_anti_affinity", index, limited_term))
     yield Fix(FixKind.MATCH_LABEL_KEYS, ("pod_anti_affinity", index), text, "author", edits, ROLLOUT)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from kschedctl.api.objects import Container, ContainerPort, Pod
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, waiting
@@ -34,7 +34,7 @@ def _iter_held_ports(tried: TriedNode) -> Iterator[HostPort]:
     """Yield the host ports of pods on the node and of pods nominated for it."""
     view = tried.cycle.view
     rows, nominated = view.nominations
-    for position in (*view.pods_on(tried.at), *nominated[rows == tried.at].tolist()):
+    for position in (*view.pods_on(tried.known_row), *nominated[rows == tried.known_row].tolist()):
         yield from view.pods.infos[view.pods.info[position]].host_ports
 
 
@@ -70,7 +70,7 @@ def _use_port(tried: TriedNode, port: HostPort, new_port: int) -> Fix:
 
     text = f"use host port {new_port} instead of {port.port}" if new_port else f"drop host port {port.port}"
     text += ", and let the program listen there" * host_network
-    edits = on_pod(tried.trial.pod, change)
+    edits = build_pod_edits(tried.trial.pod, change)
     kind = FixKind.OTHER_HOST_PORT if new_port else FixKind.DROP_HOST_PORT
     return Fix(kind, (port, new_port), text, "author", edits, OTHER_PORT if new_port else NO_PORT)
 

@@ -11,9 +11,9 @@ from kschedctl.api.objects import Container, Pod, ResourceRequirements, Resource
 from kschedctl.api.pod_requests import is_sidecar
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import CPU, is_pod_level, is_scalar
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
-from kschedctl.fixes.trial.guesses import is_plausible
+from kschedctl.fixes.trial.guesses import is_plausible_machine_size
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours, node_resources, waiting
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
@@ -59,11 +59,15 @@ def lower_request(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield fixes that append the forgotten unit "m" to CPU requests that are too large for any machine."""
     fact = refusal.fact
-    if not isinstance(fact, Insufficient) or fact.resource != CPU or is_plausible(CPU, fact.requested, fact.largest):
+    if (
+        not isinstance(fact, Insufficient)
+        or fact.resource != CPU
+        or is_plausible_machine_size(CPU, fact.requested, fact.largest)
+    ):
         return
     for request in _find_requests(tried, CPU):
         old_amount = str(request.resources.requests[CPU])
-        if old_amount.isdecimal() and not is_plausible(CPU, request.amount, fact.largest):
+        if old_amount.isdecimal() and not is_plausible_machine_size(CPU, request.amount, fact.largest):
             yield _build_lowering_fix(tried, request, CPU, f"{old_amount}m")
 
 
@@ -194,7 +198,7 @@ def _build_lowering_fix(tried: TriedNode, request: PodRequest, resource: str, ne
     remaining_share = _parse_amount(new_amount, resource) / request.amount
     place_text = f" in container {request.container_name}" if request.field else " for the pod as a whole"
     text = f"request {new_amount} {resource} instead of {old_amount}{place_text}"
-    edits = on_pod(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
+    edits = build_pod_edits(tried.trial.pod, lambda pod: _set_request(pod, request, resource, new_amount))
     target = (request.field, request.position, resource, new_amount)
     cost = LOWER + WHOLE * (1 - remaining_share)
     is_unit_added = new_amount == f"{old_amount}m"
@@ -235,7 +239,9 @@ def _drop_request(tried: TriedNode, fact: Insufficient) -> Fix:
     scarcity = "" if fact.largest else ", which no node offers"
     text = f"drop the request for {resource}{scarcity}"
     weakens = f"the pod runs without {resource}"
-    return Fix(FixKind.DROP_REQUEST, resource, text, "author", on_pod(tried.trial.pod, change), WITHOUT, weakens)
+    return Fix(
+        FixKind.DROP_REQUEST, resource, text, "author", build_pod_edits(tried.trial.pod, change), WITHOUT, weakens
+    )
 
 
 REMEDIES = {

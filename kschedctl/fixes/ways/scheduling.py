@@ -11,7 +11,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.quantity import INT64_MAX
 from kschedctl.api.resource_names import format_amount
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.trial.changes import Fix, ObjectEdit, on_pod
+from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
@@ -34,7 +34,7 @@ def use_other_schedulers(tried: TriedNode) -> Iterator[Fix]:
     if trial.framework is not None or trial.cycle is not None:
         return
     for name in trial.scheduler.configuration.profiles:
-        edits = on_pod(trial.pod, _set_scheduler_name(name))
+        edits = build_pod_edits(trial.pod, _set_scheduler_name(name))
         before = trial.pod.spec.scheduler_name
         text = f"use scheduler {name} instead of {before}"
         yield Fix(FixKind.OTHER_SCHEDULER, name, text, "author", edits, OTHER_SCHEDULER)
@@ -77,7 +77,7 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
             name,
             text,
             "author",
-            on_pod(pod, change),
+            build_pod_edits(pod, change),
             cost,
             GOES_BEFORE,
             (),
@@ -100,7 +100,7 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
         return with_priority_class(read, AGENT_CLASS_NAME, new_cluster)
 
     key = ObjectKey.of(new_class)
-    edits = (ObjectEdit(key, lambda _: new_class), *on_pod(pod, change))
+    edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))
     unread_note = ", or take one that exists: none was read" * (cluster.gap("PriorityClass") is not None)
     own_priority = pod.spec.priority or 0
     text = f"create PriorityClass {AGENT_CLASS_NAME} ({AGENT_CLASS_VALUE:,} instead of {own_priority:,}) and use it"

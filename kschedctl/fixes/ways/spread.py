@@ -11,7 +11,7 @@ from kschedctl.api.arrays import Row
 from kschedctl.api.objects import Pod, Taint, TopologySpreadConstraint
 from kschedctl.api.ownership import TEMPLATE_HASH, has_template_hash
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated
-from kschedctl.fixes.trial.changes import Fix, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.fixes.ways import neighbours
@@ -76,7 +76,7 @@ def _relax_constraint(
     counted = _find_counts(tried, index)
     if counted is None:
         return
-    skew = _compute_skew(tried, counted, tried.at)
+    skew = _compute_skew(tried, counted, tried.known_row)
     if fact.max_skew == constraint.max_skew:
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
@@ -130,7 +130,7 @@ def _is_temporary(taint: Taint) -> bool:
 
 def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     """Return the skew of the node's domain once the pod is in it, without nominated pods."""
-    counts, minimum = counted.counts_and_minimum(None)
+    counts, minimum = counted.compute_counts_and_minimum(None)
     return int(counts[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 
@@ -180,7 +180,7 @@ def _build_constraint_fix(
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
 
     target = (index, *fields.items())
-    return Fix(kind, target, text, "author", on_pod(tried.trial.pod, change), cost, weakens, price=price)
+    return Fix(kind, target, text, "author", build_pod_edits(tried.trial.pod, change), cost, weakens, price=price)
 
 
 REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}

@@ -15,7 +15,7 @@ from kschedctl.api.node_selector import compile_required_node_affinity
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.resource_names import is_extended
 from kschedctl.api.tolerations import HARD_EFFECTS, UNSCHEDULABLE_TAINT, find_untolerated, tolerates
-from kschedctl.fixes.trial.changes import Fix, on_node, on_pod
+from kschedctl.fixes.trial.changes import Fix, build_node_edits, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.guesses import DEVICE_WORD
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode, collect_node_selection_keys
@@ -32,14 +32,14 @@ TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
 
 def uncordon_node(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield the fix that uncordons the node, with the advice to find out first why it was cordoned."""
-    node = tried.cycle.view.nodes.objects[tried.at]
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     name = node.metadata.name
     yield Fix(
         FixKind.UNCORDON,
         name,
         f"uncordon node {name}, after finding out why it is cordoned",
         "operator",
-        on_node(node, _remove_cordon),
+        build_node_edits(node, _remove_cordon),
         UNCORDON,
         commands=(kubectl.render_command("describe", "node", name), kubectl.render_command("uncordon", name)),
         variant_of="uncordon",
@@ -57,7 +57,7 @@ def _remove_cordon(node: Node) -> Node:
 def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     """Yield fixes for the first taint that the pod does not tolerate. Later taints are fixed in later trials."""
     nodes = tried.cycle.view.nodes
-    node = nodes.objects[tried.at]
+    node = nodes.objects[tried.known_row]
     taint = find_untolerated(node.spec.taints, tried.cycle.info.spec.tolerations, HARD_EFFECTS)
     if taint is None:
         return
@@ -133,7 +133,7 @@ def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
     One toleration then covers both.
     """
     hard_taints = [
-        other for other in tried.cycle.view.nodes.objects[tried.at].spec.taints if other.effect in HARD_EFFECTS
+        other for other in tried.cycle.view.nodes.objects[tried.known_row].spec.taints if other.effect in HARD_EFFECTS
     ]
     same_count = sum((other.key, other.value) == (taint.key, taint.value) for other in hard_taints)
     return replace(taint, effect="") if same_count > 1 else taint
@@ -157,7 +157,16 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
         weakens, price = "the pod may run on control-plane nodes", Price.LOSS
-    return Fix(FixKind.TOLERATE, taint, text, "author", on_pod(tried.trial.pod, change), TOLERATE, weakens, price=price)
+    return Fix(
+        FixKind.TOLERATE,
+        taint,
+        text,
+        "author",
+        build_pod_edits(tried.trial.pod, change),
+        TOLERATE,
+        weakens,
+        price=price,
+    )
 
 
 def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
@@ -189,7 +198,7 @@ def _correct_tolerations(tried: TriedNode, taint: Taint) -> Iterator[Fix]:
         else:
             what = f"the toleration of {_format_toleration(toleration)} to {_format_toleration(corrected)}"
         text = f"correct {what}, the taint of the node"
-        edits = on_pod(tried.trial.pod, change)
+        edits = build_pod_edits(tried.trial.pod, change)
         yield Fix(FixKind.TOLERATE, (index, taint), text, "author", edits, TYPO, price=Price.CORRECTION)
 
 
@@ -257,7 +266,7 @@ def _build_taint_removal(node: Node, taint: Taint) -> Fix:
         (name, taint),
         f"remove the taint {taint} from node {name}",
         "operator",
-        on_node(node, change),
+        build_node_edits(node, change),
         UNTAINT,
         "pods that do not tolerate it may then run there too",
         commands=(kubectl.render_command("taint", "node", name, f"{taint.key}:{taint.effect}-"),),
@@ -305,7 +314,7 @@ def repair_node(tried: TriedNode, node: Node) -> Fix:
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
     commands = (kubectl.render_command("describe", "node", name),)
-    text, edits = f"{what} ({', '.join(states)})", on_node(node, remove_condition_taints)
+    text, edits = f"{what} ({', '.join(states)})", build_node_edits(node, remove_condition_taints)
     return Fix(kind, name, text, "operator", edits, cost, commands=commands, variant_of="node", where=name)
 
 
@@ -324,7 +333,7 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
         kept = tuple(taint for taint in node.spec.taints if taint.key != UNINITIALIZED)
         return replace(node, spec=replace(node.spec, taints=kept))
 
-    edits = tuple(edit for node in nodes.objects for edit in on_node(node, remove_taint))
+    edits = tuple(edit for node in nodes.objects for edit in build_node_edits(node, remove_taint))
     have = {1: "the only node still has", 2: "both nodes still have"}.get(
         len(nodes), f"all {len(nodes):,} nodes still have"
     )

@@ -150,44 +150,58 @@ class KueueReplay:
             _read_strategies(configuration),
             keeps_former_admission,
         )
-        self._now = now
+        self.now = now
         inventory = Inventory(
             {flavor.metadata.name: flavor for flavor in cluster.resource_flavors},
             {check.metadata.name: check for check in cluster.admission_checks},
             frozenset(topology.metadata.name for topology in cluster.topologies),
         )
         self._named_cohorts = frozenset(cohort.metadata.name for cohort in cluster.cohorts)
-        self._cache = build_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
+        self.cache = build_cache(cluster.cluster_queues, cluster.cohorts, inventory, gates)
         limit_ranges = _group_by_namespace(cluster.limit_ranges)
         store = WorkloadStore(_read_workloads(cluster, limit_ranges), keeps_former_admission)
-        self._queues = Queues(
+        self.queues = Queues(
             store,
-            self._cache,
+            self.cache,
             self._settings,
             {f"{queue.metadata.namespace}/{queue.metadata.name}": queue for queue in cluster.local_queues},
             {namespace.metadata.name: namespace.metadata.labels for namespace in cluster.namespaces},
             limit_ranges,
         )
         cluster_queues = {queue.metadata.name: queue for queue in cluster.cluster_queues}
-        self._controller = WorkloadController(self._queues, cluster_queues, now)
-        self._scheduler = Scheduler(self._queues)
-        self._topologies = _Topologies(cluster, self._cache, store.workloads.values(), gates)
+        self.controller = WorkloadController(self.queues, cluster_queues, now)
+        self._scheduler = Scheduler(self.queues)
+        self._topologies = _Topologies(cluster, self.cache, store.workloads.values(), gates)
+
+    def start(self) -> Events:
+        """Let the controllers see all objects. Return the Events that they recorded."""
+        self.controller.start()
+        return self.controller.events
+
+    def run_cycle(self) -> CycleResult | None:
+        """Run one cycle of the scheduler, without the controllers. Return None if no Workload is to be tried."""
+        return self._scheduler.run_cycle(self._topologies.build_snapshots(self.cache), self.now)
+
+    def settle(self) -> Events:
+        """Let the controllers react to a cycle, and a second pass. Return the Events that they recorded."""
+        events = self.controller.settle(self.now)
+        self.now += _SECOND
+        return events
 
     def run(self, cycles: int) -> KueueAdmissionReport:
         """Run up to a number of cycles, and report on them."""
-        self._controller.start()
+        start_events = self.start()
         states = self._render_workloads()
-        start = KueueStart(states, _render_events(self._controller.events))
+        start = KueueStart(states, _render_events(start_events))
         reports: list[KueueCycle] = []
         while len(reports) < cycles:
-            result = self._scheduler.run_cycle(self._topologies.build_snapshots(self._cache), self._now)
+            result = self.run_cycle()
             if result is None:
                 break
             heap, inadmissible = self._list_pending()
             previous, states = states, self._render_workloads()
             changed = {key: state for key, state in states.items() if previous.get(key) != state}
-            controller_events = self._controller.settle(self._now)
-            self._now += _SECOND
+            controller_events = self.settle()
             states = self._render_workloads()
             reports.append(
                 KueueCycle(
@@ -204,24 +218,24 @@ class KueueReplay:
         heap, inadmissible = self._list_pending()
         final = KueueFinal(
             states,
-            {name: self._render_queue(queue) for name, queue in sorted(self._cache.queues.items())},
+            {name: self._render_queue(queue) for name, queue in sorted(self.cache.queues.items())},
             self._render_cohort_shares(),
             heap,
             inadmissible,
-            more_heads=any(self._cache.is_active(name) for name in heap),
+            more_heads=any(self.cache.is_active(name) for name in heap),
         )
-        return KueueAdmissionReport(start, reports, final, self._cache.problems)
+        return KueueAdmissionReport(start, reports, final, self.cache.problems)
 
     def _list_pending(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         """Return the Workloads that will be tried, and those that wait for a change, by ClusterQueue."""
-        pending = sorted(self._queues.pending.items())
+        pending = sorted(self.queues.pending.items())
         active = {name: sorted(queue.active) for name, queue in pending if queue.active}
         inadmissible = {name: sorted(queue.inadmissible) for name, queue in pending if queue.inadmissible}
         return active, inadmissible
 
     def _render_workloads(self) -> dict[str, dict[str, Any]]:
         """Return the state of all Workloads."""
-        return {key: _render_workload(workload) for key, workload in sorted(self._queues.store.workloads.items())}
+        return {key: _render_workload(workload) for key, workload in sorted(self.queues.store.workloads.items())}
 
     def _render_queue(self, queue: CachedQueue) -> dict[str, Any]:
         """Return the state of a ClusterQueue."""
@@ -253,8 +267,8 @@ class KueueReplay:
             return {}
         return {
             name: _render_share(cohort)
-            for name, cohort in sorted(self._cache.cohorts.items())
-            if name in self._named_cohorts and name not in self._cache.cohorts_in_circle
+            for name, cohort in sorted(self.cache.cohorts.items())
+            if name in self._named_cohorts and name not in self.cache.cohorts_in_circle
         }
 
 

@@ -84,6 +84,13 @@ class Requeued(NamedTuple):
     status: EntryStatus
 
 
+class Preemption(NamedTuple):
+    """A Workload that was preempted for another, by namespace and name."""
+
+    preemptor: str
+    victim: str
+
+
 @dataclass(slots=True)
 class CycleResult:
     """What happened in a cycle."""
@@ -92,6 +99,7 @@ class CycleResult:
     """The Workloads in the order in which they were processed."""
     requeued: dict[str, Requeued] = field(default_factory=dict)
     events: Events = field(default_factory=dict)
+    preemptions: list[Preemption] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -467,6 +475,7 @@ class Scheduler:
             condition = Condition(True, target.reason, message, self._now)
             evicted = evict(victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now)
             self._store.patch(evicted)
+            self._result.preemptions.append(Preemption(preemptor.key, victim.key))
             priorities = (
                 f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
                 f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"

@@ -1,22 +1,30 @@
 """Workloads of Kueue without quota, and suspended Jobs.
 
-A Workload is reported with the quota that each pod set lacks and with who holds it. Only the ClusterQueue's own free
-quota is considered; lending in a cohort, preemption and topologies are not replayed. Upstream: pkg/workload/workload.go
-and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue; pkg/controller/job/job_controller.go (v1.36).
+A Workload is reported with the quota that each pod set lacks, with who holds it, and with what a replay of Kueue does
+with it. Where the replay is impossible, since a kind was not read, the ClusterQueue's own free quota is considered.
+Upstream: pkg/workload/workload.go and apis/kueue/v1beta2/workload_types.go of kubernetes-sigs/kueue;
+pkg/controller/job/job_controller.go (v1.36).
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from kschedctl.api.events import JOB_ENDED
-from kschedctl.api.objects import StoredJob
+from kschedctl.api.objects import Namespace, ObjectMeta, StoredJob
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
-from kschedctl.api.quantity import Quantity, QuantityError
+from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.api.queueing import ClusterQueue, KueueResourceGroup, KueueWorkload, LocalQueue
+from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.amounts import format_units
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee
+from kschedctl.queueing.kueue.workloads import Admission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
@@ -28,7 +36,9 @@ from kschedctl.replay.waiting_elsewhere.entries import (
     render_amount,
     sum_template_requests,
 )
+from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
+from kschedctl.text.counts import counted
 
 KUEUE = "Kueue"
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -62,10 +72,12 @@ class _Reason(NamedTuple):
 
 def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the Workloads that are not admitted, in the cluster's order."""
-    quotas = _Quotas(cluster)
+    if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
+        return
+    queues = _Queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
-            yield _build_report(workload, cluster, quotas, now)
+            yield _build_report(workload, queues, now)
 
 
 def is_waiting(workload: KueueWorkload) -> bool:
@@ -92,10 +104,10 @@ def is_queued(job: StoredJob) -> bool:
     return QUEUE_LABEL in job.metadata.labels
 
 
-def _build_report(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas, now: str) -> WaitingElsewhere:
+def _build_report(workload: KueueWorkload, queues: _Queues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
-    headline, details, holders = _find_reason(workload, cluster, quotas)
-    job = find_job(workload, cluster)
+    headline, details, holders = _find_reason(workload, queues)
+    job = find_job(workload, queues.cluster)
     return build_entry(
         "Workload",
         workload.metadata,
@@ -104,14 +116,14 @@ def _build_report(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas, no
         now=now,
         pods=sum(pod_set.count for pod_set in workload.spec.pod_sets),
         decides=KUEUE,
-        details=details,
+        details=[*details, *queues.describe_outlook(workload)],
         conditions=workload.status.conditions,
         holders=holders,
         part_of=(job,) if job else (),
     )
 
 
-def _find_reason(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas) -> _Reason:
+def _find_reason(workload: KueueWorkload, queues: _Queues) -> _Reason:
     """Return what a Workload waits for."""
     spec, status = workload.spec, workload.status
     if spec.active is False:
@@ -120,19 +132,17 @@ def _find_reason(workload: KueueWorkload, cluster: Cluster, quotas: _Quotas) -> 
         checks = [check for check in status.admission_checks if check.state != "Ready"]
         states = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
         return _Reason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
-    local_queue = _find_local_queue(workload, cluster)
+    local_queue = _find_local_queue(workload, queues.cluster)
     if isinstance(local_queue, str):
         return _Reason(local_queue)
     if local_queue is None:
         return _Reason(_headline_from_status(workload))
-    return _find_reason_in_queue(workload, local_queue, cluster, quotas)
+    return _find_reason_in_queue(workload, local_queue, queues)
 
 
-def _find_reason_in_queue(
-    workload: KueueWorkload, local_queue: LocalQueue, cluster: Cluster, quotas: _Quotas
-) -> _Reason:
+def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: _Queues) -> _Reason:
     """Return what a Workload waits for in the ClusterQueue of its LocalQueue."""
-    name = local_queue.spec.cluster_queue
+    cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = next((queue for queue in cluster.cluster_queues if queue.metadata.name == name), None)
     if cluster_queue is None:
         missing = cluster.gap("ClusterQueue") is None
@@ -140,8 +150,10 @@ def _find_reason_in_queue(
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
             return _Reason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
+    if problem := queues.find_inactive_reason(name):
+        return _Reason(f"waits: ClusterQueue {name} is inactive: {problem}")
     try:
-        return _find_quota_reason(workload, cluster_queue, quotas)
+        return _find_quota_reason(workload, cluster_queue, queues)
     except QuantityError as error:
         return _Reason(_headline_from_status(workload), (f"its quota was not looked at: {error.what}",))
 
@@ -166,15 +178,20 @@ def _headline_from_status(workload: KueueWorkload) -> str:
     return f"waits for quota{queue}" + (f": {message}" if message else "")
 
 
-def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, quotas: _Quotas) -> _Reason:
+def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Queues) -> _Reason:
     """Return which pod sets lack quota in a ClusterQueue. Raises QuantityError."""
     name = queue.metadata.name
-    by_workload = quotas.reservations(queue)
-    free = _compute_free_quota(queue, by_workload)
-    shortages = list(_find_shortages(workload, queue, free))
+    by_workload = queues.reservations(queue)
+    shortages = list(_find_shortages(workload, queue, queues.find_quotas(queue)))
     cohort = queue.spec.cohort_name or queue.spec.cohort
-    details = [f"Cohort {cohort} may lend more to ClusterQueue {name}: that is not counted here"] if cohort else []
+    details = []
+    if cohort and queues.outlook is None:
+        details = [f"Cohort {cohort} may lend more to ClusterQueue {name}: that is not counted here"]
+    elif cohort:
+        details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
+        if queues.outlook is not None:
+            return _Reason(_headline_from_outlook(queues.outlook.workloads.get(_get_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
         return _Reason(f"waits in ClusterQueue {name}: {_headline_from_status(workload)}", details)
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
@@ -182,12 +199,69 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, quotas: _Qu
     return _Reason(headline, details, list(_find_holders(by_workload, short_resources)))
 
 
-class _Quotas:
-    """The reservations of Workloads by ClusterQueue, computed once for all waiting Workloads."""
+def _headline_from_outlook(outlook: WorkloadOutlook | None, queue: str) -> str:
+    """Return the headline for a Workload for which there is enough quota."""
+    if outlook is None or outlook.position is None:
+        return f"waits in ClusterQueue {queue}"
+    place = outlook.position.place
+    if outlook.admitted_in and place == 1:
+        return f"is next in ClusterQueue {queue}: there is enough quota for it"
+    if outlook.admitted_in:
+        return f"waits its turn in ClusterQueue {queue}: it is number {place} of {outlook.position.length}"
+    return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+
+def _get_key(workload: KueueWorkload) -> str:
+    """Return namespace and name of a Workload."""
+    return f"{workload.metadata.namespace}/{workload.metadata.name}"
+
+
+class _Quota(NamedTuple):
+    """The quota of a resource in a flavor."""
+
+    free: Quantity
+    total: Quantity
+
+
+class _Queues:
+    """The queues of a cluster with their reservations, and what a replay of Kueue does with the waiting Workloads."""
+
+    def __init__(self, cluster: Cluster, now: str) -> None:
+        self.cluster = cluster
+        self.outlook: Outlook | None = None
+        """None if Kueue could not be replayed."""
+        self._not_replayed = ""
+        """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
+        unread = [kind for kind in NEEDED_KINDS if cluster.gap(kind) is not None]
+        if unread:
+            self._not_replayed = f"{', '.join(unread)} were not read"
+            return
+        try:
+            self.outlook = foresee(_with_namespaces(cluster), _parse_now(now), {})
+        except InputError as error:
+            self._not_replayed = error.what
+
+    def find_inactive_reason(self, name: str) -> str:
+        """Return why a ClusterQueue admits nothing, or ""."""
+        message = self.outlook.inactive.get(name, "") if self.outlook is not None else ""
+        return message.removeprefix("Can't admit new workloads: ").removesuffix(".")
+
+    def find_quotas(self, queue: ClusterQueue) -> dict[FlavorResource, _Quota]:
+        """Return free and total quota of a ClusterQueue, with what it can borrow if that is known.
+
+        Raises QuantityError.
+        """
+        quotas = self.outlook.quotas.get(queue.metadata.name) if self.outlook is not None else None
+        if quotas is not None:
+            return {
+                (key.flavor, key.resource): _Quota(
+                    parse(format_units(key.resource, quota.free)), parse(format_units(key.resource, quota.capacity))
+                )
+                for key, quota in quotas.items()
+            }
+        free, total = _compute_free_quota(queue, self.reservations(queue)), _get_nominal_quota(queue)
+        return {key: _Quota(free[key], total[key]) for key in total}
 
     def reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
         """Return what each Workload reserves in a ClusterQueue, by its title. Raises QuantityError."""
@@ -195,12 +269,74 @@ class _Quotas:
         if name not in self._reservations:
             self._reservations[name] = {
                 f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
-                for w in self._cluster.kueue_workloads
+                for w in self.cluster.kueue_workloads
                 if w.status.admission is not None
                 and w.status.admission.cluster_queue == name
                 and not is_condition_true(w.status.conditions, FINISHED)
             }
         return self._reservations[name]
+
+    @cached_property
+    def _placements(self) -> dict[str, PodPlacement]:
+        """How the pods of Workloads that get quota would be placed."""
+        if self.outlook is None:
+            return {}
+        jobs = {_get_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
+        return place_admitted(self.cluster, self.outlook, jobs)
+
+    def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
+        """Yield what a replay of Kueue says of a Workload that has no quota."""
+        key = _get_key(workload)
+        if self.outlook is None:
+            yield f"Kueue was not replayed: {self._not_replayed}"
+            return
+        outlook = self.outlook.workloads.get(key)
+        if outlook is None:
+            return
+        if outlook.position is not None:
+            position = outlook.position
+            yield f"Number {position.place} of {position.length} in ClusterQueue {position.cluster_queue}"
+        if outlook.victims:
+            yield f"Kueue would preempt for it: {', '.join(outlook.victims)}"
+        if outlook.admission is not None:
+            yield f"If nothing else changes, Kueue admits it in {_describe_flavors(outlook.admission)}"
+            yield from self._describe_placement(key)
+        if outlook.message:
+            yield f"Kueue's scheduler: {outlook.message}"
+
+    def _describe_placement(self, key: str) -> Iterator[str]:
+        """Yield whether the pods of an admitted Workload get nodes."""
+        placement = self._placements.get(key)
+        if placement is not None and placement.placed < placement.pods:
+            yield (
+                f"Its pods would not all get a node then: {placement.placed} of {placement.pods} fit. kube-scheduler: "
+                f"{placement.message}"
+            )
+        elif placement is not None:
+            yield f"kube-scheduler would then place {counted(placement.pods, 'pod')}"
+
+
+def _describe_flavors(admission: Admission) -> str:
+    """Name the flavors of an admission, for each pod set if they differ."""
+    by_pod_set = {p.name: ", ".join(sorted(set(p.flavors.values()))) for p in admission.pod_sets}
+    if len(set(by_pod_set.values())) == 1:
+        flavors = next(iter(by_pod_set.values()))
+        return f"flavor {flavors}" if "," not in flavors else f"flavors {flavors}"
+    return "flavors " + ", ".join(f"{flavors} ({name})" for name, flavors in by_pod_set.items())
+
+
+def _parse_now(now: str) -> int:
+    """Return a time in microseconds since 1970, that of this moment if it is empty. Raises InputError."""
+    return parse_microseconds(now) if now else time.time_ns() // 1000
+
+
+def _with_namespaces(cluster: Cluster) -> Cluster:
+    """Return the cluster with a namespace for each Workload, as if those that are missing were created."""
+    existing = {namespace.metadata.name for namespace in cluster.namespaces}
+    missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
+    if not missing:
+        return cluster
+    return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
 def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
@@ -238,10 +374,9 @@ def _compute_free_quota(
 
 
 def _find_shortages(
-    workload: KueueWorkload, queue: ClusterQueue, free: dict[FlavorResource, Quantity]
+    workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield what no flavor has enough of, pod set by pod set. What fits is subtracted from ``free``."""
-    total = _get_nominal_quota(queue)
+    """Yield what no flavor has enough of, pod set by pod set. What fits is subtracted from ``quotas``."""
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
         requests = sum_template_requests(pod_set.template, pod_set.count)
@@ -251,30 +386,28 @@ def _find_shortages(
             yield _Shortage(words, name, ())
         for group in queue.spec.resource_groups:
             group_requests = {name: amount for name, amount in requests.items() if name in group.covered_resources}
-            yield from _find_shortages_in_group(pod_set.name, group_requests, group, free, total)
+            yield from _find_shortages_in_group(pod_set.name, group_requests, group, quotas)
 
 
 def _find_shortages_in_group(
-    pod_set: str,
-    requests: Quantities,
-    group: KueueResourceGroup,
-    free: dict[FlavorResource, Quantity],
-    total: Mapping[FlavorResource, Quantity],
+    pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
     """Take the requests from the first flavor that has enough of all, or else yield the resources that are short."""
     flavors = [flavor.name for flavor in group.flavors]
+    nothing = _Quota(NOTHING, NOTHING)
     for flavor in flavors:
-        if all(amount <= free.get((flavor, name), NOTHING) for name, amount in requests.items()):
+        if all(amount <= quotas.get((flavor, name), nothing).free for name, amount in requests.items()):
             for name, amount in requests.items():
-                free[flavor, name] = free[flavor, name].sub(amount)
+                quota = quotas[flavor, name]
+                quotas[flavor, name] = quota._replace(free=quota.free.sub(amount))
             return
     for name, amount in requests.items():
-        if any(amount <= free.get((flavor, name), NOTHING) for flavor in flavors) and len(requests) > 1:
+        by_flavor = {flavor: quotas.get((flavor, name), nothing) for flavor in flavors}
+        if any(amount <= quota.free for quota in by_flavor.values()) and len(requests) > 1:
             continue
         flavors_in_words = ", ".join(
-            f"flavor {flavor} has {render_amount(free.get((flavor, name), NOTHING))} of "
-            f"{render_amount(total.get((flavor, name), NOTHING))} free"
-            for flavor in flavors
+            f"flavor {flavor} has {render_amount(quota.free)} of {render_amount(quota.total)} free"
+            for flavor, quota in by_flavor.items()
         )
         yield _Shortage(
             f"pod set {pod_set} needs {render_amount(amount)} {name}, {flavors_in_words}", name, tuple(flavors)

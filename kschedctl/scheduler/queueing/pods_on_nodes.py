@@ -211,8 +211,8 @@ class ServingProfiles:
 
     def format_not_served(self, info: PodInfo) -> str:
         """Return the message for a pod that no profile serves."""
-        known = ", ".join(self.scheduler.configuration.profiles)
-        return f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {known})'
+        served = ", ".join(self.scheduler.configuration.profiles)
+        return f'no profile serves scheduler name "{info.spec.scheduler_name}" (served: {served})'
 
     def find_gate_message(self, framework: Framework, info: PodInfo) -> str:
         """Return why a PreEnqueue plugin keeps the pod out of the active queue, or an empty string."""
@@ -276,10 +276,10 @@ class Nominations:
 
     def _clear_lower_priority(self, position: Position, row: Row) -> None:
         """Clear the nominations of pods of lower priority for the node."""
-        for other in find_lower_priority_nominated(
+        for lower in find_lower_priority_nominated(
             self.view, row, int(self.view.pods.priority[self.view.pods.info[position]])
         ):
-            self.clear(other)
+            self.clear(lower)
 
     def _change(self, position: Position, row: Row) -> None:
         """Change the pod's nomination, and record the loss of a nomination for another node."""

@@ -98,8 +98,8 @@ class Gangs:
     def find_group_key(self, position: Position) -> AnyGroupKey | None:
         """Return the group with which a pod is placed, or None if it is placed by itself."""
         number = int(self.view.pods.info[position])
-        own = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
-        return own or self._find_gang(number)
+        pod_group = get_group_key(self.view.pods.infos[number].pod) if self.places_groups_together else None
+        return pod_group or self._find_gang(number)
 
     def _find_gang(self, info_number: int) -> GangKey | None:
         """Return the gang of pods with this PodInfo if a plugin makes them wait for each other, otherwise None."""

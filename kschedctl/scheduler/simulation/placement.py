@@ -165,16 +165,16 @@ class Placements(IncomingPods):
     def _get_alike_pods(self, framework: FrameworkLike, info: PodInfo, number: int) -> AlikePods:
         """Return the cached answers for pods that are identical to this one except for their claims."""
         key = framework, info.alike
-        alike = self._alike_pods_cache.get(key)
-        if alike is None or alike.local.is_outdated:
+        alike_pods = self._alike_pods_cache.get(key)
+        if alike_pods is None or alike_pods.local.is_outdated:
             drop_oldest_if_full(
                 self._alike_pods_cache, CACHED_KINDS if self.view.closed is None else CACHED_KINDS_WHEN_CLOSING
             )
             local = self._get_local_scores(framework, info, number)
-            alike = self._alike_pods_cache[key] = AlikePods(
+            alike_pods = self._alike_pods_cache[key] = AlikePods(
                 framework, info, local, self._uses_claims_cached(info), self._share_column
             )
-        return alike
+        return alike_pods
 
     def _share_column(self, column: Scores) -> Scores:
         """Return the first of equal columns (N,), which saves memory since most kinds of pods fit on the same nodes."""
@@ -214,7 +214,7 @@ class Placements(IncomingPods):
         return cycle
 
     def _pick_best(
-        self, info: PodInfo, best: Tied, feasible: int, before: Mapping[str, PreFilterResult]
+        self, info: PodInfo, best: Tied, feasible: int, pre_filter_results: Mapping[str, PreFilterResult]
     ) -> Choice | None:
         """Pick one of the best nodes by the seed, or return None if no node is feasible. Raises PluginError."""
         if not feasible:
@@ -222,4 +222,4 @@ class Placements(IncomingPods):
         row = int(best[self.random.randrange(len(best))] if len(best) > 1 else best[0])
         if row == NO_ROW:
             raise PluginError(MADE_UP)
-        return Choice(info, Row(row), best, feasible, before)
+        return Choice(info, Row(row), best, feasible, pre_filter_results)

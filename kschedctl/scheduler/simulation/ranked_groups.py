@@ -133,8 +133,8 @@ class RankedGroups:
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
                 self._move(row, self._find_current_group(row), new_score)
         else:
-            chosen = np.asarray(rows)
-            self._move_many(chosen, score[chosen] if always is None else score[chosen] + always[chosen])
+            row_array = np.asarray(rows)
+            self._move_many(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
         """Return the distinct rows of the latest moves in ascending order."""
@@ -272,9 +272,9 @@ class RankedGroups:
         self._lists.append({})
         self._floor.append(0)
         if group == len(self.count):
-            more = np.zeros(group, np.int64)
-            self.count, self.top = np.concatenate((self.count, more)), np.concatenate((self.top, more))
-            self.example = np.concatenate((self.example, more))
+            zeros = np.zeros(group, np.int64)
+            self.count, self.top = np.concatenate((self.count, zeros)), np.concatenate((self.top, zeros))
+            self.example = np.concatenate((self.example, zeros))
         return group
 
 

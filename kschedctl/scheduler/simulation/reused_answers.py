@@ -215,9 +215,9 @@ class ReusedAnswers:
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
         if outcome is not None:
-            asked: Collection[str] = outcome.results
+            plugins_asked: Collection[str] = outcome.results
         else:
-            asked = (
+            plugins_asked = (
                 [plugin.name for plugin in framework.plugins_at("postFilter")]
                 if len(self.placements.view.nodes)
                 else ()
@@ -225,12 +225,12 @@ class ReusedAnswers:
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
-            return PostFilterEffect(failure, candidate.victims, asked, evicted_later)
+            return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
         if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):  # pods that come may hide it
             rejectors = self.failures.find_rejectors(position)
-        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=asked)
+        return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
     def find_candidate(
         self, position: Position, framework: Framework

@@ -258,6 +258,7 @@ class SettlingLoop(SchedulingLoop):
         self.queued_pods.judge_before_moves(coming, leaving)
 
     def record_bound(self, position: Position, choice: Choice) -> None:
+        """Record the outcome of a pod that is bound to the chosen node."""
         if self.queued_pods.gangs:
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
@@ -265,6 +266,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
 
     def put_back(self, position: Position, failure: Failed) -> None:
+        """Put a rejected pod back into the queue, and nominate it if victims make room for it."""
         permit_failures = self.attempts.failures.permit_failures
         if failure.message:
             permit_failures[position] = failure
@@ -281,6 +283,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes.append(Outcome(position, ERROR, message=message))
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
+        """Return the event that the pod left its node. A nomination that it had before is lost."""
         position = waiting.pod.position
         event = self.queued_pods.build_departure(position)
         if position in self._nominated_before:
@@ -289,6 +292,7 @@ class SettlingLoop(SchedulingLoop):
         return [event]
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        """Evict victims for a pod, wake the pods that this concerns, and let controllers recreate the victims."""
         self._process_lost_nominations()
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)

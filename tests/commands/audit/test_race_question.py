@@ -58,7 +58,7 @@ def test_lags_are_from_the_binding_to_the_kubelet() -> None:
     lags = measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods]))
     assert lags is not None
     assert lags.times.tolist() == [0.0, *[1.0] * 19, 9.0]
-    assert (lags.quantile(0.5), lags.quantile(0.99)) == (1.0, 9.0)
+    assert (lags.get_quantile(0.5), lags.get_quantile(0.99)) == (1.0, 9.0)
 
 
 def test_static_pods_and_pods_without_times_tell_nothing() -> None:

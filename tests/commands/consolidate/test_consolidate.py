@@ -16,8 +16,8 @@ from kschedctl.api.arrays import Row
 from kschedctl.cluster import Cluster
 from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.consolidate.autoscalers import AutoscalerVerdicts
-from kschedctl.commands.consolidate.plan import ConsolidationWishes, consolidate
-from kschedctl.commands.consolidate.report import NodeConsolidation, UnitLoss
+from kschedctl.commands.consolidate.plan import ConsolidationWishes, find_removable_nodes
+from kschedctl.commands.consolidate.report import NodeConsolidation, ZoneLoss
 from kschedctl.commands.consolidate.safety import remove_nodes
 from kschedctl.commands.drain.runs import drain_nodes
 from kschedctl.errors import UsageError
@@ -32,7 +32,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def consolidated(objects: list[Json], **wishes: object) -> NodeConsolidation:
-    return consolidate(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
+    return find_removable_nodes(Cluster.from_objects(objects), ConsolidationWishes(**wishes))  # type: ignore[arg-type]
 
 
 def names(report: NodeConsolidation) -> list[str]:
@@ -129,7 +129,7 @@ def test_the_loss_of_a_zone_is_no_worse_than_before() -> None:
     report = consolidated(objects, keep_zone_loss=True)
     left = {"a1", "a2", "b1", "b2"} - set(names(report))
     assert {name[0] for name in left} == {"a", "b"}
-    assert report.zones == (UnitLoss("a", 0, 0), UnitLoss("b", 0, 0))
+    assert report.zones == (ZoneLoss("a", 0, 0), ZoneLoss("b", 0, 0))
     assert any(each.why.startswith("--keep-zone-loss") for each in report.staying)
 
 
@@ -158,7 +158,7 @@ def test_pools_that_lose_nodes() -> None:
 def test_prices_and_an_autoscaler_stand_beside_the_nodes() -> None:
     cluster = Cluster.from_objects([node("n1"), node("n2"), replica("a", "n1", "1")])
     said = AutoscalerVerdicts("Karpenter", frozenset(), {"n2": "stays: no budget"})
-    report = consolidate(cluster, prices={"n2": 0.5}, verdicts=said)
+    report = find_removable_nodes(cluster, prices={"n2": 0.5}, verdicts=said)
     assert (report.price, report.removable[0].price, report.removable[0].autoscaler) == (0.5, 0.5, "stays: no budget")
     assert report.first_line() == (
         "1 of 2 nodes could go, saving $0.5000 an hour",
@@ -184,7 +184,7 @@ def test_the_cluster_after_it_has_all_pods_on_nodes() -> None:
     cluster = Cluster.from_objects(
         [node(f"n{i}") for i in range(4)] + [replica(f"r{i}", f"n{i}", "1") for i in range(4)]
     )
-    report = consolidate(cluster)
+    report = find_removable_nodes(cluster)
     assert len(names(report)) == 3
     for each in report.removable:
         assert drain_nodes(cluster, [each.node]).safe
@@ -333,8 +333,8 @@ def test_several_workers_find_the_same(share: int) -> None:
     for seed in range(share * 8, share * 8 + 8):
         cluster = Cluster.from_objects(constrained(seed) + [node(f"more-{number}", "c") for number in range(3)])
         wishes = ConsolidationWishes(headroom=20.0 * (seed % 2), keep_zone_loss=seed % 3 == 0)
-        alone = consolidate(cluster, wishes)
-        assert consolidate(cluster, wishes, workers=Workers(2)) == alone, seed
+        alone = find_removable_nodes(cluster, wishes)
+        assert find_removable_nodes(cluster, wishes, workers=Workers(2)) == alone, seed
         went, stayed = went + len(alone.removable), stayed + len(alone.staying)
     assert min(went, stayed) > 10
 
@@ -359,6 +359,6 @@ class Interrupting:
 def test_an_interruption_prints_what_was_found(workers: Workers) -> None:
     """All three nodes of 4 cpus could go but the last: after one node there is a plan for that one."""
     cluster = Cluster.from_objects([node("n1"), node("n2"), node("n3"), replica("a", "n1", "1")])
-    report = consolidate(cluster, workers=workers, progress=Interrupting(1))
+    report = find_removable_nodes(cluster, workers=workers, progress=Interrupting(1))
     assert (names(report), report.tried, report.complete, report.interrupted) == (["n2"], 1, False, True)
     assert len(report.commands) == 1

@@ -17,7 +17,7 @@ import kschedctl
 from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import FIELDS, NOT_GIVEN, Gap
 from kschedctl.commands.drain.runs import drain_nodes
-from kschedctl.commands.failures.losses import failures
+from kschedctl.commands.failures.losses import simulate_failures
 
 Json = dict[str, Any]
 FAMILIES = ("volumes", "dra", "podaffinity", "topologyspread", "preemption", "mixed", "gates", "imagelocality")
@@ -113,7 +113,7 @@ def summary(report: Any) -> Any:
 def test_studies_never_make_another_definite_claim(case: Json, tmp_path: Path) -> None:
     node = min((each["metadata"]["name"] for each in case["objects"] if each["kind"] == "Node"), default="")
     cluster = read(case, tmp_path)
-    for ask in (lambda cluster: drain_nodes(cluster, [node]), lambda cluster: failures(cluster, "node")):
+    for ask in (lambda cluster: drain_nodes(cluster, [node]), lambda cluster: simulate_failures(cluster, "node")):
         whole = answer(lambda ask=ask: ask(cluster))
         if isinstance(whole, str):
             continue

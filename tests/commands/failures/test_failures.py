@@ -10,7 +10,7 @@ import pytest
 from small import ZONE, Json, node, pod, replica, spread
 
 from kschedctl.cluster import Cluster
-from kschedctl.commands.failures.losses import Loss, failures, list_losses, simulate_loss
+from kschedctl.commands.failures.losses import Loss, list_losses, simulate_failures, simulate_loss
 from kschedctl.errors import UsageError
 from kschedctl.replay.edits import is_recreated_elsewhere
 from kschedctl.replay.parallel import Workers
@@ -27,13 +27,13 @@ def zones(pods: int, cpu: str = "1") -> list[Json]:
 
 
 def test_a_cluster_that_can_do_without_a_zone() -> None:
-    report = failures(Cluster.from_objects(zones(8)))
+    report = simulate_failures(Cluster.from_objects(zones(8)))
     assert report.safe
     assert {(f.name, f.displaced, f.unplaced) for f in report.failures} == {("a", 3, 0), ("b", 3, 0), ("c", 2, 0)}
 
 
 def test_one_that_cannot_with_the_worst_first() -> None:
-    report = failures(Cluster.from_objects(zones(10)))
+    report = simulate_failures(Cluster.from_objects(zones(10)))
     assert not report.safe
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [("a", 4, 2), ("b", 3, 2), ("c", 3, 2)]
     assert "2 Insufficient cpu" in report.failures[0].reasons[0].message
@@ -41,7 +41,7 @@ def test_one_that_cannot_with_the_worst_first() -> None:
 
 def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
     """Of ten pods four are on n0 in zone a; the other two nodes had three each and have room for one more."""
-    worst, *others = failures(Cluster.from_objects(zones(10))).failures
+    worst, *others = simulate_failures(Cluster.from_objects(zones(10))).failures
     assert worst.zones == (PodCount("a", 4, 0), PodCount("b", 3, 4), PodCount("c", 3, 4))
     assert set(worst.nodes_changed) == {PodCount("n0", 4, 0), PodCount("n1", 3, 4), PodCount("n2", 3, 4)}
     assert not any(other.zones or other.nodes_changed for other in others)
@@ -49,7 +49,7 @@ def test_pods_by_zone_and_node_before_and_after_the_worst_loss() -> None:
 
 def test_daemons_and_bare_pods() -> None:
     daemon = pod("agent", "n0", owner={"kind": "DaemonSet", "name": "agent"})
-    report = failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
+    report = simulate_failures(Cluster.from_objects([*zones(1), daemon, pod("alone", "n0")]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.lost, worst.unplaced) == ("n0", 1, 1, 0)
 
@@ -57,12 +57,12 @@ def test_daemons_and_bare_pods() -> None:
 def test_the_lost_zone_is_no_domain_any_more() -> None:
     """Unlike after a drain: the pods may be spread over what is left."""
     objects = [node("n0", "a"), node("n1", "b"), *(replica(f"r{i}", "n0", **spread()) for i in range(2))]
-    (worst, _) = failures(Cluster.from_objects(objects)).failures
+    (worst, _) = simulate_failures(Cluster.from_objects(objects)).failures
     assert (worst.displaced, worst.unplaced) == (2, 0)
 
 
 def test_pairs() -> None:
-    report = failures(Cluster.from_objects(zones(9)), "zone", pairs=True)
+    report = simulate_failures(Cluster.from_objects(zones(9)), "zone", pairs=True)
     assert [(f.name, f.displaced, f.unplaced) for f in report.failures] == [
         ("a + b", 6, 5),
         ("a + c", 6, 5),
@@ -80,7 +80,9 @@ def test_pods_bound_to_a_zone_by_their_volume() -> None:
     terms = {"required": {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {"nodeAffinity": terms}}
     mounted = [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]
-    worst = failures(Cluster.from_objects([*zones(0), claim, volume, replica("db", "n0", volumes=mounted)])).failures[0]
+    worst = simulate_failures(
+        Cluster.from_objects([*zones(0), claim, volume, replica("db", "n0", volumes=mounted)])
+    ).failures[0]
     assert worst.unplaced == 1
     assert "2 node(s) didn't match PersistentVolume's node affinity" in worst.reasons[0].message
 
@@ -132,25 +134,25 @@ def test_a_loss_is_a_cluster_without_the_nodes() -> None:
 
 def test_processes_give_the_same_results() -> None:
     cluster = Cluster.from_objects(random_cluster(Random(3)))
-    alone = failures(cluster, "node")
-    assert failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
+    alone = simulate_failures(cluster, "node")
+    assert simulate_failures(cluster, "node", workers=Workers(2)).to_dict() == alone.to_dict()
 
 
 def test_pending_pods_are_not_counted() -> None:
     objects = [*zones(3), pod("waits", cpu="9"), replica("waits-too", cpu="9")]
-    assert failures(Cluster.from_objects(objects)).safe
+    assert simulate_failures(Cluster.from_objects(objects)).safe
 
 
 def test_nodes_that_belong_nowhere_are_named() -> None:
     odd = node("odd")
     del odd["metadata"]["labels"][ZONE]
-    report = failures(Cluster.from_objects([*zones(3), odd]))
+    report = simulate_failures(Cluster.from_objects([*zones(3), odd]))
     assert (report.outside, report.safe) == (("odd",), True)
 
 
 def test_two_of_one() -> None:
     with pytest.raises(UsageError, match="there is one node only, and no two to lose"):
-        failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
+        simulate_failures(Cluster.from_objects([node("n1")]), "node", pairs=True)
 
 
 @pytest.mark.parametrize(
@@ -174,7 +176,7 @@ def test_pools_by_the_labels_of_providers(label: str) -> None:
 def test_who_has_to_make_room_and_fits_nowhere_counts() -> None:
     """n1 is full of a pod of low priority; that of n0 drives it away, and n2 is too small for it."""
     low, high = replica("low", "n1", "4"), replica("high", "n0", "4", priority=10)
-    report = failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
+    report = simulate_failures(Cluster.from_objects([node("n0"), node("n1"), node("n2", cpu="3"), low, high]), "node")
     worst = report.failures[0]
     assert (worst.name, worst.displaced, worst.evicted, worst.unplaced) == ("n0", 1, 1, 1)
     assert worst.reasons[0].pods == ("d/low",)
@@ -186,11 +188,11 @@ def test_runs_show_the_worst() -> None:
     objects[2]["metadata"]["labels"]["disk"] = "ssd"
     large = replica("r2", "n0", "2", nodeSelector={"disk": "ssd"})
     cluster = Cluster.from_objects([*objects, replica("r1", "n0"), large])
-    report = failures(cluster, "node", runs=16)
+    report = simulate_failures(cluster, "node", runs=16)
     worst = report.failures[0]
     assert (worst.name, worst.unplaced, worst.over_runs["unplaced"]) == ("n0", 1, Spread(0, 1))
     assert not report.safe
-    assert failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
+    assert simulate_failures(cluster, "node", runs=16, workers=Workers(2)).to_dict() == report.to_dict()
 
 
 def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
@@ -198,7 +200,7 @@ def test_the_order_in_which_pods_come_back_is_nobody_s() -> None:
     objects = [node("n0", cpu="16"), node("n1")]
     sized = [("a", "3"), ("b", "2"), ("c", "5")]
     pods = [pod(f"{name}-0", "n0", cpu, owner={"kind": "StatefulSet", "name": name}) for name, cpu in sized]
-    worst = failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
+    worst = simulate_failures(Cluster.from_objects([*objects, *pods]), "node", runs=12).failures[0]
     assert (worst.name, worst.over_runs["unplaced"]) == ("n0", Spread(2, 2))
     either = {"StatefulSet d/a": Spread(0, 1), "StatefulSet d/b": Spread(0, 1)}
     assert worst.unplaced_over_runs == {**either, "StatefulSet d/c": Spread(1, 1)}
@@ -212,7 +214,7 @@ def test_the_ranking_is_by_what_is_worse_not_by_how_much_moves() -> None:
     bare pod is lost. n3: three pods find room elsewhere. n4 has a daemon, which nobody moves.
     """
     daemon = pod("agent", "n4", "2", owner={"kind": "DaemonSet", "name": "agent"})
-    report = failures(
+    report = simulate_failures(
         Cluster.from_objects(
             [
                 *(node(f"n{i}", cpu="8" if i == 0 else "4") for i in range(5)),

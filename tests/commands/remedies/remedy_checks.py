@@ -119,7 +119,7 @@ def space(asked: Trials) -> list[Fix]:
 
 
 def _offered_at(tried: TriedNode) -> Iterator[Fix]:
-    for refusal in tried.refusals():
+    for refusal in tried.find_rejections():
         for way in get_plugin_remedies(refusal.plugin).ways:
             yield from way(tried, refusal)
 

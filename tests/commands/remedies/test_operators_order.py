@@ -46,7 +46,7 @@ def cluster_of(source: str) -> Cluster:
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """However busy the machine is, all is tried."""
-    monkeypatch.setattr(RemedySearch, "_is_over", lambda search: search.trials.replayed > MOST_TRIALS)
+    monkeypatch.setattr(RemedySearch, "_is_limit_reached", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
 def question(source: str, name: str) -> tuple[Cluster, str, UserGroups]:

@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.size import search
-from kschedctl.commands.size.filling import fillings, find_crowded_shapes
+from kschedctl.commands.size.filling import find_crowded_shapes, measure_levels_when_full
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.shapes import find_places, find_takers
@@ -70,7 +70,7 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
     shapes = {shape.name: shape for shape in build_type_shapes(cluster, TYPES)}
     sets = NodeSets(cluster, shapes)
     view = Scheduler(sets.build_cluster(dict.fromkeys(shapes, 1))).view
-    rows = {name: view.nodes.index[shape.first_node_in("a")] for name, shape in shapes.items()}
+    rows = {name: view.nodes.index[shape.get_first_node_name("a")] for name, shape in shapes.items()}
     prices = {sold["name"]: sold["offerings"][0]["Price"] for sold in TYPES}
     return build_program(view, rows, prices, find_takers(find_places(view, shapes), shapes)), sets
 
@@ -118,7 +118,7 @@ def test_how_full_others_were_when_devices_had_no_room_left(seed: int) -> None:
             free[name][at] -= (int(str(requests["cpu"])[:-1]), int(str(requests["memory"])[:-2]) << 20)
             if sum((left < (500, 1 << 30)).any() for left in free["gpu"]) == 2:  # half of the four
                 break
-    (told,) = fillings(program, nodes, simulation, outcomes, late)
+    (told,) = measure_levels_when_full(program, nodes, simulation, outcomes, late)
     assert told.needed == "gpu"
     for name, some in free.items():
         full = ((began[name] - some) / began[name]).mean(axis=0).max()

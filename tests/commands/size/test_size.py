@@ -12,7 +12,7 @@ import pytest
 import kschedctl
 from kschedctl.commands.size import highs
 from kschedctl.commands.size import sizing as study
-from kschedctl.commands.size.plain import lower_bound
+from kschedctl.commands.size.plain import compute_lower_bound
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.sizing import SizingWishes
 from kschedctl.commands.size.solved import SolvedPacking
@@ -413,4 +413,4 @@ def test_nothing_is_cheaper_than_the_bound(seed: int) -> None:
     requested = np.array([random.randint(1, 20) for _ in range(2)], np.float64)
     costs = np.array([random.randint(1, 9) for _ in range(2)], np.float64)
     enough = (np.array(mix) for mix in product(range(21), repeat=2) if (np.array(mix) @ offered >= requested).all())
-    assert lower_bound(requested, offered, costs) <= min(float(mix @ costs) for mix in enough) + 1e-9
+    assert compute_lower_bound(requested, offered, costs) <= min(float(mix @ costs) for mix in enough) + 1e-9

@@ -1,4 +1,7 @@
-"""Section "latency": what kube-scheduler's own metrics say about its speed and its queues."""
+"""Section "latency": the speed and the queues of kube-scheduler according to its own metrics.
+
+`figures` computes figures from metrics, `verdicts` judges them by `rules`, and `page` shows both.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ def build_latency_section(audited: AuditedCluster) -> LatencySection:
 
 def build_measured_section(measured: MetricsReading, limits: LatencyLimits, nodes: int | None = None) -> LatencySection:
     """Build the section from metrics. `nodes` is the number of nodes in the cluster, None if unknown."""
-    verdicts = (*judge_metrics(measured, limits), *_check_node_count(measured, nodes))
+    verdicts = (*judge_metrics(measured, limits), *_compare_node_counts(measured, nodes))
     timings = partial(build_timings, measured)
     return LatencySection(
         title=TITLE,
@@ -89,31 +92,31 @@ def build_measured_section(measured: MetricsReading, limits: LatencyLimits, node
         **build_verdict(
             RULES,
             _iter_findings(verdicts) if measured.is_leader is not False else (),
-            _find_unknowns(measured, verdicts),
+            _iter_unknowns(measured, verdicts),
         ),
     )
 
 
-def _find_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
-    """Yield what the metrics do not tell."""
+def _iter_unknowns(measured: MetricsReading, verdicts: Sequence[Verdict]) -> Iterator[UnknownKind]:
+    """Yield unknowns about aspects that the metrics do not cover."""
     if measured.is_leader is False:
         yield STANDBY
     elif not any(histogram.count for histogram in measured.of(ATTEMPTS).values()):
         yield NO_ATTEMPTS
     if undecided := [verdict.about for verdict in verdicts if verdict.is_undecided]:
-        why = f"do not tell enough of {', '.join(undecided)}: buckets end below the limit, or are not there"
-        yield UnknownKind("Metric", why, VERDICT)
+        reason = f"do not tell enough of {', '.join(undecided)}: buckets end below the limit, or are not there"
+        yield UnknownKind("Metric", reason, VERDICT)
     if measured.unusable:
-        why = (
+        reason = (
             f"have {counted(measured.unusable, 'value')} that "
             f"{agreeing(measured.unusable, 'is no count and was', 'are no counts and were')} left out: NaN, "
             "infinite or negative"
         )
-        yield UnknownKind("Metric", why, VERDICT)
+        yield UnknownKind("Metric", reason, VERDICT)
 
 
-def _check_node_count(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
-    """Yield a verdict if the scheduler's cache holds another number of nodes than the cluster."""
+def _compare_node_counts(measured: MetricsReading, nodes: int | None) -> Iterator[Verdict]:
+    """Yield a verdict if the scheduler's cache has another number of nodes than the cluster."""
     cached = measured.get_number(CACHE, ("nodes",))
     if nodes is not None and cached is not None and cached != nodes:
         yield Verdict("nodes", f"{cached:,.0f} in the scheduler's cache, {nodes:,} in the cluster", STALE, STALE.fix)
@@ -138,7 +141,7 @@ def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
 
 
 def _build_headline(measured: MetricsReading, verdicts: Sequence[Verdict]) -> str:
-    """Return the figures of attempts and the aspects that are not well, as text."""
+    """Return the figures of attempts and the aspects with findings as text."""
     if measured.is_leader is False:
         return "This scheduler does not lead and schedules nothing: ask the leader"
     attempts = [verdict for verdict in verdicts if verdict.about.startswith("attempts")]

@@ -37,7 +37,9 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
-    """Return the distribution of a metric's durations, the most frequent first, without those in a single bucket."""
+    """Return the distributions of a metric's durations, the most frequent first. Distributions in a single bucket
+    are left out.
+    """
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
     all_curves = (
@@ -55,8 +57,9 @@ def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, .
 
 
 def _build_timing(labels: dict[str, str], histogram: Histogram, attempts_seconds: float | None) -> Timing:
-    """Build a timing from a histogram. `whole` is the total time of attempts, None if the histogram is no part of
-    it.
+    """Build a timing from a histogram.
+
+    `attempts_seconds` is the total time of attempts, None if the histogram is no part of it.
     """
     values = {name: _finite_or_none(histogram.estimate_quantile(q)) for name, q in QUANTILES.items()}
     return Timing(
@@ -89,7 +92,7 @@ def build_numbers(measured: MetricsReading, metric: str) -> tuple[Number, ...]:
 
 
 def get_only_number(numbers: Iterable[Number]) -> Number | None:
-    """Return the value of a metric without labels, or None if there is none."""
+    """Return the value of a metric without labels, or None if it has no value."""
     return next(iter(numbers), None)
 
 
@@ -121,6 +124,7 @@ ADVICE_BY_POINT: Mapping[str, str] = {
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
     OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
 }
+"""What likely makes an extension point faster."""
 
 
 class TimePart(NamedTuple):
@@ -138,13 +142,13 @@ class TimePart(NamedTuple):
     def describe(self) -> str:
         """Return a sentence such as `Filter takes 61% of the time, of that InterPodAffinity 80%`."""
         of_plugin = f", of that {self.plugin} {self.plugin_share:.0%}" if self.plugin else ""
-        takes = "is spent" if self.name == OUTSIDE else "takes"
+        verb = "is spent" if self.name == OUTSIDE else "takes"
         if self.name == OUTSIDE:
-            return f"{self.share:.0%} of the time {takes} {self.name}"
-        return f"{self.name} {takes} {self.share:.0%} of the time{of_plugin}"
+            return f"{self.share:.0%} of the time {verb} {self.name}"
+        return f"{self.name} {verb} {self.share:.0%} of the time{of_plugin}"
 
     def find_advice(self) -> str:
-        """Return what likely makes this part shorter."""
+        """Return advice on how to make this part shorter."""
         declared = IN_TREE.get(self.plugin) if self.plugin_share >= 0.5 else None
         advice = declared.plugin.takes_less_time if declared and declared.plugin else ""
         return advice or ADVICE_BY_POINT.get(
@@ -177,8 +181,8 @@ def _find_slowest_plugin(measured: MetricsReading, point: str) -> tuple[str, flo
     """Return the plugin that takes most of the time at a point and its share, or ("", 0.0) if no plugin was timed."""
     seconds = {
         plugin: histogram.total
-        for (plugin, at), histogram in measured.of(PLUGINS).items()
-        if at == point and histogram.total > 0
+        for (plugin, plugin_point), histogram in measured.of(PLUGINS).items()
+        if plugin_point == point and histogram.total > 0
     }
     if not seconds:
         return "", 0.0

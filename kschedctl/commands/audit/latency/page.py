@@ -1,4 +1,4 @@
-"""The figures of the latency section: verdicts, where the time goes, and in wide output all figures."""
+"""The evidence of section "latency": verdicts, where the time goes, and in wide output all figures."""
 
 from __future__ import annotations
 
@@ -65,8 +65,9 @@ def _build_timings_table(title: str, timings: tuple[Timing, ...], style: Style, 
 
 
 def _choose_labels(timings: tuple[Timing, ...], style: Style) -> tuple[str, ...]:
-    """Return the labels in which the timings differ, or the first label if there are none; all labels in wide
-    output.
+    """Return the labels to show: those in which the timings differ, or the first if there are none.
+
+    Wide output has all labels.
     """
     names = tuple(timings[0].labels)
     differing = tuple(name for name in names if len({timing.labels[name] for timing in timings}) > 1)
@@ -84,7 +85,7 @@ def _build_timing_row(timing: Timing, labels: tuple[str, ...]) -> Row:
 def _format_quantile(timing: Timing, name: str) -> str:
     """Return a quantile as text, marked if it lies in the last bucket and so may be larger.
 
-    If the mean is above the bound of the last bucket, the bound would mislead, and the quantile is given as not known.
+    If the mean is above the bound of the last bucket, the bound would mislead, so the quantile is given as not known.
     """
     value = getattr(timing, name)
     if name not in timing.at_least:

@@ -1,4 +1,4 @@
-"""Judgement of kube-scheduler's metrics: for each aspect whether it is well, and what likely helps if not."""
+"""The judgement of kube-scheduler's metrics: which aspects are good, and what likely helps with the others."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Verdict:
     figures: str
     """The figures as text."""
     rule: AuditRule | None = None
-    """The rule that is broken, None if all is well."""
+    """The rule that is broken, None if the aspect is good."""
     lever: str = ""
     """What likely helps."""
     has_data: bool = True
@@ -100,7 +100,7 @@ class Verdict:
 
 
 def judge_metrics(measured: MetricsReading, limits: LatencyLimits) -> tuple[Verdict, ...]:
-    """Return one or more verdicts for each aspect, in the order in which to read them."""
+    """Return one or more verdicts for each aspect, in reading order."""
     return tuple(verdict for judge in JUDGES for verdict in judge(measured, limits))
 
 
@@ -142,7 +142,7 @@ def _judge_attempt_histogram(
 
 
 def _judge_plugins(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge plugins: those of which single calls may be long, or else the slowest plugin."""
+    """Judge the plugins whose single calls may be long, or the slowest plugin if there are none."""
     histograms = {labels: histogram for labels, histogram in measured.of(PLUGINS).items() if histogram.count > 0}
     if not histograms:
         return _build_no_data_verdict("plugins", "no cycle was timed: one in ten is")
@@ -184,7 +184,7 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the client's rate limit on requests. Without data there is no verdict, as not all sources have this
+    """Judge the client's rate limit on requests. Return no verdict without data, since not all sources have this
     metric.
     """
     by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
@@ -218,7 +218,7 @@ def _judge_pod_scheduling_sli(measured: MetricsReading, limits: LatencyLimits) -
 
 
 def _judge_results(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the results of attempts: errors, and many attempts without a node."""
+    """Judge the results of attempts: whether there are errors, or mostly attempts without a node."""
     number = measured.numbers.get(RESULTS, {})
     by_result: dict[str, float] = {}
     for (result, _), count in number.items():
@@ -274,7 +274,7 @@ def _iter_long_queues(measured: MetricsReading, limits: LatencyLimits, by_queue:
 
 
 def _judge_flushed_pods(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the pods that fit and that only the flush of unschedulable pods woke."""
+    """Judge the number of pods that fitted but were only retried by the flush of unschedulable pods."""
     count = measured.get_number(FLUSHED)
     if count is None:
         return ()
@@ -333,7 +333,7 @@ def _judge_hints(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Ve
 
 
 def _judge_in_flight_events(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the number of events kept for pods in flight."""
+    """Judge the number of events that are kept for pods in flight."""
     events = measured.get_total(IN_FLIGHT)
     if events is None:
         return _build_no_data_verdict("events in flight")
@@ -354,12 +354,12 @@ def format_quantiles(histogram: Histogram) -> str:
 
 
 def _build_good_verdict(about: str, figures: str, is_above: bool | None) -> Verdict:
-    """Return the verdict that an aspect is not above its limit, or that this cannot be decided (`above` is None)."""
+    """Return the verdict that an aspect is within its limit, or undecided if `is_above` is None."""
     return Verdict(about, figures, has_data=is_above is not None, is_undecided=is_above is None)
 
 
 def _is_p99_above(histogram: Histogram, limit: float) -> bool | None:
-    """Return whether the 99th percentile is above the limit, or None if the last bucket begins below the limit."""
+    """Return whether the 99th percentile is above the limit, or None if the buckets end too low to decide."""
     p99 = histogram.estimate_quantile(0.99)
     if math.isnan(p99) or (p99 <= limit and histogram.is_lower_limit(0.99)):
         return None

@@ -91,10 +91,10 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
     instances = provenance.instances if provenance else ()
     differing_settings = find_differing_settings(instances)
     findings = [
-        *_check_leases(leases, audited),
-        *_check_turns(names, leases),
+        *_iter_lease_findings(leases, audited),
+        *_iter_turn_findings(names, leases),
         *(_build_difference_finding(setting) for setting in differing_settings),
-        *_check_election_disabled(
+        *_iter_disabled_election_findings(
             [instance.name for instance in instances if instance.flags.get(LEADER_ELECT_FLAG) == "false"],
             len(instances),
         ),
@@ -106,11 +106,11 @@ def build_leader_section(audited: AuditedCluster) -> LeaderSection:
         names=tuple(names),
         instances=tuple(instance.name for instance in instances),
         differences=tuple(differing_settings),
-        **build_verdict(RULES, findings, _find_unknowns(leases, audited)),
+        **build_verdict(RULES, findings, _iter_unknowns(leases, audited)),
     )
 
 
-def _find_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
+def _iter_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[UnknownKind]:
     """Yield the unread data without which the leader cannot be called healthy."""
     own_lease = find_own_lease(audited.cluster)
     for kind, gap in (
@@ -126,22 +126,23 @@ def _find_unknowns(leases: Sequence[SchedulerLease], audited: AuditedCluster) ->
 
 
 def _is_expired_by_other_leases(lease: SchedulerLease, audited: AuditedCluster) -> bool:
-    """Return whether another lease was renewed so much later that this one has expired, whatever this machine's
-    clock says.
+    """Return whether the lease has expired by the time of another lease's renewal.
+
+    This does not depend on this machine's clock.
     """
     seconds_behind = compare_with_newest_renewal(audited.cluster, lease.renewed)
     return seconds_behind is not None and seconds_behind > lease.seconds
 
 
-def _check_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
+def _iter_lease_findings(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> Iterator[Finding]:
     """Yield findings about stale leases, frequent elections and a missing lease."""
     own_lease = find_own_lease(audited.cluster)
     for lease in leases:
         if lease.lease == str(own_lease):
-            yield from _check_own_lease(lease, audited)
+            yield from _iter_own_lease_findings(lease, audited)
         elif lease.stale or not lease.holder:
             yield _build_left_behind_finding(lease, audited)
-        yield from _check_elections(lease, audited)
+        yield from _iter_election_findings(lease, audited)
     lease_names = {lease.lease for lease in leases}
     if own_lease and str(own_lease) not in lease_names and not audited.cluster.gap(LEASE, own_lease.namespace):
         yield NO_LEASE.build_finding(
@@ -149,8 +150,8 @@ def _check_leases(leases: Sequence[SchedulerLease], audited: AuditedCluster) -> 
         )
 
 
-def _check_own_lease(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the replayed scheduler's lease was released or is stale."""
+def _iter_own_lease_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the replayed scheduler's lease was released or is stale, if so."""
     namespace = lease.lease.partition("/")[0]
     if not lease.holder:
         message = f"given up{_format_age_suffix(lease)}, and nobody took it"
@@ -166,7 +167,7 @@ def _check_own_lease(lease: SchedulerLease, audited: AuditedCluster) -> Iterator
 
 
 def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -> Finding:
-    """Build the finding about another scheduler's stale lease: a warning for a day, after that a note."""
+    """Build the finding about another scheduler's stale lease. It is a warning for a day and a note after that."""
     seconds_silent = audited.seconds_since(lease.renewed)
     is_recent = seconds_silent is None or seconds_silent < DAY
     renewed = f"renewed last at {lease.renewed or 'an unknown time'}{_format_age_suffix(lease)}"
@@ -178,12 +179,12 @@ def _build_left_behind_finding(lease: SchedulerLease, audited: AuditedCluster) -
 
 
 def _format_age_suffix(lease: SchedulerLease) -> str:
-    """Return how long ago the lease was renewed, as a suffix that is empty if unknown."""
+    """Return how long ago the lease was renewed, as the end of a phrase, empty if unknown."""
     return f", {lease.silent_for} ago" if lease.silent_for else ""
 
 
-def _check_elections(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
-    """Yield the finding that the leader changes often, by the events left or since the earlier snapshot."""
+def _iter_election_findings(lease: SchedulerLease, audited: AuditedCluster) -> Iterator[Finding]:
+    """Yield the finding that the leader changes often, if events or the earlier snapshot show it."""
     namespace = lease.lease.partition("/")[0]
     if lease.elections >= MANY_ELECTIONS:
         message = (
@@ -207,13 +208,14 @@ def _find_earlier_transitions(lease: SchedulerLease, audited: AuditedCluster) ->
     return (leases_by_name[lease.lease].spec.lease_transitions or 0) if lease.lease in leases_by_name else None
 
 
-def _check_turns(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
+def _iter_turn_findings(names: Sequence[ServedName], leases: Sequence[SchedulerLease]) -> Iterator[Finding]:
     """Yield findings about scheduler names under which instances alternate more often than elections explain."""
     elections = max((lease.elections for lease in leases), default=0)
     for name in names:
         if name.turns > max(1, elections):
             placements = "; ".join(
-                f"{one.instance}: {one.placed:,} from {one.first} to {one.last}" for one in name.instances
+                f"{instance.instance}: {instance.placed:,} from {instance.first} to {instance.last}"
+                for instance in name.instances
             )
             message = (
                 f"instances took turns {counted(name.turns, 'time')} in placing pods, with "
@@ -228,14 +230,14 @@ def _build_difference_finding(setting: DifferentSetting) -> Finding:
     return DIFFERENT.build_finding("Scheduler kube-scheduler", f"{setting.setting}: {values}", path=setting.setting)
 
 
-def _check_election_disabled(not_electing: Sequence[str], instance_count: int) -> Iterator[Finding]:
+def _iter_disabled_election_findings(not_electing: Sequence[str], instance_count: int) -> Iterator[Finding]:
     """Yield the finding that several instances run although some take part in no leader election."""
     if not_electing and instance_count > 1:
         yield NO_ELECTION.build_finding("Scheduler kube-scheduler", f"--leader-elect=false: {', '.join(not_electing)}")
 
 
 def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName], audited: AuditedCluster) -> str:
-    """Return who leads the replayed scheduler and how many pods name an unknown scheduler, as text."""
+    """Return which instance leads, and how many pods name an unknown scheduler, as text."""
     own_lease = find_own_lease(audited.cluster)
     lease = next((scheduler_lease for scheduler_lease in leases if scheduler_lease.lease == str(own_lease)), None)
     unserved = sum(served_name.waiting for served_name in names if not served_name.served)

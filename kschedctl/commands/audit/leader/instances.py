@@ -44,7 +44,8 @@ class LeaseName(NamedTuple):
 def find_own_lease(cluster: Cluster) -> LeaseName | None:
     """Return the lease of the replayed scheduler, or None if leader election is off in its configuration.
 
-    In an anonymized snapshot namespaces are replaced, but lease names stay: the only lease of the name is then taken.
+    In an anonymized snapshot namespaces are replaced but lease names are not, so a lease with the configured name is
+    taken if it is the only one.
     """
     election = parse_document(cluster.configuration or _DEFAULT_CONFIGURATION).leader_election
     if not election.leader_elect:
@@ -102,7 +103,7 @@ def _build_scheduler_lease(
 
 
 def _iter_elected_instances(cluster: Cluster, name: LeaseName) -> Iterator[str]:
-    """Yield the instance that was elected, for each election for this lease that still has an event."""
+    """Yield the elected instance for each election for this lease whose event still exists."""
     for event in cluster.events:
         reference = event.involved_object
         if event.reason == LEADER_ELECTION and (reference.namespace, reference.name) == name:
@@ -143,7 +144,7 @@ PROFILE, EVENTS, LEASE, POD_GROUPS = "profile", "events", "lease", "podGroups"
 
 
 def find_served_names(audited: AuditedCluster) -> list[ServedName]:
-    """Return the names that pods use or profiles have, those with the most waiting pods first."""
+    """Return the scheduler names of pods and profiles, those with the most waiting pods first."""
     waiting = Counter(pod.spec.scheduler_name or DEFAULT_SCHEDULER_NAME for pod in audited.pending)
     bound = _count_bound_pods(audited)
     placed = _group_placements(audited.cluster.events)
@@ -154,7 +155,7 @@ def find_served_names(audited: AuditedCluster) -> list[ServedName]:
     served = [
         ServedName(
             name=name,
-            served=next((by for by, served in evidence.items() if name in served), ""),
+            served=next((source for source, served in evidence.items() if name in served), ""),
             waiting=waiting[name],
             bound=bound[name],
             turns=_count_turns(placed.get(name, ())),

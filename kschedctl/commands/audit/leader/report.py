@@ -34,15 +34,15 @@ class SchedulerLease(Document, frozen=True, kw_only=True):
     seconds: int = 0
     """The duration of the lease."""
     transitions: Annotated[int, Column("changes")] = 0
-    """How often the lease changed hands in all."""
+    """How often the lease changed hands in total."""
     elections: Annotated[int, Column("lately")] = 0
-    """The number of elections of which events are left."""
+    """The number of elections whose events still exist."""
     stale: bool = False
     """Whether the lease was not renewed for longer than its duration."""
 
 
 class WorkingInstance(Document, frozen=True, kw_only=True):
-    """An instance of a scheduler and the pods that it placed, by the events that are left."""
+    """An instance of a scheduler and the pods that it placed, according to the events that still exist."""
 
     instance: str
     placed: int
@@ -58,7 +58,7 @@ class ServedName(Document, frozen=True, kw_only=True):
 
     name: Annotated[str, Column("schedulerName", keep=True)]
     served: Annotated[str, Column("known by", words=KNOWN_BY, tones={"": Tone.WARNING})]
-    """How the name is known to be served (a key of `KNOWN_BY`), empty if it is not known to be."""
+    """How the name is known to be served (a key of `KNOWN_BY`), empty if it is unknown."""
     waiting: Annotated[int, Column()] = 0
     """The number of pods with this name that wait."""
     bound: Annotated[int, Column()] = 0
@@ -69,7 +69,7 @@ class ServedName(Document, frozen=True, kw_only=True):
 
 
 class DifferentSetting(Document, frozen=True, kw_only=True):
-    """A flag or the version, if instances of kube-scheduler differ in it."""
+    """A flag, or the version, in which instances of kube-scheduler differ."""
 
     setting: str
     values: dict[str, tuple[str, ...]]

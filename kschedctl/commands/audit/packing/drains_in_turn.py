@@ -1,8 +1,8 @@
-"""Trial drains of one node after the other, each on top of those that emptied their node.
+"""Trial drains of one node after the other, each in the cluster that the earlier successful drains left.
 
-A drain that does not empty its node is undone. All drains share one simulation, and so all cached results for equal
-pods. In it a node is closed rather than cordoned. If a cordon could have another effect on one of the pods than to keep
-it off the node, or if preemption has to be tried, the drain is run separately on the cordoned cluster.
+A drain that does not empty its node is undone. All drains share one simulation and thereby its cached results for equal
+pods. In this simulation a node is closed rather than cordoned. If a cordon could have another effect on one of the pods
+than to keep it off the node, or if preemption has to be tried, the drain is run separately on the cordoned cluster.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from kschedctl.scheduler.engine.diagnosis import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import cordon_only_rejects
+from kschedctl.scheduler.framework.cordons import has_only_local_cordon_effect
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -97,36 +97,37 @@ class UndoableDrain(EmptyingDrain):
         return replace(cluster, persistent_volume_claims=claims, persistent_volumes=volumes, resource_claims=devices)
 
     def _get_reservations(self) -> tuple[AnyObject, AnyObject, AnyObject]:
-        """Return the claims and volumes as tuples, each of which is replaced as soon as one of its objects changes."""
-        of = self.simulation.view.objects.of
-        return of("PersistentVolumeClaim"), of("PersistentVolume"), of("ResourceClaim")
+        """Return the claims, volumes and device claims, as tuples that are replaced when an object changes."""
+        get_objects = self.simulation.view.objects.of
+        return get_objects("PersistentVolumeClaim"), get_objects("PersistentVolume"), get_objects("ResourceClaim")
 
     # -- what keeps the node -----------------------------------------------------------------------------------------
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node whatever is tried, and why."""
+        """Yield the pods that keep the node in any case, with the reasons."""
         yield from super()._iter_immediate_blockers()
         yield from self._iter_pods_without_target()
 
     def _iter_pods_without_target(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that no other node can ever take, since what rejects them only gets worse while nodes fill
-        up.
+        """Yield the pods that no other node can ever take, with the reasons.
+
+        These reasons only get worse while nodes fill up.
         """
         simulation, checked_demands = self.simulation, set[int]()
         view = simulation.view
         for position in self.all_pods:
             info, demand = simulation.incoming(position), int(view.pods.distinct.demand[view.pods.info[position]])
             if uses_claims(info, view):
-                why = self._find_lasting_pre_filter_rejection(position)
+                reason = self._find_lasting_pre_filter_rejection(position)
             else:
-                why = (
+                reason = (
                     self._find_lasting_rejection_elsewhere(position)
                     if demand not in checked_demands and not self._has_room_elsewhere(position)
                     else ""
                 )
                 checked_demands.add(demand)
-            if why:
-                yield self._get_pod_key(position), why
+            if reason:
+                yield self._get_pod_key(position), reason
 
     def _has_room_elsewhere(self, position: Position) -> bool:
         """Return whether another node may have room for the pod."""
@@ -135,7 +136,7 @@ class UndoableDrain(EmptyingDrain):
         return bool(rows.any())
 
     def _find_lasting_pre_filter_rejection(self, position: Position) -> str:
-        """Return why a PreFilter rejects a pod with claims independently of other pods, or an empty string."""
+        """Return why a PreFilter rejects a pod with claims independently of other pods, empty if none does."""
         info, framework = self.simulation.arriving(position), self.simulation.require_framework(position)
         pre_filter = run_pre_filter(framework.plugins_at("preFilter"), info, self.simulation.view)
         if (
@@ -148,7 +149,7 @@ class UndoableDrain(EmptyingDrain):
         return f"{self._get_pod_key(position)}: {message.removesuffix('.')}"
 
     def _find_lasting_rejection_elsewhere(self, position: Position) -> str:
-        """Return why no other node can ever take the pod, or an empty string."""
+        """Return why no other node can ever take the pod, empty if that is not certain."""
         self._closed.close(self.row, self._cordoned)
         try:
             return self._find_lasting_rejection(position)
@@ -156,16 +157,17 @@ class UndoableDrain(EmptyingDrain):
             self._closed.open(self.row)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
+        """Raise _NeedsSeparateDrainError, since preemption cannot be undone."""
         raise _NeedsSeparateDrainError
 
     def _run_queue(self) -> None:
         """Raise _NeedsSeparateDrainError if pods wait in the queue."""
-        if self._waiting_pods():
+        if self._find_waiting_pods():
             raise _NeedsSeparateDrainError
 
 
 class _SharedState(NamedTuple):
-    """The simulation that drains share, in which emptied nodes are closed or, in its snapshot, cordoned."""
+    """The simulation that drains share. Emptied nodes are closed in it or, in its snapshot, cordoned."""
 
     simulation: Simulation
     evictions: Evictions
@@ -180,7 +182,7 @@ class _SharedState(NamedTuple):
 
 
 class DrainsInTurn:
-    """Drains on a fork, each on top of those that emptied their nodes. The fork passed in is not changed."""
+    """Trial drains on a copy of a fork, each in the cluster that the earlier successful drains left."""
 
     def __init__(self, scheduler: Scheduler, view: Fork) -> None:
         self.scheduler = scheduler
@@ -189,7 +191,7 @@ class DrainsInTurn:
         """What puts the node back that was drained last."""
         self._unknown: list[tuple[UnknownKind, ...]] = []
         self._dependencies: dict[Dependency, None] = {}
-        self._plain: dict[int, bool] = {}
+        self._can_share: dict[int, bool] = {}
 
     @property
     def simulation(self) -> Simulation:
@@ -229,8 +231,8 @@ class DrainsInTurn:
             raise
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied a node elsewhere: move its pods to the target rows, in their order, and drop
-        the others.
+        """Repeat a drain that emptied a node elsewhere: move its pods to the target rows in order, and drop the
+        others.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])
@@ -272,7 +274,7 @@ class DrainsInTurn:
         return trial
 
     def _drain_separately(self, row: Row) -> NodeTrial:
-        """Drain the node in a simulation of its own, on the cordoned cluster."""
+        """Drain the node in a separate simulation of the cordoned cluster."""
         names, cordoned = self.view.nodes.names, dict(self._state.closed.cordoned)
         cordoned[row] = cordon_node(self.view.nodes.objects[row])
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
@@ -288,16 +290,16 @@ class DrainsInTurn:
         return NodeTrial(evictable, tuple(report_moved_pods(drain)), pod, why)
 
     def _switch_state(self, state: _SharedState) -> None:
-        """Go on with another state, and keep the unknowns of the old one."""
+        """Continue with another state, and keep the unknowns of the old one."""
         self._unknown.append(find_simulation_unknowns(self._state.simulation, *self._dependencies))
         self._state = state
 
     def _can_share_simulation(self, position: Position) -> bool:
-        """Return whether the pod can be drained in the shared simulation, cached by PodInfo."""
+        """Return whether the pod can be drained in the shared simulation. The result is cached by PodInfo."""
         number = int(self.view.pods.info[position])
-        if number not in self._plain:
-            self._plain[number] = self._is_cordon_only_rejection(position)
-        return self._plain[number]
+        if number not in self._can_share:
+            self._can_share[number] = self._is_cordon_only_rejection(position)
+        return self._can_share[number]
 
     def _is_cordon_only_rejection(self, position: Position) -> bool:
         """Return whether a cordon has no effect on the pod except to keep it off the node."""
@@ -306,4 +308,6 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)
+        return in_tree and has_only_local_cordon_effect(
+            framework.plugins_at("filter"), framework.plugins_at("score"), info
+        )

@@ -19,7 +19,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, reported_amounts
+from kschedctl.replay.pools import Pools, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -28,7 +28,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class TrialLimits(NamedTuple):
-    """How many nodes are drained on trial and how many pods are moved on the way."""
+    """The numbers of nodes and pods up to which nodes are drained on trial."""
 
     nodes: int
     """The maximum number of nodes, 0 for all."""
@@ -37,7 +37,7 @@ class TrialLimits(NamedTuple):
 
 
 class EmptyingResult(NamedTuple):
-    """Which nodes can be emptied."""
+    """The nodes that can be emptied, and those that cannot."""
 
     emptied: tuple[EmptiedNode, ...]
     kept: tuple[KeptNode, ...]
@@ -72,7 +72,9 @@ class EmptyingOrder(NamedTuple):
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
-    """Return which worker nodes can be emptied within the limits. `pending` are the pods that wait."""
+    """Drain workers on trial within the limits, and return those that can be removed. `pending` are the pods that
+    wait.
+    """
     candidates = find_candidates(scheduler, pools, pending)
     drains, chosen = (
         DrainsInTurn(scheduler, candidates.view),
@@ -88,7 +90,7 @@ def find_removable_nodes(
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
-        emptied.append(EmptiedNode(name, pool, trial.evictable, reported_amounts(view, view.allocatable[row])))
+        emptied.append(EmptiedNode(name, pool, trial.evictable, select_reported_amounts(view, view.allocatable[row])))
     return EmptyingResult(
         tuple(emptied),
         tuple(kept),
@@ -99,7 +101,9 @@ def find_removable_nodes(
 
 
 def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed then."""
+    """Place the pending pods that fit, and return the workers that may be removed afterwards. Raises
+    KeyboardInterrupt.
+    """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
     if simulation.interrupted:
@@ -115,7 +119,7 @@ def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Positi
 
 
 def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of pods that would have to move and the largest share of a resource that they request, both
+    """Return the number of movable pods on each node, and the largest share of a resource that they request, both
     (N,).
     """
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
@@ -126,7 +130,7 @@ def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
 
 
 def _iter_rows_within_limits(limits: TrialLimits, order: list[Row], movable: Rows) -> Iterator[Row]:
-    """Yield the first rows within the limits, at least one, however many pods it has."""
+    """Yield the first rows within the limits, but always at least one."""
     pods = 0
     for place, row in enumerate(order):
         pods += int(movable[row])

@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.simulation.outcome import Outcome
 
 
@@ -34,7 +34,7 @@ class EmptyingDrain(NodeDrain):
     def run_until_blocked(self) -> tuple[str, str]:
         """Drain the node until a pod keeps it from being emptied.
 
-        Returns that pod and the reason, or two empty strings if the node was emptied.
+        Return that pod and the reason, or two empty strings if the node was emptied.
         """
         for pod, why in self._iter_immediate_blockers():
             return pod, why
@@ -45,7 +45,7 @@ class EmptyingDrain(NodeDrain):
         return self._find_remaining_blocker()
 
     def _iter_immediate_blockers(self) -> Iterator[tuple[str, str]]:
-        """Yield the pods that keep the node whatever is tried, and why."""
+        """Yield the pods that keep the node in any case, with the reasons."""
         yield from self._iter_pods_held_by_budgets()
         yield from self._iter_unmanaged_pods()
 
@@ -69,7 +69,7 @@ class EmptyingDrain(NodeDrain):
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
-    def _attempt(self, position: Position) -> Outcome:
+    def _try_to_place(self, position: Position) -> Outcome:
         """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
         outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
@@ -81,7 +81,7 @@ class EmptyingDrain(NodeDrain):
         """Attempt to place a pod, trying preemption only if it could still make room."""
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
-            return super()._attempt(position)
+            return super()._try_to_place(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
         simulation.preemption = True
@@ -94,13 +94,13 @@ class EmptyingDrain(NodeDrain):
     def _attempt_with_preemption(self, position: Position) -> Outcome:
         """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
         self.simulation.failures.forget()
-        outcome = super()._attempt(position)
+        outcome = super()._try_to_place(position)
         if outcome.victims:
             raise _NodeBlockedError(self._get_pod_key(position), f"{self._get_pod_key(position)} would evict others")
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
-        """Return why no node can ever take the pod, or an empty string if that is not certain."""
+        """Return why no node can ever take the pod, empty if that is not certain."""
         cycle = self.simulation.run_cycle(position)
         return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}" if _is_rejected_for_good(cycle) else ""
 
@@ -121,7 +121,7 @@ class EmptyingDrain(NodeDrain):
         return "", ""
 
     def _get_pod_key(self, position: Position) -> str:
-        """Return `namespace/name` of the pod at a position."""
+        """Return the key of the pod at a position, `namespace/name`."""
         return self.simulation.view.pods.objects[position].key
 
 
@@ -133,19 +133,24 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
         return is_pre_filter_rejection_lasting(cycle.pre_filter, cycle.framework)
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
-    if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
+    if any(get_reads(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     remaining = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
-        if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
+        if name in plugins and get_reads(plugins[name], results.get(name)) is not Reads.PODS:
             remaining &= ~verdict.rejected
     return not remaining.any()
 
 
 def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: FrameworkLike) -> bool:
     """Return whether a PreFilter rejects the pod on all nodes for a reason that no other pod can change."""
-    by = next((plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None)
-    return by is not None and reads_of(by, outcome.results.get(by.name)) is Reads.NODES
+    rejecting_plugin = next(
+        (plugin for plugin in framework.plugins_at("preFilter") if plugin.name == outcome.plugin), None
+    )
+    return (
+        rejecting_plugin is not None
+        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
+    )
 
 
 def _format_fit_error(cycle: Cycle) -> str:

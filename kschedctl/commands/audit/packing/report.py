@@ -32,12 +32,12 @@ class PoolRoom(Document, frozen=True):
 
 
 class TypicalPods(Document, frozen=True, kw_only=True):
-    """Pods with the same requests that usually go to a pool, or that are pending."""
+    """Pods with the same requests that usually run in a pool, or that are pending."""
 
     pool: Annotated[str, Column("pods of", keep=True)]
     pods: Annotated[int, Column()]
     workloads: int
-    """The number of workloads that they belong to."""
+    """The number of workloads of these pods."""
     examples: Annotated[tuple[str, ...], Column("workloads", place=1)]
     requests: Annotated[dict[str, int], Column("request")]
     fits_on: Annotated[int, Column("fit on")]
@@ -50,7 +50,7 @@ class StrandedRoom(Document, frozen=True, kw_only=True):
 
     pool: Annotated[str, Column(keep=True, place=-1, words=NO_POOL)]
     reason: Annotated[str, Column("keeps pods away")]
-    """What keeps most of the pods off these nodes."""
+    """The reason that keeps most of the pods off these nodes."""
     nodes: Annotated[int, Column(place=-1)]
     """The number of nodes."""
     examples: Annotated[tuple[str, ...], Column("such as", beneath="such as", place=1)]
@@ -69,7 +69,7 @@ class EmptiedNode(Document, frozen=True):
 
 
 class KeptNode(Document, frozen=True):
-    """A node that cannot be emptied, and the first reason."""
+    """A node that cannot be emptied, with the first reason."""
 
     node: Annotated[str, Column("cannot be emptied", keep=True)]
     pool: Annotated[str, Column(keep=True, beneath="of pool", words=NO_POOL)]
@@ -77,7 +77,7 @@ class KeptNode(Document, frozen=True):
 
 
 class PoolSavings(Document, frozen=True):
-    """The nodes of a pool that can be removed."""
+    """The removable nodes of a pool."""
 
     pool: Annotated[str, Column(keep=True, words=NO_POOL)]
     nodes: Annotated[int, Column("removable")]
@@ -102,6 +102,6 @@ class PackingSection(Section, frozen=True, kw_only=True, tag="packing"):
     candidates: int = 0
     """The number of nodes that could be tried."""
     tried: int = 0
-    """The number of nodes that were tried, those with the least to move first."""
+    """The number of nodes that were tried. Nodes with the least to move are tried first."""
     savings: tuple[PoolSavings, ...] = ()
-    """Both emptied and empty nodes by pool."""
+    """The removable nodes by pool, both emptied and empty ones."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
-from kschedctl.replay.pools import Pools, free_resources, reported_amounts
+from kschedctl.replay.pools import Pools, compute_free_resources, select_reported_amounts
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -30,13 +30,13 @@ MAX_EXAMPLES = 3
 
 
 class TypicalPod(NamedTuple):
-    """A pod that stands for all pods with the same requests."""
+    """A pod that represents all pods with the same requests."""
 
     position: Position
     pool: int
     """The number of the pool, -1 for a pending pod."""
     pods: int
-    """The number of pods that it stands for."""
+    """The number of pods that it represents."""
     workloads: tuple[str, ...]
     """The workloads of these pods."""
 
@@ -49,11 +49,11 @@ class StrandedCapacity(NamedTuple):
     nodes: Bools
     """Whether each node is stranded, shape (N,)."""
     simulation: Simulation
-    """The simulation of the replays, which knows what they depend on."""
+    """The simulation of the replays, with the unread data that they depend on."""
 
 
 def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> StrandedCapacity:
-    """Return the stranded capacity of schedulable nodes by pool and by what keeps pods off them."""
+    """Return the stranded capacity of schedulable nodes by pool and by the reason that keeps pods off them."""
     simulation = Simulation(scheduler)
     view = simulation.view
     usable, typical = np.zeros(len(view.nodes), np.bool_), []
@@ -78,11 +78,11 @@ def _iter_typical_pods(view: Fork, pools: Pools) -> Iterator[TypicalPod]:
     positions = np.flatnonzero((view.node >= 0) & ~is_staying)
     pool, demand = pools.code[view.node[positions]], _number_requests(view)[view.pods.info[positions]]
     largest = np.argsort(-np.bincount(pool, minlength=len(pools.names)), kind="stable")[:MAX_POOLS].tolist()
-    most = max(MAX_TYPICAL // max(len(largest), 1), MIN_TYPICAL_PER_POOL)
+    max_pods = max(MAX_TYPICAL // max(len(largest), 1), MIN_TYPICAL_PER_POOL)
     for code in largest:
         is_in_pool = pool == code
         demands, counts = np.unique(demand[is_in_pool], return_counts=True)
-        for place in np.argsort(-counts, kind="stable")[:most].tolist():
+        for place in np.argsort(-counts, kind="stable")[:max_pods].tolist():
             equal_pods = positions[is_in_pool & (demand == demands[place])]
             yield _build_typical_pod(view, code, equal_pods)
 
@@ -104,10 +104,10 @@ def _number_requests(view: Fork) -> Rows:
 def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
     """Return a pod with the most frequent PodInfo among pods with the same requests."""
     infos, first, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
-    most = int(np.argmax(counts))
+    most_frequent = int(np.argmax(counts))
     order = np.argsort(-counts, kind="stable").tolist()
     workloads = dict.fromkeys(str(find_owner(view.pods.infos[int(infos[place])].pod)) for place in order)
-    return TypicalPod(Position(int(positions[first[most]])), pool, len(positions), tuple(workloads))
+    return TypicalPod(Position(int(positions[first[most_frequent]])), pool, len(positions), tuple(workloads))
 
 
 def _find_feasible_nodes(cycle: Cycle) -> Bools:
@@ -132,7 +132,7 @@ def _build_typical_pods(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes
         pods=typical_pod.pods,
         workloads=len(typical_pod.workloads),
         examples=typical_pod.workloads[:MAX_EXAMPLES],
-        requests=reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
+        requests=select_reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
         fits_on=nodes,
     )
 
@@ -140,8 +140,8 @@ def _build_typical_pods(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes
 def _iter_stranded_rooms(
     view: Fork, pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
-    """Yield the stranded nodes grouped by pool and by what keeps most of the pool's pods off them."""
-    free, main_reasons = free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
+    """Yield the stranded nodes grouped by pool and by the reason that keeps most of the pool's pods off them."""
+    free, main_reasons = compute_free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for row in np.flatnonzero(is_stranded & free.any(axis=1)).tolist():
         groups[int(pools.code[row]), main_reasons[row]].append(row)
@@ -151,15 +151,16 @@ def _iter_stranded_rooms(
             reason=reason,
             nodes=len(rows),
             examples=tuple(view.nodes.names[row] for row in rows[:MAX_EXAMPLES]),
-            free=reported_amounts(view, free[rows].sum(axis=0)),
+            free=select_reported_amounts(view, free[rows].sum(axis=0)),
         )
 
 
 def _find_main_reasons(
     pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> dict[int, str]:
-    """Return the reason that keeps most pods off each stranded row: its pool's pods, or all pods if the pool has
-    none.
+    """Return, by row, the reason that keeps most pods off each stranded node.
+
+    Only the pool's pods count, or all pods if the pool has none.
     """
     reasons = list(dict.fromkeys(reason for _, by_reason in rejections for reason in by_reason))
     weights = np.zeros((len(reasons), len(is_stranded)))

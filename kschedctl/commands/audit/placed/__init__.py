@@ -1,4 +1,7 @@
-"""Section "placed": running pods that would be rejected where they are, and the traces of double booking."""
+"""Section "placed": running pods that would be rejected where they are, and the traces of double booking.
+
+`replayed` replays bound pods on their own nodes, `placement_errors` finds other traces of wrong placements.
+"""
 
 from __future__ import annotations
 
@@ -157,11 +160,11 @@ ADVICE_BY_KUBELET_REASON = {
         WARNING,
     ),
 }
-"""Advice and severity for some of the reasons for which kubelets reject pods."""
+"""Advice and severity for some reasons for which kubelets reject pods."""
 
 
-def find_rule(rejected_by: str, reason: str) -> AuditRule:
-    """Return the rule that a running pod breaks, by the plugin or taint effect that rejects it and the reason."""
+def find_broken_rule(rejected_by: str, reason: str) -> AuditRule:
+    """Return the rule that a running pod breaks. It depends on the plugin or taint effect that rejects the pod."""
     if rejected_by == INTER_POD_AFFINITY:
         return APART if "anti-affinity" in reason else DRIFTED_AWAY
     return _RULE_BY_REJECTION[rejected_by]
@@ -174,7 +177,11 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
     """Build the section about all bound pods."""
     view, cluster = audited.scheduler.view, audited.cluster
     replay = replay_bound_pods(audited.scheduler, audited.progress)
-    misplaced = tuple(misplaced_pods for one in replay.misplaced for misplaced_pods in _split_by_workload(one, view))
+    misplaced = tuple(
+        misplaced_pods
+        for misplaced_group in replay.misplaced
+        for misplaced_pods in _split_by_workload(misplaced_group, view)
+    )
     overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
     orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
     findings = [
@@ -194,19 +201,19 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
         refused=rejected,
         orphaned=orphans,
         shared_devices=shared_devices,
-        **build_verdict(RULES, findings, [*_find_unread_kinds(audited), *replay.unknown]),
+        **build_verdict(RULES, findings, [*_iter_unread_kinds(audited), *replay.unknown]),
     )
     return replace(section, headline=_build_headline(section))
 
 
-def _find_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
-    """Yield the unread kinds that all findings depend on, among them ResourceClaim if pods have claims."""
+def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
+    """Yield the unread kinds that the findings depend on. ResourceClaim is among them if pods have claims."""
     has_claims = any(info.spec.resource_claims for info in audited.scheduler.view.pods.infos)
     yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
 
 
 def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
-    """Yield misplaced pods by workload, the one with the most pods first."""
+    """Yield misplaced pods by workload, the workload with the most pods first."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[misplaced.positions]]
     workloads: dict[str, list[Rows]] = {}
@@ -232,7 +239,7 @@ def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPo
 
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload."""
-    rule = find_rule(misplaced.refuses, misplaced.reason)
+    rule = find_broken_rule(misplaced.refuses, misplaced.reason)
     more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
     message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
@@ -292,7 +299,9 @@ def _build_rejected_finding(refused_pods: RefusedPods, audited: AuditedCluster) 
 def _build_headline(section: PlacedSection) -> str:
     """Return the numbers of pods that break rules as text, the gravest first."""
     drifted_pods = [
-        misplaced for misplaced in section.misplaced if find_rule(misplaced.refuses, misplaced.reason).severity == NOTE
+        misplaced
+        for misplaced in section.misplaced
+        if find_broken_rule(misplaced.refuses, misplaced.reason).severity == NOTE
     ]
     drifted = sum(note.pods for note in drifted_pods)
     nodes = len({node.node for node in section.overcommitted})

@@ -24,8 +24,8 @@ MAX_EXAMPLES = 6
 
 
 def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
-    """Yield pods that kubelets rejected by reason, the most frequent first, including pods of which only an event is
-    left.
+    """Yield the pods that kubelets rejected by reason, most frequent first, including deleted pods known from
+    events.
     """
     table = cluster.pods
     rows = table.find_rows(_is_rejected_by_kubelet)
@@ -46,7 +46,7 @@ def _is_rejected_by_kubelet(template: Pod) -> bool:
 
 
 def _count_deleted_rejected_pods(cluster: Cluster) -> Counter[str]:
-    """Return how many rejected pods no longer exist, by reason, from events."""
+    """Return how many rejected pods no longer exist, by reason, from their events."""
     names = {(event.reason, event.involved_object.namespace, event.involved_object.name) for event in cluster.events}
     return Counter(
         reason
@@ -74,7 +74,7 @@ def _build_rejected_pods(table: PodTable, reason: str, rows: list[int], deleted_
 
 
 def iter_orphaned_pods(cluster: Cluster) -> Iterator[OrphanedPods]:
-    """Yield pods on nodes that do not exist by node, most pods first. Yields nothing if not all nodes were read."""
+    """Yield pods on nodes that do not exist by node, most pods first, or nothing if not all nodes were read."""
     if cluster.gap("Node"):
         return
     table, node_names = cluster.pods.drop_terminated(), {node.metadata.name for node in cluster.nodes}
@@ -115,7 +115,7 @@ MAX_ARRIVALS = 6
 
 
 class _NodePod(NamedTuple):
-    """A pod of a node with its request and the time at which it was scheduled or else started."""
+    """A pod of a node with its request and the time at which it was scheduled or, if unknown, started."""
 
     position: Position
     requests: int
@@ -124,9 +124,9 @@ class _NodePod(NamedTuple):
 
 
 def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
-    """Yield the overcommitted resources node by node, without nodes that offer nothing of any resource.
+    """Yield the overcommitted resources node by node. Nodes that offer nothing of any resource are left out.
 
-    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler: a resource that no pod of
+    An allocatable amount beyond int64 wraps to a negative one, as it does in kube-scheduler. A resource that no pod of
     the node requests is not overcommitted by that.
     """
     offers = view.allocatable.any(axis=1, keepdims=True)
@@ -137,7 +137,9 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 
 
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
-    """Build the report about a node and a resource, with its pods by time, or by request if times are missing."""
+    """Build the report about a node and a resource. Its pods are in order of time, or of request if times are
+    missing.
+    """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])
     has_all_times = all(pod.nanoseconds is not None for pod in pods)
@@ -174,7 +176,7 @@ def _parse_time(at: str) -> int | None:
 
 
 def _iter_arrivals(view: Fork, ordered: Sequence[_NodePod], first: int) -> Iterator[Arrival]:
-    """Yield a window of the pods around the first one that exceeded the node, else the last ones."""
+    """Yield a window of pods around the first one that exceeded the node, or the last pods if there is none."""
     start = max(min(first - 1, len(ordered) - MAX_ARRIVALS), 0)
     for place, node_pod in enumerate(ordered[start : start + MAX_ARRIVALS], start):
         pod = view.pods.objects[node_pod.position]

@@ -51,7 +51,7 @@ NODE_AFFINITY, PORTS, SPREAD, INTER_POD_AFFINITY = (
 VOLUMES = (VolumeRestrictions.name, VolumeZone.name, VolumeBinding.name)
 NO_EXECUTE, NO_SCHEDULE = "NoExecute", "NoSchedule"
 CONDITION_TAINT_PREFIXES = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""Prefixes of the taints that controllers set while a node has a problem, which are no rules about pods."""
+"""Prefixes of the taints that controllers set while a node has a problem. They are no rules about pods."""
 
 
 class Misplaced(NamedTuple):
@@ -88,7 +88,7 @@ class _PodInfoGroup(NamedTuple):
 
 
 def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) -> PlacementReplay:
-    """Replay all bound pods of this scheduler that are to stay, each on its own node."""
+    """Replay all bound pods of this scheduler that should stay, each on its own node."""
     view = scheduler.view
     misplaced: list[Misplaced] = []
     unknowns: list[Unknown] = []
@@ -102,8 +102,8 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
             not_served += len(group.positions)
             continue
         judged += len(group.positions)
-        misplaced += _find_port_conflicts(group, view)
-        misplaced += _find_untolerated_pods(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
+        misplaced += _iter_port_conflicts(group, view)
+        misplaced += _iter_intolerant_pods(group, view, scheduler.gates.enabled("TaintTolerationComparisonOperators"))
         plugin_names = _find_rejecting_plugins(group.info, framework, view)
         if plugin_names:
             framework_for_group, group_unknowns = scheduler.find_framework_for(group.info, view)
@@ -120,7 +120,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
 
 
 def _iter_pod_info_groups(view: Fork) -> Iterator[_PodInfoGroup]:
-    """Yield the bound pods by PodInfo, without terminating pods and those of DaemonSets and static manifests.
+    """Yield the bound pods by PodInfo, without terminating pods and pods of DaemonSets and static manifests.
 
     Kubelets create static pods without a scheduler, and the DaemonSet controller removes its misplaced pods itself.
     """
@@ -155,7 +155,7 @@ def _has_added_affinity(framework: Framework) -> bool:
 
 
 def _filter_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
-    """Run the plugins' filters on the pods' own nodes, with one of the pods gone from each, and yield rejections."""
+    """Yield rejections by the plugins' filters on the pods' own nodes, with one of the pods removed from each node."""
     rows = np.unique(group.rows).astype(np.int32)
     without_pods = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
     for plugin in plugins:
@@ -183,7 +183,7 @@ def _iter_misplaced(plugin_name: str, verdict: PluginVerdict, group: _PodInfoGro
             yield Misplaced(plugin_name, rejection.reason, group.positions[is_rejected])
 
 
-def _find_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
     """Yield the pods whose host port another pod on the node holds, too.
 
     NodePorts itself only knows that a port is held, not how often.
@@ -208,7 +208,7 @@ def _count_port_holders(port: HostPort, view: Fork) -> Counts:
     )
 
 
-def _find_untolerated_pods(group: _PodInfoGroup, view: Fork, comparison_operators: bool) -> Iterator[Misplaced]:
+def _iter_intolerant_pods(group: _PodInfoGroup, view: Fork, comparison_operators: bool) -> Iterator[Misplaced]:
     """Yield the pods that do not tolerate a NoExecute or NoSchedule taint of their node."""
     taint_sets, taint_set = view.nodes.taint_sets
     for number, taints in enumerate(taint_sets):

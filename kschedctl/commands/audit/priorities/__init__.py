@@ -1,5 +1,6 @@
-"""Section "priorities": the tiers in use, starving pods, the victims of a growing tier, and exposed pods behind
-Services.
+"""Section "priorities": priority tiers, starving pods, the victims of a growing tier, and exposed pods behind Services.
+
+`tiers` has the tiers as arrays, `preemptions` finds pods that were, may be or would be preempted.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from kschedctl.text.counts import agreeing, counted
 
 
 def find_starving_pods(audited: AuditedCluster, tiers: Tiers) -> tuple[StarvingPods, ...]:
-    """Return the pods that wait for room longer than the threshold, by workload, the longest wait first.
+    """Return the pods that wait for room longer than the threshold, by workload, longest wait first.
 
     Pods that match no node do not starve, since preemption cannot help them. Pods of the lowest tier starve only if
     pods of higher tiers started meanwhile. Without the time of the cluster nothing is returned.
@@ -83,7 +84,7 @@ def describe_preemption(explanation: Explanation) -> str:
 def _build_starving_pods(
     audited: AuditedCluster, tiers: Tiers, workload: str, tier: int, waiting: list[tuple[float, Pod, Explanation]]
 ) -> StarvingPods:
-    """Build the report about the waiting pods of a workload. `waiting` holds seconds, pod and explanation."""
+    """Build the report about the waiting pods of a workload. `waiting` has the seconds, the pod and its explanation."""
     waiting.sort(key=lambda waiter: -waiter[0])
     seconds, oldest, explanation = waiting[0]
     created = oldest.metadata.creation_timestamp or ""
@@ -196,7 +197,7 @@ def _iter_starving_findings(starving_pods: Sequence[StarvingPods]) -> Iterator[F
 
 
 def _iter_preempted_findings(workloads: Sequence[PreemptedWorkload]) -> Iterator[Finding]:
-    """Yield findings about workloads with more preemptions than pods, so that replacements were preempted, too."""
+    """Yield findings about workloads with more preemptions than pods, which shows that replacements were preempted."""
     for workload in workloads:
         if workload.times > max(workload.pods, 1):
             last = f", last at {workload.last}" if workload.last else ""
@@ -242,18 +243,18 @@ def _format_violated_budgets(evicted_workload: EvictedWorkload) -> str:
 
 
 def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iterator[Finding]:
-    """Yield one finding for each tier of exposed workloads; the workloads are listed as evidence."""
+    """Yield one finding for each tier with exposed workloads. The workloads themselves are evidence."""
     by_tier: dict[str, list[ExposedWorkload]] = {}
     for exposed_workload in exposed_workloads:
         by_tier.setdefault(exposed_workload.tier, []).append(exposed_workload)
     for tier, workloads in by_tier.items():
         first, pods = workloads[0], sum(workload.pods for workload in workloads)
         jobs = f", {first.jobs_above:,} of them of Jobs" if first.jobs_above else ""
-        bare = sum(not workload.budgets for workload in workloads)
+        unprotected = sum(not workload.budgets for workload in workloads)
         message = (
             f"{counted(pods, 'pod')} of {counted(len(workloads), 'workload')} behind Services may be evicted for "
             f"{counted(first.pods_above, 'pod')} of {', '.join(first.tiers_above)}{jobs}; "
-            f"{bare:,} of these workloads without a PodDisruptionBudget"
+            f"{unprotected:,} of these workloads without a PodDisruptionBudget"
         )
         yield _build_finding(
             EXPOSED, _format_tier_object(tier), message, severity=WARNING if first.jobs_above else NOTE
@@ -262,21 +263,21 @@ def _iter_exposed_findings(exposed_workloads: Sequence[ExposedWorkload]) -> Iter
 
 def _format_tier_object(tier: str) -> str:
     """Return the tier as the object of a finding."""
-    return f"Priority {tier}" if _is_value(tier) else f"PriorityClass {tier}"
+    return f"Priority {tier}" if _is_priority_value(tier) else f"PriorityClass {tier}"
 
 
 def _format_tier_name(tier: str) -> str:
-    """Return the name of the tier for a sentence."""
-    return f"priority {tier}" if _is_value(tier) else tier
+    """Return the name of the tier for use in a sentence."""
+    return f"priority {tier}" if _is_priority_value(tier) else tier
 
 
-def _is_value(tier: str) -> bool:
-    """Return whether the name of a tier is a priority value, as a tier without a PriorityClass has."""
+def _is_priority_value(tier: str) -> bool:
+    """Return whether the name of a tier is a priority value, which is so for tiers without a PriorityClass."""
     return tier.lstrip("-").isdecimal()
 
 
 def _build_finding(rule: AuditRule, object_: str, message: str, fix: str = "", *, severity: str = "") -> Finding:
-    """Build a finding about an object, with the namespace that its name gives."""
+    """Build a finding about an object, whose name may contain the namespace."""
     namespace, slash, _ = object_.partition(" ")[2].partition("/")
     return rule.build_finding(
         object_, message, fix, namespace=namespace if slash else "", severity=severity or rule.severity
@@ -292,8 +293,8 @@ def _build_headline(
 ) -> str:
     """Return the number of tiers, of starving pods and of victims, as text."""
     parts = [counted(len(tiers.priorities), "tier")]
-    if starving_pods_count := sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods):
-        parts.append(f"{starving_pods_count:,} {agreeing(starving_pods_count, 'starves', 'starve')}")
+    if starving_count := sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods):
+        parts.append(f"{starving_count:,} {agreeing(starving_count, 'starves', 'starve')}")
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
         parts.append(

@@ -16,7 +16,7 @@ from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedW
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.replay.placements import report_evictions
-from kschedctl.replay.settling import list_victims, recreate_gone
+from kschedctl.replay.settling import list_victims, recreate_gone_pods
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -81,7 +81,7 @@ class PreemptedPod(NamedTuple):
 
 
 def find_preempted_workloads(tiers: Tiers) -> tuple[PreemptedWorkload, ...]:
-    """Return the workloads that lost pods to preemption, those with the most preemptions first."""
+    """Return the workloads that lost pods to preemption, most preemptions first."""
     cluster = tiers.view.cluster
     workload_index = PodWorkloadIndex(cluster)
     groups: dict[str, list[PreemptedPod]] = {}
@@ -160,11 +160,11 @@ class PodWorkloadIndex:
 
 
 NOT_GROWING_KINDS = ("DaemonSet", "Node")
-"""Owner kinds whose pods are bound to nodes one by one, so that there cannot be more of them."""
+"""The owner kinds whose pods are bound to nodes one by one, so that more of them cannot be added."""
 
 
 class Growth(NamedTuple):
-    """What happens if a tier grows."""
+    """The effects of a tier's growth."""
 
     tier: GrownTier | None = None
     """The tier that grew, None if no tier can grow."""
@@ -175,7 +175,7 @@ class Growth(NamedTuple):
 
 
 def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: Callable[[int], None]) -> Growth:
-    """Replay more pods of a tier and return the pods that they preempt. Raises UsageError for an unknown tier."""
+    """Replay additional pods of a tier and return the pods that they preempt. Raises UsageError for an unknown tier."""
     number = _find_most_common_info(scheduler, tiers, limits)
     if number is None or not limits.grow:
         return Growth()
@@ -184,7 +184,7 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     outcomes = simulation.schedule(simulation.view.clone(template_pod, limits.grow), done)
     message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
     simulation.preemption = False  # nobody else is evicted for those who come back
-    simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
+    simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
     tier = int(tiers.tier_by_info[number])
     report = GrownTier(
         tier=tiers.names[tier],
@@ -199,7 +199,7 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
 
 
 def _find_most_common_info(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits) -> int | None:
-    """Return the number of the PodInfo that most pods of the tier have, among those that can be cloned, or None."""
+    """Return the number of the tier's most frequent PodInfo that can be cloned, or None if there is none."""
     counts = np.bincount(tiers.pods.info, minlength=len(tiers.pods.infos))
     counts[~tiers.pods.where(lambda info: _can_clone(scheduler, info))] = 0
     chosen = _find_tier(tiers, limits.tier)
@@ -213,7 +213,7 @@ def _find_most_common_info(scheduler: Scheduler, tiers: Tiers, limits: PriorityL
 
 
 def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
-    """Return whether another equal pod could be created: no claims or groups of its own, and served by a profile."""
+    """Return whether another pod like this can be created: a profile serves it, and it has no claims or group."""
     spec = info.spec
     has_claims = spec.resource_claims or any(v.persistent_volume_claim or v.ephemeral for v in spec.volumes)
     if has_claims or spec.scheduling_group is not None or find_owner(info.pod).kind in NOT_GROWING_KINDS:
@@ -222,7 +222,7 @@ def _can_clone(scheduler: Scheduler, info: PodInfo) -> bool:
 
 
 def _find_tier(tiers: Tiers, tier_name: str) -> int | None:
-    """Return the number of the tier with a class or value, None for an empty name. Raises UsageError."""
+    """Return the number of the tier with a class or value, or None for an empty name. Raises UsageError."""
     if not tier_name:
         return None
     for tier, (name, value) in enumerate(zip(tiers.names, tiers.priorities.tolist(), strict=True)):
@@ -232,7 +232,7 @@ def _find_tier(tiers: Tiers, tier_name: str) -> int | None:
 
 
 def _group_by_workload(tiers: Tiers, evicted: tuple[EvictedPod, ...]) -> tuple[EvictedWorkload, ...]:
-    """Group preempted pods by workload, in order of first preemption, without pods that terminate anyway."""
+    """Group preempted pods by workload in order of preemption. Pods that terminate anyway are left out."""
     groups: dict[str, list[EvictedPod]] = {}
     for evicted_pod in evicted:
         if not tiers.pods.terminating[_get_info_number(tiers, evicted_pod)]:

@@ -29,7 +29,7 @@ class PriorityTier(Document, frozen=True, kw_only=True):
     preempts: bool
     """Whether some of the pods may preempt others."""
     system: bool = False
-    """Whether the priority is above those that users may set."""
+    """Whether the priority is above the priorities that users may set."""
 
 
 class GrownTier(Document, frozen=True, kw_only=True):
@@ -38,14 +38,14 @@ class GrownTier(Document, frozen=True, kw_only=True):
     tier: str
     priority: int
     like: str
-    """The pod of which copies were added."""
+    """The pod whose copies were added."""
     workload: str
     asked: int
     """The number of added pods."""
     placed: int
     """The number of added pods that found a node."""
     message: str = ""
-    """Why the others did not find a node."""
+    """The reason why the other pods did not find a node."""
 
 
 class EvictedWorkload(Document, frozen=True, kw_only=True):
@@ -67,10 +67,10 @@ class StarvingPods(Document, frozen=True, kw_only=True):
     priority: int
     pods: Annotated[tuple[str, ...], Column(counted=True)]
     seconds: float
-    """How long the oldest pod has waited."""
+    """The time for which the oldest pod has waited."""
     age: Annotated[str, Column("waits", right=True)]
     why: str
-    """Why they fit on no node."""
+    """The reason why the pods fit on no node."""
     preemption: str
     """What preemption can do for them."""
     lower_pods: Annotated[int, Column("lower running")]
@@ -86,9 +86,9 @@ class PreemptedWorkload(Document, frozen=True, kw_only=True):
 
     workload: Annotated[str, Column(keep=True)]
     times: Annotated[int, Column()]
-    """The number of preemptions, as far as events are kept."""
+    """The number of preemptions whose events still exist."""
     pods: Annotated[int, Column("pods now")]
-    """The number of pods that it has now."""
+    """The number of pods that the workload has now."""
     victims: tuple[str, ...]
     last: Annotated[str, Column()] = ""
     """The time of the last preemption, empty if unknown."""
@@ -117,11 +117,11 @@ class PrioritiesSection(Section, frozen=True, kw_only=True, tag="priorities"):
     """The section about priorities, starvation and preemption."""
 
     tiers: tuple[PriorityTier, ...] = ()
-    """The tiers, the highest first."""
+    """The tiers, highest first."""
     grown: GrownTier | None = None
     """The tier to which pods were added in the replay."""
     victims: tuple[EvictedWorkload, ...] = ()
-    """The pods that they preempt, in order."""
+    """The pods that the added pods preempt, in order."""
     starving: tuple[StarvingPods, ...] = ()
     preempted: tuple[PreemptedWorkload, ...] = ()
     exposed: tuple[ExposedWorkload, ...] = ()

@@ -1,4 +1,7 @@
-"""Section "races": simulation of double-booking with the cluster's own size, load, pod rate and latencies."""
+"""Section "races": a simulation of double booking with the cluster's own size, load, pod rate and latencies.
+
+`question` has the parameters, `model` the simulation, `compare` the combinations of sizes, rates and expiries.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +52,11 @@ SLOW = AuditRule(
 
 
 def build_races_section(audited: AuditedCluster) -> RacesSection:
-    """Build the section, with assumed pods that never expire, as now, and that expire after 30 s, as in earlier
-    versions.
-    """
+    """Build the section. Assumed pods never expire, as now, or expire after 30 s, as in earlier versions."""
     view = audited.scheduler.view
     rivals, shared_rows = find_rivals(view)
     measures = measure_cluster(view)
-    races = _simulate(audited, measures, len(rivals) + 1, len(shared_rows) if rivals else len(view.nodes))
+    races = _simulate_cluster(audited, measures, len(rivals) + 1, len(shared_rows) if rivals else len(view.nodes))
     return RacesSection(
         title="Races",
         headline=_build_headline(races, rivals, len(shared_rows), audited.cluster.kube_version),
@@ -69,7 +70,7 @@ def build_races_section(audited: AuditedCluster) -> RacesSection:
 
 
 def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Return the other schedulers that placed pods on nodes with pods of this one, and the rows of these nodes."""
+    """Return other schedulers that placed pods on the same nodes as this one, and the rows of these nodes."""
     names = [info.spec.scheduler_name for info in view.pods.infos]
     bound = view.node >= 0
     is_rivals = np.array([name not in view.settings.served for name in names], np.bool_)[view.pods.info]
@@ -78,8 +79,8 @@ def find_rivals(view: Fork) -> tuple[tuple[str, ...], tuple[int, ...]]:
     return tuple(sorted({names[info] for info in rival_infos.tolist()})), tuple(rows.tolist())
 
 
-def _simulate(audited: AuditedCluster, measures: Measures, instances: int, nodes: int) -> Races | None:
-    """Simulate the cluster with one size and rate, and at most some thousand pods; None if it has no pods to go by."""
+def _simulate_cluster(audited: AuditedCluster, measures: Measures, instances: int, nodes: int) -> Races | None:
+    """Simulate the cluster with one size and rate and at most some thousand pods, or return None if it has no pods."""
     if not nodes or measures.rate is None or measures.room is None:
         return None
     rate = min(measures.rate, MAX_RATE)
@@ -92,7 +93,7 @@ def _simulate(audited: AuditedCluster, measures: Measures, instances: int, nodes
 
 
 def _find_result(races: Races, expiry: str) -> RaceResult:
-    """Return the result with an expiry."""
+    """Return the result with this expiry."""
     return next(result for result in races.results if result.expiry == expiry)
 
 

@@ -92,7 +92,7 @@ def _build_result(setting: RaceSetting, expiry: str, ttl: float, counts: Sequenc
 
 
 def _build_headline(results: Sequence[RaceResult], instances: int) -> str:
-    """Return what to do, and the worst case that it avoids."""
+    """Return the advice and the worst case that it avoids, as text."""
     worst = max(results, key=_get_share)
     if not worst.double_booked:
         expiries = {result.expiry for result in results}
@@ -121,7 +121,7 @@ def _expiry_sort_key(text: str) -> tuple[float, str]:
 
 
 def _join_alternatives(texts: Sequence[str]) -> str:
-    """Return a list of texts as in `a, b and c alike`."""
+    """Join texts such as `a, b and c alike`."""
     return texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]} alike"
 
 
@@ -139,8 +139,8 @@ def format_percent(share: float) -> str:
 def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
     """Return the best expiry and the number of double-booked pods with it.
 
-    `never` is the best if it is among them, as an expiry can only give away room that is taken. Otherwise the expiry
-    with the fewest double-booked pods is best, the longest if there are several.
+    `never` is the best if it is among the expiries, since an expiry can only give away room that is taken. Otherwise
+    the best expiry is the one with the fewest double-booked pods, the longest if there are several.
     """
     double_booked: dict[str, int] = {}
     for result in results:
@@ -150,7 +150,7 @@ def _find_best_expiry(results: Sequence[RaceResult]) -> tuple[str, int]:
 
 
 def _build_recommendation(results: Sequence[RaceResult], question: RaceQuestion) -> str:
-    """Return what to do in a few sentences, and why."""
+    """Return the advice and the reasons in a few sentences."""
     best, remaining = _find_best_expiry(results)
     parts = []
     if any(result.expired for result in results):

@@ -1,4 +1,4 @@
-"""Distributions of times in seconds, as an option names them or as they were measured."""
+"""Distributions of times in seconds, which an option names or which were measured."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ NORMAL_P99 = 2.3263478740408408
 """The 99th percentile of the standard normal distribution."""
 MEASURED = "measured"
 MIN_SAMPLES = 20
-"""The number of measured times below which they say too little."""
+"""The number of measured times that is needed for a distribution."""
 
 
 class Latency(ABC):
-    """A distribution of times; `str()` gives the form in which an option names it."""
+    """A distribution of times. Its string form is the one in which an option names it."""
 
     @abstractmethod
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
@@ -75,6 +75,7 @@ class LognormalLatency(Latency):
 
     @property
     def sigma(self) -> float:
+        """The standard deviation of the logarithm."""
         return math.log(self.p99 / self.median) / NORMAL_P99
 
     def draw(self, random: np.random.Generator, number: int) -> Seconds:
@@ -102,8 +103,8 @@ class MeasuredLatency(Latency):
     def probability_above(self, seconds: float) -> float:
         return 1 - float(np.searchsorted(self.times, seconds, "right")) / len(self.times)
 
-    def quantile(self, share: float) -> float:
-        """Return the smallest time that is not exceeded by this share of all times."""
+    def get_quantile(self, share: float) -> float:
+        """Return the smallest time that is at least as long as this share of all times."""
         return float(self.times[max(math.ceil(share * len(self.times)) - 1, 0)])
 
     def __str__(self) -> str:
@@ -137,20 +138,20 @@ FORMS = "constant:TIME, exponential:MEAN, lognormal:MEDIAN,P99 or measured"
 
 
 def parse_latency(text: str, option: str, measured: MeasuredLatency | None = None) -> Latency:
-    """Parse the distribution that an option names; `measured` is the cluster's own. Raises UsageError.
+    """Parse the distribution that an option names. `measured` is the cluster's own distribution. Raises UsageError.
 
     >>> str(parse_latency("exponential:10s", "--informer-lag")), str(parse_latency("2s", "--informer-lag"))
     ('exponential:10s', 'constant:2s')
     """
     if text == MEASURED:
         if measured is None:
-            why = f"needs a cluster with {MIN_SAMPLES} pods or more that tell when they were bound and started"
-            raise UsageError(f"{MEASURED} {why}", where=option, hint="name a cluster, as by --snapshot FILE")
+            requirement = f"needs a cluster with {MIN_SAMPLES} pods or more that tell when they were bound and started"
+            raise UsageError(f"{MEASURED} {requirement}", where=option, hint="name a cluster, as by --snapshot FILE")
         return measured
-    name, colon, rest = text.partition(":")
-    name, rest = (name, rest) if colon else ("constant", name)
+    name, colon, parameters = text.partition(":")
+    name, parameters = (name, parameters) if colon else ("constant", name)
     number, build = _KINDS.get(name, (0, _build_constant))
-    parts = rest.split(",")
+    parts = parameters.split(",")
     if len(parts) != number:
         raise UsageError(f'"{text[:60]}" is no distribution of times', where=option, hint=FORMS)
     try:

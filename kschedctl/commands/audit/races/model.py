@@ -58,8 +58,9 @@ class RaceSetting:
 
 
 class RandomDraws(NamedTuple):
-    """All random draws of a run, shared by all expiries, for P arriving pods, I instances and E initial pods that
-    end.
+    """All random draws of a run, which all expiries share.
+
+    There are P arriving pods, I instances and E initial pods that end.
     """
 
     arrivals: Seconds
@@ -90,9 +91,9 @@ class RandomDraws(NamedTuple):
         number = int(random.poisson(setting.rate * setting.seconds))
         arrivals = np.sort(random.uniform(0, setting.seconds, number))
         mean_run_time = setting.load * setting.nodes * setting.room / setting.rate
-        before = _distribute_evenly(round(min(setting.load, 1.0) * setting.nodes * setting.room), setting.nodes)
-        ends = random.exponential(mean_run_time, int(before.sum()))
-        ending = np.repeat(np.arange(setting.nodes), before)[ends < setting.seconds]
+        initial_pods = _distribute_evenly(round(min(setting.load, 1.0) * setting.nodes * setting.room), setting.nodes)
+        ends = random.exponential(mean_run_time, int(initial_pods.sum()))
+        ending = np.repeat(np.arange(setting.nodes), initial_pods)[ends < setting.seconds]
         ends = ends[ends < setting.seconds]
         return cls(
             arrivals=arrivals,
@@ -101,7 +102,7 @@ class RandomDraws(NamedTuple):
             lags=setting.informer.draw(random, number * setting.instances).reshape(number, setting.instances),
             instance=random.integers(setting.instances, size=number),
             ties=random.random(number),
-            initial_pods=before,
+            initial_pods=initial_pods,
             ends=ends,
             end_nodes=ending,
             end_lags=setting.informer.draw(random, len(ends) * setting.instances).reshape(len(ends), setting.instances),
@@ -153,7 +154,7 @@ class SimulatedScheduler:
         return int(best[int(tie * len(best))])
 
     def wait_for_change(self, env: simpy.Environment) -> simpy.Event:
-        """Return an event that fires when a pod arrives or one is seen to end."""
+        """Return an event that fires when a pod arrives or when the instance sees a pod end."""
         self._idle = env.event()
         return self._idle
 
@@ -176,7 +177,7 @@ class SimulatedScheduler:
         self.wake()
 
     def wake(self) -> None:
-        """Look again for room for the first pod of the queue."""
+        """Make the instance look again for room for the first pod of the queue."""
         if self._idle is not None:
             self._idle.succeed()
             self._idle = None
@@ -194,7 +195,7 @@ class RaceSimulation:
         self.result = RaceCounts()
 
     def run(self) -> RaceCounts:
-        """Run until no more pods arrive and all bindings have ended."""
+        """Run until no more pods arrive and all bindings have ended, and return the counts."""
         draws = self.draws
         for end, node, lags in zip(draws.ends.tolist(), draws.end_nodes.tolist(), draws.end_lags.tolist(), strict=True):
             self._call_later(end, self._end_pod, node, lags)
@@ -232,7 +233,7 @@ class RaceSimulation:
             self._call_later(float(self.draws.binding[pod]), self._bind, pod, node)
 
     def _bind(self, pod: int, node: int) -> None:
-        """Write a binding on the API server; the kubelet rejects the pod if the node is full."""
+        """Write a binding on the API server. The kubelet rejects the pod if the node is full."""
         lags = self.draws.lags[pod].tolist()
         own_instance = int(self.draws.instance[pod])
         fits = bool(self.pods_on_node[node] < self.setting.room)
@@ -249,8 +250,9 @@ class RaceSimulation:
             self._call_later(run_time, self._end_pod, node, lags)
 
     def _notify_own_instance(self, instance: SimulatedScheduler, node: int, lag: float, *, fits: bool) -> None:
-        """Tell the instance that assumed the pod about its fate. Its cache drops the pod if the news takes longer
-        than the TTL.
+        """Notify the instance that assumed the pod of its fate.
+
+        Its cache drops the pod if the news takes longer than the TTL.
         """
         if lag > self.ttl:
             self.result.expired += 1
@@ -261,7 +263,7 @@ class RaceSimulation:
             self._call_later(lag, instance.remove_pod, node)
 
     def _end_pod(self, node: int, lags: Sequence[float]) -> None:
-        """End a pod; each instance sees it after its lag."""
+        """End a pod. Each instance sees the end after its lag."""
         self.pods_on_node[node] -= 1
         for instance, lag in zip(self.instances, lags, strict=True):
             self._call_later(lag, instance.remove_pod, node)

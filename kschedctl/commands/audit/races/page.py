@@ -17,7 +17,7 @@ WARNING_SHARE = 0.01
 
 
 def build_races_page(report: Races, style: Style) -> Page:
-    """Build the page: what to do, the share of double-booked pods, and the assumptions."""
+    """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
     bad = any(result.double_booked for result in report.results)
     return (
         paragraph(Marked(report.headline, Tone.BAD if bad else Tone.GOOD)),
@@ -49,7 +49,7 @@ def build_race_tables(results: Sequence[RaceResult], style: Style) -> Page:
 
 
 def _format_expiry(result: RaceResult) -> str:
-    """Return the expiry with its duration if its name does not give it."""
+    """Return the expiry, with its duration if its name does not give it."""
     if result.expiry != "adaptive" or result.ttl_seconds is None:
         return result.expiry
     return f"{result.expiry} ({format_duration(result.ttl_seconds)})"
@@ -85,7 +85,7 @@ def format_short_percent(share: float) -> str:
 
 
 def _plot_by_size(results: Sequence[RaceResult]) -> Page:
-    """Plot the share of double-booked pods over sizes at the highest rate. Returns () if nothing is double-booked."""
+    """Plot the share of double-booked pods over sizes at the highest rate, or return () if nothing is double-booked."""
     rate = max(result.pods_per_second for result in results)
     shown = [result for result in results if result.pods_per_second == rate]
     if len({result.nodes for result in shown}) < 2 or not any(result.double_booked for result in shown):
@@ -99,7 +99,7 @@ def _plot_by_size(results: Sequence[RaceResult]) -> Page:
 
 
 def build_assumptions(assumptions: RaceAssumptions) -> Page:
-    """Build lines about the assumptions and what of them was taken from the cluster."""
+    """Build lines about the assumptions, and about those that were taken from the cluster."""
     parts = [
         count(assumptions.instances, "scheduler instance"),
         f"pods that come for {format_duration(assumptions.seconds)}",

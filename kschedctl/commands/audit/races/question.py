@@ -41,7 +41,7 @@ def compute_adaptive_ttl(nodes: int) -> float:
 
 @dataclass(frozen=True)
 class Expiry:
-    """When assumed pods expire."""
+    """A rule for when assumed pods expire."""
 
     text: str
     """The expiry as an option names it."""
@@ -50,7 +50,7 @@ class Expiry:
 
 
 def parse_expiry(text: str) -> Expiry:
-    """Parse a duration, `adaptive` or `never`; 0 means never. Raises UsageError.
+    """Parse a duration, `adaptive` or `never`. A duration of 0 means never. Raises UsageError.
 
     >>> parse_expiry("120s").text, parse_expiry("0").text, parse_expiry("adaptive").ttl(2000)
     ('120s', 'never', 60.0)
@@ -69,11 +69,11 @@ def parse_expiry(text: str) -> Expiry:
 SLOW_BINDING = ExponentialLatency(10.0)
 """The binding latency of an API server under pressure as kubernetes/kubernetes#106361 reports it."""
 MIN_ARRIVAL_SECONDS = 300.0
-"""Pods arrive for at least this long by default."""
+"""The minimum time for which pods arrive by default."""
 SIMULATED_EXPIRIES = 3.0
-"""Pods arrive for this many times the longest expiry that matters by default."""
+"""The number of times that the longest relevant expiry fits into the default arrival time."""
 NEGLIGIBLE_SHARE = 0.001
-"""An expiry that at most this share of lags exceeds does not matter."""
+"""The share of lags that have to exceed an expiry for it to be relevant."""
 MAX_PODS, MAX_ROOM = 1_000_000, 20_000_000
 """Arriving pods times instances, and room in the whole cluster: more would take too much memory."""
 MAX_NODES, MAX_PODS_PER_NODE, MAX_INSTANCES, MAX_RUNS = 100_000, 10_000, 100, 10_000
@@ -154,15 +154,15 @@ class RaceQuestion:
             )
 
 
-def _validate_range(option: str, values: Iterable[float], least: float, most: float) -> None:
-    """Raise UsageError for values of an option that are out of range."""
+def _validate_range(option: str, values: Iterable[float], minimum: float, maximum: float) -> None:
+    """Raise UsageError if a value of an option is out of range."""
     for value in values:
-        if not least <= value <= most:
-            raise UsageError(f"{option} {value:g}: from {least:g} to {most:,g}")
+        if not minimum <= value <= maximum:
+            raise UsageError(f"{option} {value:g}: from {minimum:g} to {maximum:,g}")
 
 
 class RaceFields(TypedDict, total=False):
-    """The parameters of a comparison that options or the cluster give; all are optional."""
+    """The parameters of a comparison that options or the cluster give. All of them are optional."""
 
     nodes: Sequence[int]
     rates: Sequence[float]
@@ -178,7 +178,7 @@ class RaceFields(TypedDict, total=False):
 
 
 def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
-    """Build the parameters from the given fields, with those of the cluster for the others. Raises UsageError."""
+    """Build the parameters from the given fields, otherwise from the cluster. Raises UsageError."""
     cluster_fields = _build_cluster_fields(measures)
     used_fields = set(cluster_fields.keys() - fields.keys())
     question = RaceQuestion(**(cluster_fields | fields))
@@ -196,7 +196,7 @@ def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestio
 
 
 def _build_cluster_fields(measures: Measures | None) -> RaceFields:
-    """Return the parameters that the cluster gives."""
+    """Return the parameters that were measured in the cluster."""
     fields = RaceFields()
     if measures is None:
         return fields
@@ -220,7 +220,7 @@ MIN_LOAD = 0.01
 
 @dataclass(frozen=True)
 class Measures:
-    """What a cluster says about the parameters of the simulation; None for a value that is unknown."""
+    """The parameters of the simulation that were measured in a cluster, None for those that are unknown."""
 
     nodes: int | None
     """The number of nodes."""
@@ -243,14 +243,17 @@ def measure_cluster(view: Fork) -> Measures:
 
 
 def _measure_load(view: Fork) -> float:
-    """Return the share in use of the most used resource."""
+    """Return the share of the most used resource that is in use."""
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]
     offered, used = view.allocatable[:, columns].sum(axis=0), view.requested[:, columns].sum(axis=0)
     return float((used / np.maximum(offered, 1)).max(initial=0, where=offered > 0))
 
 
 def measure_peak_rate(cluster: Cluster) -> float | None:
-    """Return the pods created per second in the minute with the most existing pods, or None if no time is known."""
+    """Return the pods created per second in the busiest minute, or None if no time is known.
+
+    Only pods that still exist are counted.
+    """
     created = column_to_microseconds(
         cluster.pods.created, lambda row: f"Pod {cluster.pods[row].key}, creationTimestamp"
     )
@@ -286,4 +289,6 @@ def _parse_times(cluster: Cluster, column: TextColumn) -> np.typing.NDArray[np.i
 def summarize_lags(lags: MeasuredLatency) -> MeasuredLags:
     """Return median, 99th percentile and maximum of measured lags."""
     longest = float(lags.times[-1])
-    return MeasuredLags(pods=len(lags.times), median=lags.quantile(0.5), p99=lags.quantile(0.99), longest=longest)
+    return MeasuredLags(
+        pods=len(lags.times), median=lags.get_quantile(0.5), p99=lags.get_quantile(0.99), longest=longest
+    )

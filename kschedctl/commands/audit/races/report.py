@@ -37,7 +37,7 @@ class RaceResult(Document, frozen=True, kw_only=True):
 
 
 class MeasuredLags(Document, frozen=True, kw_only=True):
-    """The time kubelets take to notice bindings, in seconds. The API's times have a resolution of one second."""
+    """The times that kubelets take to notice bindings, in seconds. The API's times have a resolution of one second."""
 
     pods: int
     median: float
@@ -46,7 +46,7 @@ class MeasuredLags(Document, frozen=True, kw_only=True):
 
 
 class RaceAssumptions(Document, frozen=True, kw_only=True):
-    """The parameters besides size, rate and expiry; times in seconds, distributions as options name them."""
+    """The parameters besides size, rate and expiry. Times are in seconds, distributions are named as in options."""
 
     instances: int
     binding_latency: str
@@ -57,7 +57,7 @@ class RaceAssumptions(Document, frozen=True, kw_only=True):
     seed: int
     runs: int
     from_cluster: tuple[str, ...] = ()
-    """What was taken from the cluster."""
+    """Descriptions of the parameters that were taken from the cluster."""
     measured: MeasuredLags | None = None
     """The cluster's lags if they are used."""
 
@@ -66,7 +66,7 @@ class Races(Report, frozen=True, kw_only=True):
     """A comparison of expiries of assumed pods."""
 
     headline: str
-    """What to do, and the worst case that it avoids."""
+    """The advice, and the worst case that it avoids."""
     recommendation: str
     assumptions: RaceAssumptions
     results: tuple[RaceResult, ...]

@@ -1,4 +1,4 @@
-"""Section "sampling": what sampling nodes costs the most frequent pods, measured at a few percentages."""
+"""Section "sampling": the costs of sampling nodes for the most frequent pods, measured at a few percentages."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from kschedctl.text.counts import counted
 
 MAX_KINDS = 3
 PERCENTAGES = (5, 10, 20, 30, 40, 50, 70, 100)
-"""As many percentages as are measured in a second or two on 5,000 nodes."""
+"""The percentages to measure, as many as take a second or two on 5,000 nodes."""
 SOURCE = "numFeasibleNodesToFind in pkg/scheduler/schedule_one.go"
 FIX = "percentageOfNodesToScore: {} in the KubeSchedulerConfiguration; sampling draws the whole curve"
 LOSES = AuditRule(
@@ -36,7 +36,7 @@ WASTES = AuditRule(
 
 
 def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
-    """Build the section from the most frequent pending pods, or running pods if none of these fits on a node."""
+    """Build the section from the most frequent pending pods, or from running pods if no pending pod fits on a node."""
     report = compute_default_costs(
         audited.scheduler, MAX_KINDS, limits=SamplingLimits(percentages=PERCENTAGES), progress=audited.progress
     )
@@ -51,7 +51,7 @@ def build_sampling_section(audited: AuditedCluster) -> SamplingSection:
 
 
 def _build_headline(report: SamplingCosts) -> str:
-    """Return what the profile with the largest loss loses, or the report's headline."""
+    """Return the loss of the profile that loses most, or the report's headline, as text."""
     measured = [
         profile.advice.now for profile in report.profiles if profile.advice.now and profile.advice.verdict != "idle"
     ]

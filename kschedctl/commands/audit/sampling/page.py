@@ -64,7 +64,7 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
 
 
 def _build_setting_line(setting: SamplingSetting) -> Block:
-    """Build the line about percentageOfNodesToScore and what it means for this number of nodes."""
+    """Build the line about percentageOfNodesToScore and the number of nodes that it leads to."""
     current = (
         f"{setting.configured} ({setting.origin})" if setting.configured else "0, adaptive: 50 - nodes/125, at least 5"
     )
@@ -72,12 +72,12 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
         return paragraph(
             Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; with so few nodes all are looked at"
         )
-    enough = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
-    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {enough}")
+    effect = f"{setting.effective} % of {count(setting.nodes, 'node')}; {setting.enough:,} that fit are enough"
+    return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
 
 
 def _build_profile(profile: SampledProfile, pods: str) -> Page:
-    """Build the table of kinds, the curve and its plot."""
+    """Build the table of kinds, the curve and its plot for a profile."""
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
     limit = f"points lost to the best node, on average at most {profile.advice.max_loss:g}"
@@ -102,8 +102,8 @@ def _build_kinds_table(profile: SampledProfile) -> Table:
 def _build_kind_row(kind: SampledKind, profile: SampledProfile) -> tuple[Cell | Stack, ...]:
     """Return the cells for a kind of pods."""
     if kind.unmeasured or not kind.fitting:
-        why = Marked(kind.unmeasured or "fits on no node: all are looked at", Tone.WARNING)
-        return (Stack((kind.workload, why)), f"{kind.pods:,}", "", "", "", "")
+        reason = Marked(kind.unmeasured or "fits on no node: all are looked at", Tone.WARNING)
+        return (Stack((kind.workload, reason)), f"{kind.pods:,}", "", "", "", "")
     loss_by_percentage = {point.percentage: f"{point.loss:.1f}" for point in kind.curve}
     now, then = loss_by_percentage[profile.setting.effective], loss_by_percentage[profile.advice.percentage]
     return (kind.workload, f"{kind.pods:,}", f"{kind.fitting:,}", f"{kind.worst} to {kind.best}", now, then)
@@ -126,7 +126,7 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 
 
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
-    """Return whether a percentage is the current, the advised or the 1.13 one, as text."""
+    """Return whether a percentage is the current one, the advised one or the default of 1.13, as text."""
     marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": DEFAULT_OF_1_13}
     here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
     return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)

@@ -36,7 +36,7 @@ class SamplingPoint(Document, frozen=True, kw_only=True):
 
 
 class SampledKind(Document, frozen=True, kw_only=True):
-    """Equal pods, of which one more is placed."""
+    """Pods of one kind, of which one more is placed."""
 
     workload: str
     pod: str
@@ -52,7 +52,7 @@ class SampledKind(Document, frozen=True, kw_only=True):
     """The worst score of a feasible node."""
     curve: tuple[SamplingPoint, ...] = ()
     unmeasured: str = ""
-    """Why the costs are not known, empty if they are."""
+    """Why the costs are unknown, empty if they are known."""
 
 
 class SamplingSetting(Document, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class SamplingAdvice(Document, frozen=True, kw_only=True):
     """The advised percentageOfNodesToScore."""
 
     verdict: str
-    """keep, lower, raise, idle (all nodes are examined, whatever is set), or none (no pod to go by)."""
+    """keep, lower, raise, idle (all nodes are examined, whatever is set) or none (there is no pod to measure with)."""
     max_loss: float
     percentage: int = 0
     """The smallest percentage from which no kind of feasible pods loses more than `max_loss` points on average."""
@@ -97,12 +97,12 @@ class SampledProfile(Document, frozen=True, kw_only=True):
 
 
 class SamplingCosts(Report, frozen=True, kw_only=True):
-    """What sampling nodes costs and saves."""
+    """The costs and savings of sampling nodes."""
 
     headline: str
     nodes: int
     asked: str
-    """Which pods were placed: named, pending, or running."""
+    """The pods that were placed: named, pending or running."""
     profiles: tuple[SampledProfile, ...]
     not_replayed: tuple[str, ...] = ()
     unknown: tuple[UnknownKind, ...] = ()

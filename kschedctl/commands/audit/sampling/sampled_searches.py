@@ -1,4 +1,4 @@
-"""What percentageOfNodesToScore costs and saves in a cluster, and the smallest percentage that is enough."""
+"""The costs and savings of percentageOfNodesToScore in a cluster, and the smallest percentage that is enough."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import (
     IN_SIMULATIONS,
+    build_unknown_fields,
     find_unread_dependencies,
     find_unreplayed_parts,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
@@ -44,7 +44,7 @@ DIGITS = 4
 
 
 def sample_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
-    """Return the costs of placing one more pod of a kind, over all nodes at which the search may start."""
+    """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start."""
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
@@ -66,7 +66,7 @@ def sample_kind(kind: PodKind, framework: Framework, percentages: Sequence[int],
 
 
 def _explain_unmeasurable(cycle: Cycle) -> str:
-    """Return why searches for a node cannot be compared, empty if they can."""
+    """Return why searches for a node cannot be compared, empty if they can be."""
     if cycle.error is not None:
         return cycle.error
     if not len(cycle.view.nodes):
@@ -79,14 +79,14 @@ def _explain_unmeasurable(cycle: Cycle) -> str:
 def _measure_percentage(
     percentage: int, starts: EveryStart, scheduler: Scheduler, framework: Framework
 ) -> SamplingPoint:
-    """Return the costs of a percentage."""
+    """Measure the costs of one percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
-    return build_point(percentage, enough, starts.search_for(enough))
+    return build_point(percentage, enough, starts.search_for_count(enough))
 
 
 def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
-    """Return the figures over all starts. Percentiles are losses that occur."""
+    """Return the costs over all starts. Percentiles are losses that really occur."""
     loss = searches.expected_loss
     half, most = np.percentile(loss, (50, 90), method="inverted_cdf").tolist()
     return SamplingPoint(
@@ -104,7 +104,7 @@ def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoi
 
 
 def combine_kinds(kinds: Sequence[SampledKind]) -> tuple[SamplingPoint, ...]:
-    """Combine the kinds that fit on a node: means weighted by pods, otherwise the value of the worst kind."""
+    """Combine the kinds that fit on a node. Means are weighted by pods, other values are those of the worst kind."""
     measured_kinds = [kind for kind in kinds if kind.curve and kind.fitting]
     pods = [kind.pods for kind in measured_kinds]
 
@@ -135,7 +135,7 @@ PINNED_KINDS = frozenset({"DaemonSet", "Node"})
 
 
 class PodKind(NamedTuple):
-    """A pod as its controller would create it once more."""
+    """A pod as its controller would create it again."""
 
     scheduler: Scheduler
     pod: Pod
@@ -145,14 +145,14 @@ class PodKind(NamedTuple):
 
 
 def build_named_kinds(targets: Iterable[TargetPod]) -> list[PodKind]:
-    """Return the kinds of the pods that were named."""
+    """Return a kind for each pod that was named."""
     return [PodKind(target.scheduler, recreate_pod(target.pod), str(find_owner(target.pod))) for target in targets]
 
 
 def iter_default_kinds(
     scheduler: Scheduler, max_kinds: int, namespace: str | None = None
 ) -> Iterator[tuple[str, list[PodKind]]]:
-    """Yield "pending", then "running", each with the most frequent kinds of these pods, one of each workload.
+    """Yield "pending" and "running", each with a pod of the largest workloads with such pods.
 
     Pods that no profile serves and pods that run once per node are left out.
     """
@@ -162,7 +162,7 @@ def iter_default_kinds(
 
 
 def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod of each PodInfo with pending ungated pods, and how many there are."""
+    """Yield one pod of each PodInfo with pending ungated pods, and the number of these pods."""
     columns = scheduler.view.pods
     pods_by_info: dict[int, list[Pod]] = {}
     for pod in filter(is_pending, scheduler.cluster.unbound_pods()):
@@ -173,7 +173,7 @@ def _iter_pending_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
 
 
 def _iter_running_pods(scheduler: Scheduler) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod of each PodInfo with pods on nodes, and how many there are."""
+    """Yield one pod of each PodInfo with pods on nodes, and the number of these pods."""
     columns, view = scheduler.view.pods, scheduler.view
     placed = columns.info[view.node >= 0]
     numbers, first, counts = np.unique(placed, return_index=True, return_counts=True)
@@ -206,7 +206,7 @@ WORTHWHILE_SHARE = 0.1
 
 
 class SamplingLimits(NamedTuple):
-    """Which percentages are tried, and the loss that is acceptable."""
+    """The percentages that are tried, and the loss that is acceptable."""
 
     max_loss: float = MAX_LOSS
     """The points of score that no kind of pods may lose on average."""
@@ -226,7 +226,7 @@ def compute_default_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads, or for running pods if none of these fits on a
+    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits on a
     node.
     """
     for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
@@ -243,7 +243,7 @@ def compute_named_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pods that were named. Pods that are never created are listed and cost nothing."""
+    """Return the costs for pods that were named. Pods that are never created are only listed."""
     targets = list(targets)
     not_created = tuple(found for target in targets if (found := target.never_created))
     kinds = build_named_kinds(target for target in targets if target.never_created is None)
@@ -262,7 +262,7 @@ def compute_sampling_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for one more pod of each kind; `source` says which pods these are. Raises UsageError."""
+    """Return the costs for one more pod of each kind. `source` says where the kinds come from. Raises UsageError."""
     names = dict.fromkeys(kind.pod.spec.scheduler_name for kind in kinds)
     for name in names.keys() - scheduler.configuration.profiles.keys():
         raise UsageError(f'no profile serves scheduler name "{name}"', hint="--config FILE has its configuration")
@@ -302,12 +302,12 @@ def compute_sampling_costs(
         asked=source,
         profiles=tuple(profiles),
         not_replayed=tuple(not_replayed),
-        **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
+        **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 
 def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
-    """Return the configured percentage and what it means for the nodes of the cluster."""
+    """Return the configured percentage and its effect on the number of nodes of the cluster."""
     own, common = framework.profile.percentage_of_nodes_to_score, scheduler.configuration.percentage_of_nodes_to_score
     configured = common if own is None else own
     origin = ("configuration" if common else "default") if own is None else "profile"
@@ -329,7 +329,7 @@ def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting
 def build_advice(
     setting: SamplingSetting, kinds: Sequence[SampledKind], curve: Sequence[SamplingPoint], max_loss: float
 ) -> SamplingAdvice:
-    """Return the smallest percentage from which no kind loses too much, if it differs enough from the current one."""
+    """Return the smallest percentage from which no kind loses too much, unless the current one is about as good."""
     if not curve:
         return SamplingAdvice(verdict="none", max_loss=max_loss)
     now = next(point for point in curve if point.percentage == setting.effective)
@@ -346,7 +346,7 @@ def build_advice(
 
 
 def build_headline(profiles: Sequence[SampledProfile]) -> str:
-    """Return what to do in one line, for the profile that needs it most."""
+    """Return the advice for the profile that needs it most, in one line."""
     ranked = sorted(
         profiles, key=lambda profile: ("raise", "lower", "keep", "idle", "none").index(profile.advice.verdict)
     )

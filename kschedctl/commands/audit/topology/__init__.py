@@ -101,10 +101,10 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         DomainPlacement.from_workloads(TopologyDomains.from_view(key, view), workloads)
         for key in _list_topology_keys(view, scope)
     ]
-    chosen = [n for n, owner in enumerate(workloads.owners) if not scope.workloads or owner in scope.workloads]
-    constraints = [promise for promise in iter_constraints(audited.scheduler, workloads) if promise[0] in set(chosen)]
+    selected = [n for n, owner in enumerate(workloads.owners) if not scope.workloads or owner in scope.workloads]
+    constraints = [promise for promise in iter_constraints(audited.scheduler, workloads) if promise[0] in set(selected)]
     single_domain = [
-        placement for placement in _find_single_domain_workloads(placements, workloads) if placement[0] in set(chosen)
+        placement for placement in _find_single_domain_workloads(placements, workloads) if placement[0] in set(selected)
     ]
     findings = [
         *(
@@ -114,12 +114,12 @@ def build_topology_section(audited: AuditedCluster, scope: TopologyScope = EVERY
         *(finding for numbered in constraints for finding in _iter_constraint_findings(*numbered, workloads)),
         *_iter_down_domain_findings(constraints, workloads),
     ]
-    shown_workloads = chosen if scope.workloads else [number for number, _ in single_domain]
+    shown_workloads = selected if scope.workloads else [number for number, _ in single_domain]
     return TopologySection(
         title="Topology: what takes down which workload",
-        headline=_build_headline(len(chosen), len(constraints), findings),
+        headline=_build_headline(len(selected), len(constraints), findings),
         keys=tuple(placement.domains.key for placement in placements),
-        workloads=len(chosen),
+        workloads=len(selected),
         constraints=len(constraints),
         placed=tuple(_build_placed_workload(number, workloads, placements) for number in shown_workloads),
         promises=tuple(
@@ -167,7 +167,7 @@ def _build_single_domain_finding(
     workloads: Workloads,
     view: Fork,
 ) -> Finding:
-    """Build the finding about a workload in one domain, which says how to spread it or why it cannot be spread."""
+    """Build the finding about a workload in one domain. It says how to spread the pods or why that is impossible."""
     number, placement = single_domain
     info = workloads.infos_by_workload[number][0]
     other_domains = _count_reachable_domains(info, placement, view) - 1
@@ -175,7 +175,7 @@ def _build_single_domain_finding(
         return _build_only_domain_finding(
             number, _choose_widest_placement(single_domain, placements, workloads, view), constraints, workloads, view
         )
-    rule, domain_word = _find_rule(placement.domains.key)
+    rule, domain_word = _find_domain_rule(placement.domains.key)
     owner = workloads.owners[number]
     domain = placement.build_report(number, int(workloads.pods[number])).most
     where = f"{counted(other_domains, 'other')} would take them by taints and node selection"
@@ -183,7 +183,7 @@ def _build_single_domain_finding(
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
 
 
-def _find_rule(key: str) -> tuple[AuditRule, str]:
+def _find_domain_rule(key: str) -> tuple[AuditRule, str]:
     """Return the rule about pods in one domain of the topology key, and the word for the domain."""
     return {HOSTNAME: (ONE_NODE, "node"), ZONE: (ONE_ZONE, "zone")}.get(key, (ONE_DOMAIN, key))
 
@@ -212,7 +212,7 @@ def _build_only_domain_finding(
     minDomains the constraint does nothing in a single domain.
     """
     key, owner, pods = placement.domains.key, workloads.owners[number], int(workloads.pods[number])
-    rule, domain_word = _find_rule(key)
+    rule, domain_word = _find_domain_rule(key)
     hard_constraint = next(
         (p for n, p in constraints if n == number and p.key == key and p.when_unsatisfiable == HARD), None
     )
@@ -231,9 +231,10 @@ def _build_only_domain_finding(
 
 
 def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: int) -> str:
-    """Return how the workload's DoNotSchedule constraint, which it may lack, has to change to need two domains.
+    """Return how the workload's DoNotSchedule constraint has to change to need two domains, as text.
 
-    With minDomains 2 the minimum counts as 0 in one domain, which then takes maxSkew pods.
+    The workload may have no such constraint. With minDomains 2 the minimum counts as 0 in one domain, which then takes
+    maxSkew pods.
     """
     if constraint is None:
         return f", and spread over {key} by DoNotSchedule with maxSkew: 1 and minDomains: 2"
@@ -283,7 +284,7 @@ def _iter_constraint_findings(number: int, constraint: SpreadPromise, workloads:
 def _iter_down_domain_findings(constraints: Sequence[WorkloadConstraint], workloads: Workloads) -> Iterator[Finding]:
     """Yield one finding about the workload with the most pods stranded while a domain's nodes are down.
 
-    It stands for all others, as every constraint without nodeTaintsPolicy: Honor behaves so.
+    It represents all others, since every constraint without nodeTaintsPolicy: Honor has this effect.
     """
     worst_cases = [(_find_worst_loss(constraint), number, constraint) for number, constraint in constraints]
     worst_cases = [
@@ -322,10 +323,11 @@ def _format_restart_command(owner: Owner) -> str:
 def _build_headline(workloads: int, constraints: int, findings: Sequence[Finding]) -> str:
     """Return how many workloads are in a single domain and how many constraints do not hold, as text."""
 
-    def number(*rules: AuditRule) -> int:
+    def count_findings(*rules: AuditRule) -> int:
+        """Return the number of findings of these rules."""
         return sum(finding.rule in [rule.id for rule in rules] for finding in findings)
 
-    single_domain = number(ONE_NODE, ONE_ZONE, ONE_DOMAIN)
+    single_domain = count_findings(ONE_NODE, ONE_ZONE, ONE_DOMAIN)
     if not workloads:
         return "No workload has two pods on nodes"
     workloads_text = f"{counted(workloads, 'workload')}, {single_domain or 'none'} on one node or in one zone alone"

@@ -7,7 +7,7 @@ from kschedctl.reports.section import Section
 
 
 class LostDomain(Document, frozen=True):
-    """What the loss of a domain means for a workload."""
+    """The effect of losing a domain on a workload."""
 
     domain: str
     lost: int
@@ -32,7 +32,7 @@ class WorkloadDomains(Document, frozen=True, kw_only=True):
     """The domain with the most pods."""
     most_pods: int
     losses: tuple[LostDomain, ...] = ()
-    """What the loss of each domain means, the gravest first; only the gravest one if there are many domains."""
+    """The effect of losing each domain, gravest first, or only the gravest one if there are many domains."""
 
 
 class PlacedWorkload(Document, frozen=True):
@@ -45,7 +45,7 @@ class PlacedWorkload(Document, frozen=True):
 
 
 class BrokenDomain(Document, frozen=True, kw_only=True):
-    """What the loss of a domain means for a spread constraint."""
+    """The effect of losing a domain on a spread constraint."""
 
     domain: str
     lost: int
@@ -85,11 +85,11 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     least_policy: str = ""
     """The constraint's field by which that domain counts, nodeTaintsPolicy or nodeAffinityPolicy."""
     losses: tuple[BrokenDomain, ...] = ()
-    """What the loss of each domain means, the gravest first; only the gravest one if there are many domains."""
+    """The effect of losing each domain, gravest first, or only the gravest one if there are many domains."""
 
 
 class TopologySection(Section, frozen=True, kw_only=True, tag="topology"):
-    """The section about what the loss of a domain costs workloads, and about spread constraints."""
+    """The section about the effect of losing domains on workloads, and about spread constraints."""
 
     keys: tuple[str, ...] = ()
     """The topology keys that were examined."""

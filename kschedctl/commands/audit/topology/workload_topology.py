@@ -1,10 +1,7 @@
-"""The distribution of workloads over topology domains, whether spread constraints hold, and what the loss of a domain
-means.
+"""The distribution of workloads over topology domains, their spread constraints, and the effect of losing a domain.
 
 Pods are counted as the plugin counts them for a pod of the workload, by nodeAffinityPolicy, nodeTaintsPolicy,
-matchLabelKeys and minDomains.
-
-Upstream: calPreFilterState and Filter in plugins/podtopologyspread/filtering.go (v1.36).
+matchLabelKeys and minDomains. Upstream: calPreFilterState and Filter in plugins/podtopologyspread/filtering.go (v1.36).
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.snapshot.pod_info import PodInfo
 
 MAX_LOSSES = 20
-"""The number of domains up to which the loss of each is reported; with more, only that of the fullest domain."""
+"""The maximum number of domains for which each loss is reported. With more, only that of the fullest domain is."""
 
 
 @dataclass(frozen=True)
@@ -155,16 +152,16 @@ class Workloads:
         numbers = {name: number for number, name in enumerate(names)}
         code = np.array([-1 if name is None else numbers[name] for name in owner], np.int64)
         placed = np.flatnonzero((view.node >= 0) & (code[view.pods.info] >= 0))
-        of = code[view.pods.info[placed]]
-        has_enough_pods = np.bincount(of, minlength=len(names)) >= MIN_PODS
-        placed, new_numbers = placed[has_enough_pods[of]], np.cumsum(has_enough_pods) - 1
-        of = new_numbers[code[view.pods.info[placed]]]
+        workload_by_pod = code[view.pods.info[placed]]
+        has_enough_pods = np.bincount(workload_by_pod, minlength=len(names)) >= MIN_PODS
+        placed, new_numbers = placed[has_enough_pods[workload_by_pod]], np.cumsum(has_enough_pods) - 1
+        workload_by_pod = new_numbers[code[view.pods.info[placed]]]
         return cls(
             tuple(name for name, chosen in zip(names, has_enough_pods.tolist(), strict=True) if chosen),
-            of,
+            workload_by_pod,
             view.node[placed].astype(np.int64),
-            np.bincount(of, minlength=int(has_enough_pods.sum())),
-            _group_infos(view.pods.info[placed], of, int(has_enough_pods.sum())),
+            np.bincount(workload_by_pod, minlength=int(has_enough_pods.sum())),
+            _group_infos(view.pods.info[placed], workload_by_pod, int(has_enough_pods.sum())),
         )
 
     def __len__(self) -> int:
@@ -207,20 +204,20 @@ def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[tup
 def _with_unusable_domain(
     constraint: SpreadPromise, domain_counts: DomainCounts, info: PodInfo, view: Fork
 ) -> SpreadPromise:
-    """Return the constraint with the reason why its emptiest domain counts, if pods of the workload cannot go there."""
+    """Return the constraint with the reason why its emptiest domain counts although pods cannot be placed there."""
     if constraint.holds or constraint.domains < constraint.min_domains:
         return constraint
     emptiest = find_emptiest_domain(domain_counts, info, view, False, constraint.least_pods)
     if emptiest is None or not emptiest.policy:
         return constraint
-    words = emptiest.words(constraint.least_pods)
-    return replace(constraint, least=emptiest.domain, least_why=words, least_policy=emptiest.policy)
+    reason = emptiest.words(constraint.least_pods)
+    return replace(constraint, least=emptiest.domain, least_why=reason, least_policy=emptiest.policy)
 
 
 def _count_new_constraints(
-    scheduler: Scheduler, info: PodInfo, seen: set[tuple[str, SpreadConstraint]]
+    scheduler: Scheduler, info: PodInfo, seen_constraints: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
-    """Yield a pod's constraints that were not seen yet, with whenUnsatisfiable and the pods in each domain."""
+    """Yield a pod's new constraints with whenUnsatisfiable and the number of pods in each domain."""
     framework = scheduler.framework(info.spec.scheduler_name)
     plugin = framework.plugins.get(NAME) if framework else None
     if not isinstance(plugin, PodTopologySpread):
@@ -228,12 +225,12 @@ def _count_new_constraints(
     view, settings = scheduler.view, plugin.settings
     for action in (HARD, SOFT):
         try:
-            constraints = settings.constraints(info, view, action)
+            constraints = settings.get_constraints(info, view, action)
         except SelectorError:
             continue  # such a pod cannot be scheduled at all, and lint tells why
         for constraint in constraints:
-            if (action, constraint) not in seen:
-                seen.add((action, constraint))
+            if (action, constraint) not in seen_constraints:
+                seen_constraints.add((action, constraint))
                 yield action, count_pods_per_domain(constraint, constraints, settings, info, view)
 
 
@@ -264,7 +261,7 @@ def _build_constraint_report(workload: str, action: str, domain_counts: DomainCo
 
 
 def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int:
-    """Return the most minus the fewest pods of a domain; the minimum counts as 0 with fewer domains than minDomains."""
+    """Return the most minus the fewest pods in a domain. The minimum counts as 0 with fewer domains than minDomains."""
     if not len(counts):
         return 0
     return int(counts.max() - (0 if len(counts) < constraint.min_domains else counts.min()))
@@ -273,7 +270,7 @@ def compute_constraint_skew(counts: Counts, constraint: SpreadConstraint) -> int
 def _iter_losses(
     names: Sequence[str], order: Rows, counts: Counts, constraint: SpreadConstraint, hard: bool
 ) -> Iterator[BrokenDomain]:
-    """Yield what the loss of each domain in `order` means. `hard` says that the constraint can strand pods."""
+    """Yield the effect of losing each domain in `order`. Only a `hard` constraint can strand pods."""
     shown = len(counts) if len(counts) <= MAX_LOSSES else 1
     for i in np.flatnonzero(counts[:shown]).tolist():
         remaining_counts, lost = np.delete(counts, i), int(counts[i])
@@ -297,7 +294,7 @@ def count_stranded_pods(
 ) -> int:
     """Return how many of the lost pods no remaining domain can take.
 
-    `remaining_counts` are the pods of the remaining domains, `unusable_domains` the number of further domains that
+    `remaining_counts` are the pods in the remaining domains, `unusable_domains` is the number of further domains that
     count but take no pods. With such a domain, or with fewer domains than minDomains, the minimum is 0 and no domain
     gets more than maxSkew pods. Otherwise the emptiest domain can always take another pod.
     """

@@ -109,7 +109,10 @@ def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
         for key in find_gangs(template) if template.terminated else ():
             templates_by_gang.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
     for key, numbers in templates_by_gang.items():
-        yield key, EndedPods(*(np.flatnonzero(np.isin(table.template, chosen)) for chosen in numbers))
+        yield (
+            key,
+            EndedPods(*(np.flatnonzero(np.isin(table.template, template_numbers)) for template_numbers in numbers)),
+        )
 
 
 def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:

@@ -80,7 +80,7 @@ class Preemption:
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
         """Reason -> number of nodes on which preemption does not help. It must be read before any pod moves."""
-        return self.run.count_unhelpful_nodes(kept=bool(self.wanted)) if self.run else {}
+        return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 
 def get_tied_candidates(result: PostFilterResult) -> Candidates:
@@ -155,7 +155,9 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             return self._build_success(cycle, allowed, report)
         if errors := run.collect_errors(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = format_histogram(len(cycle.view.nodes), run.count_nodes_for_message(selection, kept=bool(wanted)))
+        message = format_histogram(
+            len(cycle.view.nodes), run.count_nodes_for_message(selection, candidates_wanted=bool(wanted))
+        )
         return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:

@@ -1,0 +1,126 @@
+"""Where kube-scheduler would put the pods of Workloads, once Kueue has given them quota and flavors."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from kschedctl.api.arrays import NO_ROW
+from kschedctl.api.defaults import default_pod
+from kschedctl.api.objects import Pod, PodMeta, PodTemplateSpec
+from kschedctl.api.ownership import Owner
+from kschedctl.api.pod_table import PodTable
+from kschedctl.api.queueing import KueueWorkload, ResourceFlavor
+from kschedctl.cluster import Cluster
+from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook
+from kschedctl.queueing.kueue.topology.tree import HOSTNAME
+from kschedctl.queueing.kueue.workloads import PodSetAdmission
+from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.scheduler.scheduler import Scheduler
+from kschedctl.scheduler.simulation.simulation import Simulation
+
+_MOST_PODS = 20_000
+
+
+class PodPlacement(NamedTuple):
+    """How many pods of a Workload get a node."""
+
+    placed: int
+    pods: int
+    message: str
+    """kube-scheduler's message for the first pod without a node, or ""."""
+
+
+def place_admitted(cluster: Cluster, outlook: Outlook, jobs: Mapping[str, Owner | None]) -> dict[str, PodPlacement]:
+    """Place the pods of all Workloads that get quota, in that order, after their victims are gone.
+
+    ``jobs`` are the objects that the Workloads stand for. Workloads after the first 20,000 pods are left out.
+    """
+    stored = {f"{w.metadata.namespace}/{w.metadata.name}": w for w in cluster.kueue_workloads}
+    flavors = {flavor.metadata.name: flavor for flavor in cluster.resource_flavors}
+    pods: dict[str, list[Pod]] = {}
+    total = 0
+    for key in outlook.order:
+        total += sum(pod_set.count for pod_set in _list_admissions(outlook.workloads[key]))
+        if total > _MOST_PODS:
+            break
+        pods[key] = list(_build_pods(stored[key], outlook.workloads[key], flavors))
+    if not pods:
+        return {}
+    leaving = _find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
+    return _schedule(cluster, pods, leaving)
+
+
+def _list_admissions(outlook: WorkloadOutlook) -> tuple[PodSetAdmission, ...]:
+    """Return what each pod set was given."""
+    return () if outlook.admission is None else outlook.admission.pod_sets
+
+
+def _build_pods(
+    workload: KueueWorkload, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]
+) -> Iterable[Pod]:
+    """Yield the pods of a Workload with the node labels and tolerations of their flavors."""
+    templates = {pod_set.name: pod_set.template for pod_set in workload.spec.pod_sets}
+    namespace = workload.metadata.namespace
+    for assigned in _list_admissions(outlook):
+        template = templates.get(assigned.name, PodTemplateSpec())
+        spec = template.spec
+        chosen = [flavors[name] for name in dict.fromkeys(assigned.flavors.values()) if name in flavors]
+        selector = dict(spec.node_selector)
+        tolerations = list(spec.tolerations)
+        for flavor in chosen:
+            selector |= flavor.spec.node_labels
+            tolerations += flavor.spec.tolerations
+        spec = replace(spec, node_selector=selector, tolerations=tuple(tolerations), scheduling_gates=())
+        hosts = _list_hosts(assigned)
+        for index in range(assigned.count):
+            name = f"{workload.metadata.name}-{assigned.name}-{index}"
+            metadata = PodMeta(name=name, namespace=namespace, labels=template.metadata.labels)
+            own_spec = spec
+            if index < len(hosts):
+                own_spec = replace(spec, node_selector={**selector, HOSTNAME: hosts[index]})
+            yield Pod(metadata=metadata, spec=own_spec)
+
+
+def _list_hosts(assigned: PodSetAdmission) -> list[str]:
+    """Return the host of each pod, if topology-aware scheduling assigned hosts."""
+    topology = assigned.topology
+    if topology is None or topology.levels[-1:] != (HOSTNAME,):
+        return []
+    return [domain.values[-1] for domain in topology.domains for _ in range(domain.count)]
+
+
+def _find_victim_pods(
+    cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
+) -> set[tuple[str, str]]:
+    """Return namespace and name of the pods of preempted Workloads."""
+    leaving = set()
+    for victim in {victim for outlook in outlooks for victim in outlook.victims}:
+        job = jobs.get(victim)
+        if job is not None:
+            leaving |= {(pod.metadata.namespace, pod.metadata.name) for pod in find_pods(cluster, job)}
+    return leaving
+
+
+def _schedule(
+    cluster: Cluster, pods: Mapping[str, list[Pod]], leaving: set[tuple[str, str]]
+) -> dict[str, PodPlacement]:
+    """Schedule pods in order, and count for each Workload how many get a node."""
+    if leaving:
+        staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]
+        cluster = dataclasses.replace(cluster, pods=PodTable.from_pods(staying))
+    new = [default_pod(pod) for of_workload in pods.values() for pod in of_workload]
+    simulation = Simulation(Scheduler(cluster.with_objects({"Pod": new})))
+    position = simulation.view.pods.index
+    outcomes = simulation.schedule([position[pod.key] for pod in new])
+    by_position = {outcome.position: outcome for outcome in outcomes}
+    placements = {}
+    for key, of_workload in pods.items():
+        results = [by_position[position[pod.key]] for pod in of_workload]
+        unplaced = [outcome for outcome in results if outcome.row == NO_ROW]
+        message = simulation.explain(unplaced[:1])[0].message if unplaced else ""
+        placements[key] = PodPlacement(len(results) - len(unplaced), len(results), message)
+    return placements
