@@ -208,13 +208,15 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the version mismatches in a profile's plugin sets."""
     plugins = profile.get("plugins")
-    for point, plugin_set in plugins.items() if isinstance(plugins, Mapping) else ():
+    if not isinstance(plugins, Mapping):
+        return
+    for point, plugin_set in plugins.items():
         for list_name in ("enabled", "disabled"):
             for j, entry in enumerate(_list_objects(plugin_set, list_name)):
                 name = str(entry.get("name"))
-                explanation = _explain_plugin(name, minor) or (
-                    _explain_point(name, point, minor) if list_name == "enabled" else ""
-                )
+                explanation = _explain_plugin(name, minor)
+                if not explanation and list_name == "enabled":
+                    explanation = _explain_point(name, point, minor)
                 if explanation:
                     yield VersionMismatch((*path, "plugins", point, list_name, j, "name"), name, explanation)
 
@@ -257,4 +259,6 @@ def _explain_point(name: str, point: str, minor: int) -> str:
 def _list_objects(value: Json, key: str) -> list[JsonObject]:
     """Return the items of a list in a document, with {} in place of items that are not objects."""
     items = value.get(key) if isinstance(value, Mapping) else None
-    return [item if isinstance(item, Mapping) else {} for item in items] if isinstance(items, list) else []
+    if not isinstance(items, list):
+        return []
+    return [item if isinstance(item, Mapping) else {} for item in items]

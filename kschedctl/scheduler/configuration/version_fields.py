@@ -203,7 +203,9 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
     """
     paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _iter_field_paths(document, field.steps, ()) if field.describe_requirement(gates) else ():
+        if not field.describe_requirement(gates):
+            continue
+        for path in _iter_field_paths(document, field.steps, ()):
             if not any(path[: len(outer)] == outer for outer in paths):
                 paths.add(path)
                 yield path, field

@@ -45,10 +45,10 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """
     if reads_of(plugin) is Reads.OWN_ROW:
         return False
+    if RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)):
+        return False
     trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)) and (
-        trait is None or trait.has_trait(info.spec)
-    )
+    return trait is None or trait.has_trait(info.spec)
 
 
 def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:

@@ -124,7 +124,9 @@ class Gangs:
     def collect_groups(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Return the pods that belong to groups by group, in the given order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
-        for position in positions if self.has_groups else ():
+        if not self.has_groups:
+            return groups
+        for position in positions:
             if (key := self.find_group_key(position)) is not None:
                 groups.setdefault(key, []).append(position)
         return groups
@@ -239,12 +241,10 @@ class Gangs:
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
         completing = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
+        if completing is None:
+            return list(members)
         priority = self.view.pods.priority[self.view.pods.info]
-        return (
-            list(members)
-            if completing is None
-            else sorted(members, key=lambda member: (-int(priority[member]), member != completing))
-        )
+        return sorted(members, key=lambda member: (-int(priority[member]), member != completing))
 
     def build_own_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of this very pod, instead of the one that identical pods share."""

@@ -248,11 +248,9 @@ class QueuedPods:
 
         Time stops before the first pod that waits at Permit runs into its timeout.
         """
-        backoff_end, permit_timeout, flush = (
-            self.scheduling_queue.backoff.find_next_completion(),
-            self.waits.find_first_timeout(),
-            self._find_next_flush(),
-        )
+        backoff_end = self.scheduling_queue.backoff.find_next_completion()
+        permit_timeout = self.waits.find_first_timeout()
+        flush = self._find_next_flush()
         first = min((time for time in (backoff_end, permit_timeout, flush) if time is not None), default=None)
         if first is None or first not in (backoff_end, flush):
             return False
@@ -347,10 +345,8 @@ class _SharedQueuePlugins(QueuePlugins):
         """Return the PodInfos whose pods the event could put back into the queue, no matter which plugins rejected
         them.
         """
-        unaffected, (checked, listening) = (
-            self._unaffected.setdefault(self._get_event_id(occurrence), set()),
-            self._get_listeners(occurrence.event),
-        )
+        unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
+        checked, listening = self._get_listeners(occurrence.event)
         listening.update(number for number in info_numbers - checked if not self._skips_all(number, occurrence.event))
         checked.update(info_numbers)
         to_ask = info_numbers & listening - unaffected

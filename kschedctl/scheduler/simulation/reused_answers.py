@@ -65,19 +65,15 @@ class Preemptors:
         """Return whether the pod may preempt others, disregarding which pods are on nodes."""
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
-        return (
-            info.priority > self._lowest
-            if preempts_only_lower_priority(framework)
-            else self.preemption_counts[position] < MAX_RETURNS
-        )
+        if preempts_only_lower_priority(framework):
+            return info.priority > self._lowest
+        return self.preemption_counts[position] < MAX_RETURNS
 
     def has_victim(self, framework: FrameworkLike, priority: int) -> bool:
         """Return whether a pod of this priority might find a pod to evict."""
-        return (
-            self.has_victim_of_lower_priority(priority)
-            if preempts_only_lower_priority(framework)
-            else bool((self.view.node >= 0).any())
-        )
+        if preempts_only_lower_priority(framework):
+            return self.has_victim_of_lower_priority(priority)
+        return bool((self.view.node >= 0).any())
 
     def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
@@ -214,14 +210,11 @@ class ReusedAnswers:
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
+        plugins_asked: Collection[str] = ()
         if outcome is not None:
-            plugins_asked: Collection[str] = outcome.results
-        else:
-            plugins_asked = (
-                [plugin.name for plugin in framework.plugins_at("postFilter")]
-                if len(self.placements.view.nodes)
-                else ()
-            )
+            plugins_asked = outcome.results
+        elif len(self.placements.view.nodes):
+            plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)

@@ -93,7 +93,7 @@ class MemberResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The result for a group; with status Success its placed members can be bound."""
+    """The result for a group. If its status is Success, its placed members can be bound."""
 
     status: Status
     members: tuple[MemberResult, ...] = ()
@@ -232,17 +232,16 @@ class PodGroupCycle:
         if self.checks_feasibility:
             return self._try_while_feasible(assumed)
         results: list[MemberResult] = []
-        status, waits_on_preemption, preempts = NO_FIT, False, False
+        status = NO_FIT
+        waits_on_preemption = preempts = False
         for position in self.members:
             member, assumed = self._try_member(assumed, position, post_filter)
             results.append(member)
             if not member.placed and not member.requires_preemption:
                 if member.status.rejected:
                     continue
-                status, waits_on_preemption = (
-                    Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),)),
-                    False,
-                )
+                status = Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
+                waits_on_preemption = False
                 break
             preempts |= member.requires_preemption
             if member.permit is not None and member.permit.code is Code.SUCCESS:

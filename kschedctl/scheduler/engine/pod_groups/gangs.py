@@ -55,7 +55,7 @@ def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
 
 
 class GangTerms(NamedTuple):
-    """How many pods of a gang need nodes at the same time."""
+    """The numbers of pods of a gang that need nodes at the same time."""
 
     least: int | None
     """Minimum number of pods; None if it is unknown or invalid."""
@@ -104,14 +104,20 @@ def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 
 def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
     """Yield each gang with its ended pods."""
-    templates_by_gang: dict[GangKey, tuple[list[int], list[int]]] = {}
+    succeeded: dict[GangKey, list[int]] = {}
+    failed: dict[GangKey, list[int]] = {}
     for number, template in enumerate(table.templates):
-        for key in find_gangs(template) if template.terminated else ():
-            templates_by_gang.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
-    for key, numbers in templates_by_gang.items():
+        if template.terminated:
+            templates_by_gang = failed if template.status.phase == "Failed" else succeeded
+            for key in find_gangs(template):
+                templates_by_gang.setdefault(key, []).append(number)
+    for key in {**succeeded, **failed}:
         yield (
             key,
-            EndedPods(*(np.flatnonzero(np.isin(table.template, template_numbers)) for template_numbers in numbers)),
+            EndedPods(
+                np.flatnonzero(np.isin(table.template, succeeded.get(key, []))),
+                np.flatnonzero(np.isin(table.template, failed.get(key, []))),
+            ),
         )
 
 

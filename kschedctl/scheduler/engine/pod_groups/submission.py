@@ -33,7 +33,7 @@ class MemberFailure(NamedTuple):
 
 
 class PodGroupCondition(NamedTuple):
-    """The condition that the scheduler writes into the group's status; the fields are those of the API."""
+    """The condition that the scheduler writes into the group's status, with the API's fields."""
 
     type: str
     status: str

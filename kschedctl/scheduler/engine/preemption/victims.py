@@ -228,11 +228,9 @@ class Victims:
         sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
-        return (
-            candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
-            if self.uncounted.any()
-            else candidates
-        )
+        if not self.uncounted.any():
+            return candidates
+        return candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
 
     def _restore(self, victims: Positions) -> None:
         """Put victims back on their nodes."""

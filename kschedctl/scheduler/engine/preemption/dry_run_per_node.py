@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
-from kschedctl.scheduler.engine.kept_victims import (
+from kschedctl.scheduler.engine.dry_run_cache import (
     DryRunState,
     Priorities,
     VictimCache,
