@@ -182,7 +182,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "Node": (VersionedField("status.declaredFeatures", NodeDeclaredFeatures.gate),),
     "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }
-"""Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""
+"""Kind -> the fields that not every version stores. Fields of a pod or claim template are under the kind it creates."""
 
 _NEWER_KINDS = {
     kind.field: kind.name

@@ -33,9 +33,9 @@ class Searches:
     examined: Counts
     """(S,): number of nodes examined."""
     ties: Counts
-    """(S,): number of sampled nodes that share the highest score; one of them is picked at random."""
+    """(S,): number of sampled nodes that share the highest score, one of which is picked at random."""
     lost: Counts
-    """(S,): total of what the tied nodes lack, in points of the score among all nodes, to the best node of all."""
+    """(S,): total number of points that the tied nodes lack to the best of all nodes, as scored among all nodes."""
     hits: Counts
     """(S,): number of tied nodes that are among the best of all nodes."""
 
@@ -62,7 +62,7 @@ class EveryStart:
         self.offered = len(offered)
         self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
         self.places = np.flatnonzero(cycle.filter.passing[offered])
-        """(F,): where the nodes that fit are among those offered."""
+        """(F,): the places of the feasible nodes among the offered nodes."""
 
     def search_samples(self, sample_size: int) -> Searches:
         """Return the results of the searches that stop after `sample_size` feasible nodes."""
@@ -70,7 +70,9 @@ class EveryStart:
             return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
-        examined = rounds[first + sample_size] - self.starts  # all up to the first that is not needed any more
+        examined = (
+            rounds[first + sample_size] - self.starts
+        )  # all nodes up to the first feasible one that is not needed
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
         return Searches(sample_size, examined, ties, lost, hits)
 
@@ -269,7 +271,7 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     previous_place = np.full(len(flat), -1)
     again = flat[order[1:]] == flat[order[:-1]]
     previous_place[order[1:][again]] = places[order[:-1][again]]
-    # a code is the first of its kind in the windows that begin behind the one before and do not end before it
+    # count a code in each window that begins after its previous occurrence and includes this one
     first, last = np.maximum(previous_place, places - width) + 1, np.minimum(places, count - 1)
     first, last = first[first <= last], last[first <= last]
     begins = np.bincount(first, minlength=count + 1)

@@ -165,7 +165,7 @@ class Gangs:
         """Return whether each pod of the group preempts for itself, and all of them wait for that."""
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
-    def place(
+    def place_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
     ) -> GangAttempt:
         """Place the members that fit if they are enough. Raises PluginError.
@@ -180,13 +180,15 @@ class Gangs:
             return _build_failure(members, ())
         return self._bind_result(self._build_cycle(framework, key, members).run(post_filter=False), members)
 
-    def preempt(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+    def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Find the victims of preemption for the members or the whole group, without moving pods.
 
         Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
-        if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
+        if (
+            result.placed or result.status.code is Code.ERROR
+        ):  # among equal nodes, this cycle chose others than the one before
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}
@@ -196,11 +198,13 @@ class Gangs:
             {}, _assign_victims_once(victims), rows, self._find_failures(framework, key, members, result)
         )
 
-    def preempt_at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+    def find_victims_and_placement(
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
+    ) -> GangAttempt:
         """Find the victims, and the nodes of the members after evicting them if enough members fit. Raises
         PluginError.
         """
-        gang_attempt = self.preempt(framework, key, members)
+        gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
             return gang_attempt
         view = self.view.fork()

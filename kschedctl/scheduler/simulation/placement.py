@@ -53,7 +53,7 @@ class Placements(IncomingPods):
         self._latest_cycle: tuple[int, int, Cycle] | None = None
         self._kept_victims = VictimCache()
         self.unheard: dict[Unknown, None] = {}
-        """What the placements depend on that extenders did not answer."""
+        """Answers of extenders on which placements depend but that are missing."""
         self._nominated_before = frozenset(view.snapshot.pods.nominations)
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 
@@ -82,7 +82,7 @@ class Placements(IncomingPods):
                     return Choice(info, row, np.array([row]), 1, {})
                 return self._choose_by_full_cycle(framework, position)
             nominated = self.view.nominated_from(info.priority) if len(self.view.nominations[0]) else NO_CHANGE
-            tied, feasible = alike_pods.rank(info, self.sampling, nominated)
+            tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
             return self._pick_best(info, tied, feasible, alike_pods.claim_pre_filter_results)
         except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)

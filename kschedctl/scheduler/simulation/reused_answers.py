@@ -57,7 +57,7 @@ class Preemptors:
         self.preemption_counts: Counter[Position] = Counter()
         """How often each pod was preempted."""
         self.futile: set[Position] = set()
-        """The pods whose victims return to the node before them again and again."""
+        """The pods whose victims return to the node again and again before the pod gets there."""
         self._lowest = int(view.pods.priority.min(initial=0))
         self._low_priority_pod: Position | None = None
 
@@ -221,7 +221,9 @@ class ReusedAnswers:
             return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
-        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):  # pods that come may hide it
+        if self.gang_pods or self.placements.depends_on_other_nodes(
+            framework, position
+        ):  # pods placed later may change the rejectors
             rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
@@ -242,7 +244,7 @@ class ReusedAnswers:
         cycle = self.placements.run_cycle(framework, position)
         cycle = replace(
             cycle, only_best_candidates=not cycle.consultation.extenders
-        )  # these choose among all candidates
+        )  # extenders choose among all candidates
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)

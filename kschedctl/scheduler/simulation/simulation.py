@@ -110,7 +110,7 @@ class Simulation(Attempts):
 
 
 MAX_EVICTIONS_PER_PAIR = 3
-"""A pod that evicted the same pod this often preempts no more. kube-scheduler would go on forever."""
+"""Number of evictions of the same pod after which a pod preempts no more. kube-scheduler would go on forever."""
 
 
 class SettlingLoop(SchedulingLoop):
@@ -130,7 +130,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes = outcomes
         """The outcomes so far. A pod that was evicted and recreated has one for each time it was placed."""
         self.recreation = recreation
-        """When controllers recreate victims. With None they do not while the loop runs."""
+        """When controllers recreate victims, or None if they do not while the loop runs."""
         self.recreated: dict[Position, None] = {}
         """The victims that wait or waited for another node."""
         self._recreated_later: dict[Position, list[Position]] = {}

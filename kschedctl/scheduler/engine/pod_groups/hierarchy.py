@@ -207,7 +207,7 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
     for child in _list_children(view, key):
         if child.composite:
             of_groups = find_composite(view, child)
-            assert of_groups is not None  # it names its parent
+            assert of_groups is not None  # it exists, since it names its parent
             children.append(_build_subtree(view, child, of_groups))
         else:
             group = find_pod_group(view, (child.namespace, child.name))

@@ -23,7 +23,7 @@ class MemberFailure(NamedTuple):
 
     status: Status
     nominated: Row | None = NO_ROW
-    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
     rejectors: Rejectors = NO_REJECTORS
 
     @property

@@ -71,7 +71,7 @@ class Preemption:
     choice: BestCandidates | None = None
     """The best candidates."""
     allowed: BestCandidates | None = None
-    """The best candidates that extenders leave; None if none is left or none is wanted."""
+    """The best candidates that extenders leave, or None if no candidate remains or is wanted."""
     potential: int = 0
     """Number of nodes on which preemption was tried."""
     wanted: int = 0
