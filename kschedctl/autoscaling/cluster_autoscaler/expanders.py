@@ -45,7 +45,7 @@ class Expanders:
     doubts: list[str] = field(default_factory=list)
     """Reasons why the priority expander could not decide, so that it kept all options."""
 
-    def choose(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
+    def choose_option(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
         """Apply the expanders of the chain in turn, and return the chosen option.
 
         If several options remain, upstream chooses one at random. In that case, the first by name is returned together

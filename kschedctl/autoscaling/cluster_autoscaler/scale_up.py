@@ -350,7 +350,7 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_requests, next(config_maps, None), events)
-        best = expanders.choose(self.loop.options.expander, self.options)
+        best = expanders.choose_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
@@ -384,7 +384,7 @@ class ScaleUpRun:
         self._add_growth_events(best)
 
     def _add_growth_events(self, best: Option) -> None:
-        """Add the events about increased groups and the pods that triggered them."""
+        """Add the events about increased groups and about the pods that triggered the increase."""
         for increase in self.increases:
             size, name = increase.new_size, increase.group.id
             previous_size = f"instead of {increase.size} (max: {increase.group.max})"

@@ -321,7 +321,7 @@ def _find_daemon_overhead(groups: Sequence[DaemonGroup], type_index: int) -> Qua
 def _score_shortfalls(
     columns: TypeColumns, needs: Sequence[Quantities], requirements: Requirements
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    """Return the number of each type's unmet needs, and the summed shares of its missing resources, two (T,) arrays."""
+    """Return the number of unmet needs of each type, and the summed shares of its missing resources, both (T,)."""
     counts = (~columns.find_offered_types(requirements)).astype(np.int64)
     for key, requirement in requirements.items():
         counts += ~columns.find_compatible_types({key: requirement})

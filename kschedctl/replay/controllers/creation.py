@@ -40,8 +40,8 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     BIND_COMPLETED,
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
-    claim_key,
+    format_claim_key,
+    get_claim_class,
 )
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -164,10 +164,10 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 
     Nobody knows yet from which nodes that volume can be reached.
     """
-    if not claim_class(claim) and claim.spec.storage_class_name is None:
+    if not get_claim_class(claim) and claim.spec.storage_class_name is None:
         default = find_default_class(cluster.storage_classes)
         claim = replace(claim, spec=replace(claim.spec, storage_class_name=default)) if default else claim
-    storage_class = next((c for c in cluster.storage_classes if c.metadata.name == claim_class(claim)), None)
+    storage_class = next((c for c in cluster.storage_classes if c.metadata.name == get_claim_class(claim)), None)
     if storage_class is not None and not claim.spec.volume_name and _provisions_immediately(storage_class):
         volume = _build_volume(claim, storage_class)
         annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
@@ -180,7 +180,7 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
         where = "in its topologies" if volume.spec.node_affinity else "from every node"
         name = storage_class.metadata.name
         creation.assumptions.append(
-            f"the volume that class {name} makes for claim {claim_key(claim)} can be reached {where}"
+            f"the volume that class {name} makes for claim {format_claim_key(claim)} can be reached {where}"
         )
     creation.add("PersistentVolumeClaim", claim)
 

@@ -12,7 +12,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.waiting_elsewhere.entries import build_entry
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
-from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, claim_class
+from kschedctl.scheduler.plugins.helper.volumes.listers import SELECTED_NODE, WAIT_FOR_FIRST_CONSUMER, get_claim_class
 
 _STARTING = frozenset({"", "Pending"})
 
@@ -57,7 +57,7 @@ def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], Persist
     return {
         (claim.metadata.namespace, claim.metadata.name): claim
         for claim in cluster.persistent_volume_claims
-        if claim_class(claim) in classes
+        if get_claim_class(claim) in classes
         and not claim.spec.volume_name
         and SELECTED_NODE not in claim.metadata.annotations
     }

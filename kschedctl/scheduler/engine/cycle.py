@@ -36,8 +36,8 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Status,
+    get_reads,
     offers,
-    reads_of,
 )
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -353,7 +353,7 @@ class Filtering:
 
     def find_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
-        return reads_of(plugin, self.pre_filter.results.get(plugin.name))
+        return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
         """Run one plugin on all nodes under a hypothesis and return its verdict."""

@@ -21,7 +21,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.extenders.extender import OfferedNodes
 from kschedctl.scheduler.engine.pre_filter import select_allowed_nodes
 from kschedctl.scheduler.engine.scoring import run_score
-from kschedctl.scheduler.framework import Peers, ScorePlugin, peers_of
+from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers
 
 
 @dataclass(frozen=True)
@@ -207,9 +207,9 @@ def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
         plugin, weight = plugins[name], cycle.framework.profile.weights[name]
-        if peers_of(plugin) is Peers.EXTREMES:
+        if get_peers(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
-        elif peers_of(plugin) is Peers.DOMAINS:
+        elif get_peers(plugin) is Peers.DOMAINS:
             yield weight, DomainsScorer(plugin.row_scores(cycle.info, cycle.view), cycle.scores.rows)
 
 
@@ -217,14 +217,14 @@ def sum_independent_scores(cycle: Cycle) -> Scores:
     """Return the sum of the weighted scores that do not depend on the sampled nodes, (F,)."""
     added = np.full(len(cycle.scores.rows), cycle.scores.base)
     for plugin in cycle.framework.plugins_at("score"):
-        if plugin.name in cycle.scores.weighted and peers_of(plugin) is Peers.NONE:
+        if plugin.name in cycle.scores.weighted and get_peers(plugin) is Peers.NONE:
             added = added + cycle.scores.weighted[plugin.name]
     return added
 
 
 def must_score_each_search(cycle: Cycle) -> bool:
     """Return whether a Score plugin does not declare what its scores depend on, so that every sample must be scored."""
-    return any(p.name in cycle.scores.raw and peers_of(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
+    return any(p.name in cycle.scores.raw and get_peers(p) is Peers.ALL for p in cycle.framework.plugins_at("score"))
 
 
 LOWEST = np.iinfo(np.int64).min

@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEvent,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
@@ -72,7 +72,7 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices, self.classes = slices, classes
-        self.pre_checked = pre_checked_resources(gates)
+        self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """Return the events made of a change, or an empty list if no plugin registered for such changes."""

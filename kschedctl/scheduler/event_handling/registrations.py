@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     HintFunction,
     SkipPredicate,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -53,7 +53,11 @@ class Registrations:
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked_resources(gates)
+        self.gates, self.hinted, self.pre_checked = (
+            gates,
+            gates.enabled(QUEUEING_HINTS),
+            list_pre_checked_resources(gates),
+        )
         extenders = {EXTENDERS: tuple(iter_wildcard_events(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,

@@ -24,8 +24,8 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
+    get_reads,
     offers,
-    reads_of,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
@@ -313,7 +313,7 @@ class AlikePods:
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
         for plugin in self._list_plugins("score"):
-            if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
+            if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
             pre_score = prepares[plugin.name](self.info, self.view, everywhere)
             if _find_dependency(plugin, pre_score) is Reads.PODS:
@@ -337,6 +337,6 @@ def _find_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | 
 
     A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
     """
-    if reads_of(plugin) is Reads.OWN_ROW:
+    if get_reads(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW
-    return Reads.NODES if reads_of(plugin, result) is Reads.NODES else Reads.PODS
+    return Reads.NODES if get_reads(plugin, result) is Reads.NODES else Reads.PODS

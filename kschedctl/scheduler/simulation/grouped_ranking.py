@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import Peers, ScorePlugin, offers, peers_of
+from kschedctl.scheduler.framework import Peers, ScorePlugin, get_peers, offers
 from kschedctl.scheduler.framework.distinctions import (
     Distinction,
     DistinguishingFilter,
@@ -132,7 +132,7 @@ class GroupedRanking:
 
         Raises PluginError.
         """
-        if any(peers_of(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
+        if any(get_peers(fixed.plugin) is Peers.ALL for fixed in consulted.fixed):
             return None
         answers = RowAnswers.from_plugins(consulted)
         if answers is None:

@@ -25,8 +25,8 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
+    get_reads,
     offers,
-    reads_of,
     scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
@@ -280,7 +280,7 @@ def _prepare_nothing(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
 
 def _reads_own_row(plugin: Plugin) -> bool:
     """Return whether the plugin reads nothing but a node's own row."""
-    return reads_of(plugin) is Reads.OWN_ROW
+    return get_reads(plugin) is Reads.OWN_ROW
 
 
 def filter_nodes(plugin: Any, info: PodInfo, view: NodeView, state: object, delta: Delta = NO_CHANGE) -> Bools:
