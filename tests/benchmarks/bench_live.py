@@ -43,7 +43,7 @@ import msgspec
 from peak_memory import print_peak
 
 from kschedctl.api.kinds import KINDS
-from kschedctl.sources.live.lists import paths
+from kschedctl.sources.live.lists import iter_list_paths
 
 MANAGED = re.compile(rb',"managedFields":\[.*?\](?=\},"(?:spec|status)")')
 """Where make_cluster.py writes them, last in the metadata."""
@@ -114,7 +114,7 @@ class Pages:
         return msgspec.json.encode(document)
 
 
-KIND_AT = {path: kind for kind in KINDS for path in paths(kind)}
+KIND_AT = {path: kind for kind in KINDS for path in iter_list_paths(kind)}
 
 
 def serve(pages: Pages) -> None:

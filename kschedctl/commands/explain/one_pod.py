@@ -26,7 +26,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.sources.cluster import get_read_time
 
 PodReference = str | JsonObject | Pod
-"""A pod of the cluster (``namespace/name``), or the manifest of a pod or workload that is not in it yet."""
+"""A pod of the cluster (`namespace/name`), or the manifest of a pod or workload that is not in it yet."""
 
 
 def explain(

@@ -56,7 +56,7 @@ def find_movable_pods(
     candidates = view.node >= 0
     candidates[candidates] = among[view.node[candidates]]  # without nodes there is nothing to index
     candidates[list(spared)] = False
-    held = np.array([bool(why) for why in reason_by_info], np.bool_)[info_by_pod]
+    held = np.array([bool(reason) for reason in reason_by_info], np.bool_)[info_by_pod]
     counts = Counter[str]()
     for number, count in enumerate(np.bincount(info_by_pod[candidates & held], minlength=len(reason_by_info)).tolist()):
         if count:

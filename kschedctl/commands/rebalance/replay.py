@@ -24,7 +24,7 @@ from kschedctl.replay.controllers.eviction import (
     terminates_beside_replacement,
 )
 from kschedctl.replay.edits import change_pods, is_recreated, is_recreated_elsewhere
-from kschedctl.replay.settling import find_pending, recreate_gone
+from kschedctl.replay.settling import find_pending, recreate_gone_pods
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.outcome import Outcome
@@ -116,7 +116,7 @@ class EvictionReplay:
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
         """Schedule the replacement of a pod evicted from `source`. Return None if it was not tried."""
         self.simulation.remove([position])
-        recreate_gone(self.simulation, [position])
+        recreate_gone_pods(self.simulation, [position])
         terminating_pod = self.lingering.start_terminating(position, source)
         outcome = self.simulation.attempt(position)
         if terminating_pod is None:

@@ -181,7 +181,12 @@ class MissingPods:
         if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
             key = ObjectKey(*self._editable_owner)
             yield kubectl.render_command(
-                "patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", kubectl.compact_json(patch)
+                "patch",
+                *kubectl.build_object_arguments(key),
+                "--type",
+                "strategic",
+                "-p",
+                kubectl.encode_compact_json(patch),
             )
 
     def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:

@@ -34,7 +34,7 @@ from kschedctl.errors import UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.plan_change import rank_for_removal
 from kschedctl.replay.controllers.workload_change import get_ordinal
-from kschedctl.replay.edits import change_nodes, pods_on, select_pods
+from kschedctl.replay.edits import change_nodes, find_pods_on, select_pods
 from kschedctl.replay.scenarios import FileReader, StepResult, find_step_nodes
 from kschedctl.reports import scenario as parts
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -72,7 +72,7 @@ def taint(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepRes
     added, removed = ([Taint(t.key, t.value, t.effect) for t in some] for some in (part.add, part.remove))
     edit = StepResult(node_edits.taint(cluster, names, added, removed))
     for no_execute in (t for t in added if t.effect == "NoExecute"):
-        edit.displace(pod for pod in pods_on(cluster, names) if not _tolerates_forever(pod, no_execute))
+        edit.displace(pod for pod in find_pods_on(cluster, names) if not _tolerates_forever(pod, no_execute))
     return edit
 
 
@@ -113,7 +113,7 @@ def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster)
     model_csi_nodes = [csi for csi in cluster.csi_nodes if csi.metadata.name == model_name]
     csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in model_csi_nodes for name in names]
     edit = StepResult(cluster.with_objects({"Node": nodes, "CSINode": csi_nodes}))
-    daemons = [pod for pod in pods_on(cluster, [model_name]) if find_owner(pod).kind == "DaemonSet"]
+    daemons = [pod for pod in find_pods_on(cluster, [model_name]) if find_owner(pod).kind == "DaemonSet"]
     for pod in (_copy_daemon_pod(pod, model_name, name) for pod in daemons for name in names):
         edit.change_pod(pod, pod)
     return edit
@@ -189,7 +189,7 @@ def _remove_nodes(cluster: Cluster, names: Collection[str]) -> StepResult:
     """Remove nodes by name and displace their pods."""
     removed = frozenset(names)
     edit = StepResult(change_nodes(cluster, lambda node: None if node.metadata.name in removed else node))
-    edit.displace(pods_on(cluster, removed))
+    edit.displace(find_pods_on(cluster, removed))
     return edit
 
 
