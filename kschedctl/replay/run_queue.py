@@ -40,7 +40,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """
     scheduler = Scheduler(cluster)
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
-    loop.fill()
+    loop.fill_queue()
     gated = _report_gated(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
     key, basis = _build_key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)

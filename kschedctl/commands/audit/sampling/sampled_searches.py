@@ -82,7 +82,7 @@ def _measure_percentage(
     """Measure the costs of one percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
-    return build_point(percentage, enough, starts.search_for_count(enough))
+    return build_point(percentage, enough, starts.search_samples(enough))
 
 
 def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
