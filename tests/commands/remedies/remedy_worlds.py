@@ -27,7 +27,7 @@ class World(NamedTuple):
     admit: bool
 
     def cluster(self, documents: Iterable[Json] | None = None) -> Cluster:
-        """Of its documents, or of what became of them."""
+        """Build the cluster of the documents, or of changed ones."""
         return Cluster.from_objects(list(self.documents if documents is None else documents), admit=self.admit)
 
     def of_kind(self, kind: str) -> list[Json]:
@@ -56,7 +56,7 @@ class Draft:
         return {**found, "status": {"allocatable": allocatable}}
 
     def run(self, node: Json, *, app: str = "", where: str = "d", owner: str = "Deployment", **spec: Any) -> Json:
-        """A pod of some workload that runs on the node."""
+        """Add a running pod of some workload to the node."""
         random = self.random
         app = app or random.choice(["web", "api"])
         name = f"{app}-{len(self.pods)}"
@@ -84,7 +84,7 @@ class Draft:
 
 
 def world(family: str, seed: int) -> World:
-    """A cluster of a family, or of a mix of two of them."""
+    """Build a cluster of a family, or of a mix of two families."""
     random = Random(f"{family} {seed}")
     draft = Draft(random)
     for name in (family, *random.sample(sorted(FAMILIES), random.choice([0, 0, 1]))):
@@ -97,7 +97,7 @@ def world(family: str, seed: int) -> World:
 
 
 def maybe(random: Random, **parts: Any) -> Json:
-    """Each part with even odds."""
+    """Draw each part with even odds."""
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
 
