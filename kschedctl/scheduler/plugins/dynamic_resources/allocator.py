@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.cel.errors import deep_recursion
+from kschedctl.cel.errors import allow_deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId, Quantities, add_quantities
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
@@ -223,7 +223,7 @@ class Search:
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
         try:
-            with deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
+            with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
                 done = not self.claims or self._search_request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
