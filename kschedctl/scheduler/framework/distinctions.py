@@ -30,10 +30,10 @@ class Distinction(NamedTuple):
 
     def values_at(self, rows: Rows) -> Counts:
         """Return the value of each row's domain (F,), or 0 for a row in no domain."""
-        codes, known = self.domains.codes[rows], self.values()
-        if not len(known):  # no node has the label
+        codes, domain_values = self.domains.codes[rows], self.values()
+        if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
-        values = known.take(codes)
+        values = domain_values.take(codes)
         return values if self.domains.complete else np.where(codes < 0, 0, values)
 
     def value_at(self, row: int) -> int:

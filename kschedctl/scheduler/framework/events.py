@@ -199,11 +199,11 @@ def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
 
 def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
     """Return the pod actions to register for. Versions without a specific event need all updates."""
-    known = UPDATES_OF_PODS.at(gates.release)
+    specific_updates = UPDATES_OF_PODS.at(gates.release)
     updates = (
         action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in requested
     )
-    return requested if all(update.label in known for update in updates) else requested | ActionType.UPDATE
+    return requested if all(update.label in specific_updates for update in updates) else requested | ActionType.UPDATE
 
 
 def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
@@ -257,7 +257,7 @@ def _to_camel_case(name: str) -> str:
 def _drop_empty(value: Json) -> Json:
     """Remove nulls and empty strings, lists and objects at every depth. Return None if nothing remains."""
     if isinstance(value, Mapping):
-        fields = {key: kept for key, inner in value.items() if (kept := _drop_empty(inner)) is not None}
+        fields = {key: remaining for key, inner in value.items() if (remaining := _drop_empty(inner)) is not None}
         return fields or None
     if isinstance(value, list | tuple):
         return [_drop_empty(inner) for inner in value] or None

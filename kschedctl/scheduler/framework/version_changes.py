@@ -22,10 +22,10 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
     """Return the distinct ByVersion objects of these modules and packages, in order of the submodules' names."""
-    found: dict[int, ByVersion[object]] = {}
+    changes_by_id: dict[int, ByVersion[object]] = {}
     for module in (module for name in names for module in _import_with_submodules(name)):
-        found.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
-    return tuple(found.values())
+        changes_by_id.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
+    return tuple(changes_by_id.values())
 
 
 def _import_with_submodules(name: str) -> list[ModuleType]:

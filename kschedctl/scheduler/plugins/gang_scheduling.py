@@ -353,8 +353,8 @@ def _get_group_key(change: ChangedObject) -> GroupKey:
     return change.new.metadata.namespace, change.new.metadata.name
 
 
-def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
+def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
-    own = get_group_key(info.pod)
-    root = find_root_key(view, build_pod_group_key(own)) if own else None
-    return root is not None and root == find_root_key(view, other)
+    pod_group = get_group_key(info.pod)
+    root = find_root_key(view, build_pod_group_key(pod_group)) if pod_group else None
+    return root is not None and root == find_root_key(view, other_key)

@@ -92,7 +92,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
                 f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
                 for unmet_terms in self.selector
             )
-        unmet_terms = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
+        unmet_terms = [" and ".join(requirement.words() for requirement in term) for term in self.terms]
         remainder = (
             f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
             if len(unmet_terms) > MAX_TERMS_SHOWN

@@ -44,10 +44,10 @@ class NodeName(DeclaredPlugin):
         """Yield a rejection of all nodes except the requested one."""
         node_name = info.spec.node_name
         if node_name:
-            others = np.ones(len(view.nodes), np.bool_)
+            other_nodes = np.ones(len(view.nodes), np.bool_)
             if node_name in view.nodes.index:
-                others[view.nodes.index[node_name]] = False
-            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
+                other_nodes[view.nodes.index[node_name]] = False
+            yield Rejection(other_nodes, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))

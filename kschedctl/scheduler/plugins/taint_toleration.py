@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -82,8 +82,8 @@ class UntoleratedTaint(Fact, frozen=True):
         taint = f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
         if self.is_no_node_initialized:
             return f"{taint} is on every node: the cloud controller manager is not running, or fails"
-        why = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
-        return f"{taint} is not tolerated{why}"
+        reason = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
+        return f"{taint} is not tolerated{reason}"
 
 
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
@@ -151,15 +151,20 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         first.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = [
+        counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
+        return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
+
+    def _count_untolerated(
+        self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
+    ) -> list[int]:
+        """Return the number of untolerated taints with one of the effects in each taint set."""
+        return [
             sum(
-                taint.effect in HARD_EFFECTS
-                and not is_tolerated(info.spec.tolerations, taint, self.comparison_operators)
+                taint.effect in effects and not is_tolerated(tolerations, taint, self.comparison_operators)
                 for taint in taints
             )
             for taints in taint_sets
         ]
-        return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
@@ -168,14 +173,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         """Return the number (F,) of untolerated PreferNoSchedule taints of each node."""
         tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = [
-            sum(
-                taint.effect == SOFT_EFFECT
-                and not is_tolerated(tolerations, taint, comparison_operators=self.comparison_operators)
-                for taint in taints
-            )
-            for taints in taint_sets
-        ]
+        counts = self._count_untolerated(taint_sets, tolerations, (SOFT_EFFECT,))
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:

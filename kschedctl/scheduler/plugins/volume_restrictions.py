@@ -263,19 +263,19 @@ def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
     return None
 
 
-def _find_shared_disk(own: Volume, other: Volume) -> str | None:
+def _find_shared_disk(volume: Volume, other_volume: Volume) -> str | None:
     """Return a description of the disk of both volumes, or None if they differ or may be shared.
 
     GCE, iSCSI and RBD disks may be shared by read-only mounts. EBS volumes may not be shared at all.
     """
-    gce, ebs, iscsi, rbd = own.gce_persistent_disk, own.aws_elastic_block_store, own.iscsi, own.rbd
-    if gce and (other_gce := other.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
+    gce, ebs, iscsi, rbd = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
+    if gce and (other_gce := other_volume.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
         return None if gce.read_only and other_gce.read_only else f"GCE disk {gce.pd_name}"
-    if ebs and (other_ebs := other.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
+    if ebs and (other_ebs := other_volume.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
         return f"EBS volume {ebs.volume_id}"
-    if iscsi and (other_iscsi := other.iscsi) and iscsi.iqn == other_iscsi.iqn:
+    if iscsi and (other_iscsi := other_volume.iscsi) and iscsi.iqn == other_iscsi.iqn:
         return None if iscsi.read_only and other_iscsi.read_only else f"iSCSI target {iscsi.iqn}"
-    if rbd and (other_rbd := other.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
+    if rbd and (other_rbd := other_volume.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
         same_cluster = not set(rbd.monitors).isdisjoint(other_rbd.monitors)
         if same_cluster and not (rbd.read_only and other_rbd.read_only):
             return f"RBD image {rbd.pool}/{rbd.image}"

@@ -72,8 +72,8 @@ class VolumeInOtherZone(Fact, frozen=True):
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
         """
         place = "has no such label" if self.found is None else f"is in {self.found}"
-        wanted = f"{self.key}={' or '.join(self.values)}"
-        return f"PersistentVolume {self.volume} of claim {self.claim} is in {wanted}, the node {place}"
+        allowed = f"{self.key}={' or '.join(self.values)}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         return (LabelDemand("its volume", self.key, self.values, self.claim),)

@@ -151,28 +151,28 @@ def _describe_package(point: EntryPoint) -> str:
 
 def _load_declaration(point: EntryPoint) -> Declaration:
     """Load a plugin's declaration without building the plugin. Raises ThirdPartyError."""
-    what = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{what} cannot be loaded")(point)
+    plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
+    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
     declared, target = loaded
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
-        if more := find_extension_points(plugin) - declared.points:
-            raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
-        return _guard_plugin(plugin, declared, what)
+        if undeclared := find_extension_points(plugin) - declared.points:
+            raise TypeError(f"it runs at {', '.join(sorted(undeclared))}, which it does not declare")
+        return _guard_plugin(plugin, declared, plugin_label)
 
     replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
-    return replace(declared, make=_guard(make, f"{what} cannot be made") if replayed else None)
+    return replace(declared, make=_guard(make, f"{plugin_label} cannot be made") if replayed else None)
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     """Load the target of an entry point and its declaration. Raises TypeError."""
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
-    if halves := _find_incomplete_point(target):
-        raise TypeError(halves)
+    if error := _find_incomplete_point(target):
+        raise TypeError(error)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
     kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
@@ -194,22 +194,27 @@ def _find_incomplete_point(target: object) -> str:
     return ""
 
 
-def _read_names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
+def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
     """Return the names that an attribute declares. Raises TypeError for unknown names."""
     names = getattr(target, attribute, ())
-    if isinstance(names, str) or (unknown := sorted(set(names) - set(known))):
+    if isinstance(names, str) or (unknown := sorted(set(names) - set(allowed_names))):
         raise TypeError(f"{attribute} has unknown names: {names if isinstance(names, str) else ', '.join(unknown)}")
     return frozenset(names)
 
 
-def _guard_plugin(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
+def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
     """Return the plugin under its registered name, with each method's results checked and its errors guarded."""
     checks: dict[str, Method] = {method: _build_type_check(method) for method in ANSWERS}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
     checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
-    checks |= {"events_to_register": partial(_check_events, what), "filter": partial(_check_rejections, what)}
+    checks |= {
+        "events_to_register": partial(_check_events, plugin_label),
+        "filter": partial(_check_rejections, plugin_label),
+    }
     members: dict[str, object] = {
-        method: staticmethod(_guard(_add_check(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        method: staticmethod(
+            _guard(_add_check(getattr(plugin, method), check), f"{plugin_label} fails in {method}", method)
+        )
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
@@ -222,7 +227,7 @@ def _guard_plugin(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
     return made
 
 
-def _guard(method: Method, what: str, name: str = "") -> Method:
+def _guard(method: Method, failure: str, name: str = "") -> Method:
     """Wrap a method so that every error but an expected PluginError becomes a ThirdPartyError."""
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
@@ -233,7 +238,7 @@ def _guard(method: Method, what: str, name: str = "") -> Method:
         except expected:
             raise
         except (Exception, SystemExit) as fault:
-            raise ThirdPartyError(f"{what}: {type(fault).__name__}: {fault}") from fault
+            raise ThirdPartyError(f"{failure}: {type(fault).__name__}: {fault}") from fault
 
     return call
 
@@ -264,15 +269,17 @@ def _build_type_check(method: str) -> Method:
 def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
     """Raise TypeError for codes and reasons that are not allowed there."""
     if not isinstance(code, Code) or code not in CODES[method]:
-        known = ", ".join(sorted(CODES[method]))
-        raise TypeError(f"it answers with code {code!s:.80}, not with one of {known}; to fail it raises PluginError")
+        allowed_codes = ", ".join(sorted(CODES[method]))
+        raise TypeError(
+            f"it answers with code {code!s:.80}, not with one of {allowed_codes}; to fail it raises PluginError"
+        )
     _check_strings(reasons, "reasons")
 
 
-def _check_strings(texts: Texts, what: str) -> Texts:
+def _check_strings(texts: Texts, description: str) -> Texts:
     """Raise TypeError unless all items are strings."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"its {what} are {texts!r:.80}, not several texts")
+        raise TypeError(f"its {description} are {texts!r:.80}, not several texts")
     return texts
 
 
@@ -291,10 +298,10 @@ def _build_score_check(argument: int) -> Method:
 
 
 def _check_rejections(
-    what: str, given: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
+    plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     """Check the rejections, and guard their facts."""
-    rejections, nodes = list(given or ()), len(view.nodes)
+    rejections, nodes = list(answer or ()), len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
@@ -307,9 +314,9 @@ def _check_rejections(
         _check_status("filter", rejection.code, (rejection.reason,))
         if rejection.fact is not None and not callable(rejection.fact):
             raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
-    fails = f"{what} fails in a fact"
+    failure = f"{plugin_label} fails in a fact"
     return (
-        rejection._replace(fact=rejection.fact and _guard(_add_check(rejection.fact, _check_fact), fails, "fact"))
+        rejection._replace(fact=rejection.fact and _guard(_add_check(rejection.fact, _check_fact), failure, "fact"))
         for rejection in rejections
     )
 
@@ -326,9 +333,9 @@ def _check_fact(value: object, *_: object) -> object:
     return value
 
 
-def _check_dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
+def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
     """Raise TypeError unless all items are dependencies."""
-    dependencies = list(given)
+    dependencies = list(answer)
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):
             raise TypeError(f"it yields {type(dependency).__name__}, not Dependency")
@@ -336,19 +343,19 @@ def _check_dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dep
 
 
 def _check_events(
-    what: str, given: Iterable[ClusterEventWithHint] | None, *_: object
+    plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
     """Check the registered events, and guard their hints."""
-    events = list(given or ())
+    events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
             raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
-    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, what)) for event in events])
+    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, plugin_label)) for event in events])
 
 
-def _guard_hint(hint: HintFunction, what: str) -> HintFunction:
+def _guard_hint(hint: HintFunction, plugin_label: str) -> HintFunction:
     """Guard a hint."""
-    guarded = _guard(hint, f"{what} fails in a hint", "hint")
+    guarded = _guard(hint, f"{plugin_label} fails in a hint", "hint")
     return lambda *arguments: bool(guarded(*arguments))
 
 

@@ -35,15 +35,15 @@ def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -
     minResources.
     """
     gaps, facts = {}, {}
-    for name, wanted in sorted(_parse_min_resources(group).items()):
+    for name, requested in sorted(_parse_min_resources(group).items()):
         column, scale = view.resources.get(name), MILLI if name == CPU else 0
-        left = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
-        gap = _find_missing_amount(wanted, left, scale)
+        free_amounts = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
+        gap = _find_missing_amount(requested, free_amounts, scale)
         if gap is not None:
-            free = Quantity(int(left.sum()), scale, wanted.format)
+            free = Quantity(int(free_amounts.sum()), scale, requested.format)
             gaps[name], facts[name] = (
                 _format_like_go(gap),
-                f"{name}: {wanted} wanted together, {free} free on all nodes",
+                f"{name}: {requested} wanted together, {free} free on all nodes",
             )
     if not gaps:
         return None
@@ -75,17 +75,17 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
     return free
 
 
-def _find_missing_amount(wanted: Quantity, free: Counts, scale: int) -> Quantity | None:
+def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
     """Return how much of a resource all nodes together lack, or None if they suffice.
 
     ``free`` (N,) is in units of ``10**scale``.
     """
     if not len(free):
-        return wanted
+        return requested
     covered = Quantity(int(np.cumsum(free).max()), scale)
-    if wanted.cmp(covered) <= 0:
+    if requested.cmp(covered) <= 0:
         return None
-    gap = wanted if not free.any() else wanted.sub(Quantity(int(free.sum()), scale))
+    gap = requested if not free.any() else requested.sub(Quantity(int(free.sum()), scale))
     return _rescale(gap, scale) if free.any() else gap
 
 

@@ -257,13 +257,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
         is_new = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
-        size, least = pods.size + is_new, group.spec.min_member
-        if size < least:
-            return TOO_FEW.format(name, size, least)
+        size, min_member = pods.size + is_new, group.spec.min_member
+        if size < min_member:
+            return TOO_FEW.format(name, size, min_member)
         if not self._counts_gated:
             return ""
         gated = pods.count_gated(view) + (is_new and bool(info.spec.scheduling_gates))
-        return GATED.format(name) if least - size + gated > 0 else ""
+        return GATED.format(name) if min_member - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Report that the pod was rejected and whether its group is rejected with it."""
@@ -315,8 +315,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def _lacks_many(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage."""
-        least = gang.group.spec.min_member
-        return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
+        min_member = gang.group.spec.min_member
+        return (
+            assigned < min_member
+            and (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
+        )
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return success if enough pods of the group have a node, else WAIT."""

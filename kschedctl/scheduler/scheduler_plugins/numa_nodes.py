@@ -134,8 +134,8 @@ class NumaList:
     def select_rows(self, rows: Rows) -> NumaList:
         """Return the NUMA nodes of some nodes."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
-        known, by_pod, most = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
-        return NumaList(known, by_pod, most, self.numbers[rows], self.costs[rows], available)
+        known, by_pod, max_numa_nodes = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
+        return NumaList(known, by_pod, max_numa_nodes, self.numbers[rows], self.costs[rows], available)
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:

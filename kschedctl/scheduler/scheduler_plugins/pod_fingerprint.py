@@ -110,7 +110,7 @@ def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for place, word in enumerate(words.T):
         lanes[place % STRIPE] = _mix_word(lanes[place % STRIPE], word)
-    rotated = [_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
+    rotated = [_rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)]
     digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
     for lane in lanes:
         digest = (digest ^ _mix_word(np.zeros_like(lane), lane)) * _FIRST + _FOURTH

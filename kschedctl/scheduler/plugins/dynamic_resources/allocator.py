@@ -505,17 +505,20 @@ class Search:
             return self._undo_charge(pool, device, charged)
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            users.update(() if shareable or self.undoes_all else (position.claim,))
-            for constraint in self.constraints[position.claim] if self.undoes_all else ():
-                constraint.remove(request)
+            if self.undoes_all:
+                for constraint in self.constraints[position.claim]:
+                    constraint.remove(request)
+            elif not shareable:
+                users.add(position.claim)
             return self._undo_charge(pool, device, charged)
-        users.update(() if shareable else (position.claim,))
-        taken = (
-            capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
-        )
-        first = shareable and device.id not in self.taken
+        taken: Quantities = {}
+        first = False
         if shareable:
+            first = device.id not in self.taken
+            taken = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
             add_quantities(self.taken.setdefault(device.id, {}), taken)
+        else:
+            users.add(position.claim)
         self.results[position.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
         return True
 
@@ -579,5 +582,6 @@ class Search:
             consumed = self.taken[device.id]
             for name, amount in result.consumed.items():
                 consumed[name] = consumed[name].sub(amount)
-            if result.first if self.undoes_all else not any(amount.mantissa for amount in consumed.values()):
+            nothing_consumed = not any(amount.mantissa for amount in consumed.values())
+            if result.first if self.undoes_all else nothing_consumed:
                 del self.taken[device.id]

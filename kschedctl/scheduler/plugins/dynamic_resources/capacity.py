@@ -121,15 +121,15 @@ def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmet
 
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round an amount up to the next step of a range. Raises _BeyondRangeError."""
-    least = _parse_quantity(valid.min or 0)
-    if requested < least:
-        return least
+    minimum = _parse_quantity(valid.min or 0)
+    if requested < minimum:
+        return minimum
     if valid.step is None:
         return requested
     unit = arithmetic.find_unit(valid)
     if arithmetic.rejects_unrepresentable:
         _check_size(requested, unit)
-    start, step = (_count_units(part, unit) for part in (least, _parse_quantity(valid.step)))
+    start, step = (_count_units(part, unit) for part in (minimum, _parse_quantity(valid.step)))
     rounded = start + step * -(-(_count_units(requested, unit) - start) // step)
     if arithmetic.rejects_unrepresentable and start >= 0 and rounded > INT64_MAX:
         raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, "the milli-value range" if unit else "MaxInt64"))

@@ -102,8 +102,8 @@ def _convert_to_bool(value: Value) -> bool:
     if isinstance(value, bool):
         return value
     name = type_name(value)
-    why = _CONVERSIONS.get(name, f"type conversion error from '{name}' to 'bool'")
-    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {why}")
+    reason = _CONVERSIONS.get(name, f"type conversion error from '{name}' to 'bool'")
+    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
 _CONVERSIONS = {

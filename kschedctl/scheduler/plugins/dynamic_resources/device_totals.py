@@ -48,8 +48,8 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
     selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
-    for piece in inventory.slices:
-        for device in piece.devices:
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
             rows = np.flatnonzero(_find_nodes_with_device(inventory, device))
             try:
                 if all(inventory.matches_selector(selector, device, shares=False) for selector in selectors):
@@ -63,8 +63,8 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 def find_device_nodes(inventory: Inventory) -> Bools:
     """Return the mask of nodes (N,) on which some device is available."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
-    for piece in inventory.slices:
-        for device in piece.devices:
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
             mask |= _find_nodes_with_device(inventory, device)
     return mask
 

@@ -118,8 +118,8 @@ class DeviceSearchFailed(Fact, frozen=True):
 
 def _render_request(devices: RequestedDevices) -> str:
     """Render a request and the devices that fit it as a phrase."""
-    wanted = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
-    text = f"{devices.claim} request {devices.request} wants {wanted}"
+    requested = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
+    text = f"{devices.claim} request {devices.request} wants {requested}"
     if not devices.devices:
         return f"{text}, the node has none"
     faults = ", ".join(f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults)

@@ -54,9 +54,9 @@ V = TypeVar("V")
 class BoundedCache:
     """A cache that drops its oldest entries when it is full."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_entries: int) -> None:
         self._kept: dict[Hashable, Any] = {}
-        self._most = most
+        self._most = max_entries
 
     def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
         """Return the value for a key, making it on first use."""
@@ -90,8 +90,10 @@ class Inventory:
             of=(self.devices, self.nodes),
         )
         shares = features.consumable_capacity
-        known = self.objects.index((ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim")
-        self.reservations = known.copy()
+        claim_index = self.objects.index(
+            (ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim"
+        )
+        self.reservations = claim_index.copy()
         self.changed: list[PoolId] = []
         self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
         self.answers, self.facts = BoundedCache(ANSWERS_KEPT), BoundedCache(FACTS_KEPT)
@@ -227,8 +229,8 @@ class VisibleDevices:
         row = self._rows.get(pool)
         if row is None:
             mask = np.zeros(len(self.nodes), np.bool_)
-            for piece in self.devices.by_pool.get(pool, ()):
-                mask |= self._find_slice_nodes(piece)
+            for indexed_slice in self.devices.by_pool.get(pool, ()):
+                mask |= self._find_slice_nodes(indexed_slice)
             row = self._rows[pool] = np.flatnonzero(mask).tolist()
         return row
 
@@ -315,19 +317,19 @@ class VisibleDevices:
             self._pools[indices] = build_pool(seen, everything, self.devices.features)
         return self._pools[indices]
 
-    def _is_visible_everywhere(self, piece: IndexedSlice) -> bool:
+    def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
         """Return whether the slice has shared counters, which every node sees in this version."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
-        return bool(piece.slice.spec.shared_counters)
+        return bool(indexed_slice.slice.spec.shared_counters)
 
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
-        for piece in self.devices.relevant:
-            if self._is_visible_everywhere(piece):
-                by_pool[piece.pool] = (*by_pool.get(piece.pool, ()), piece.index)
+        for indexed_slice in self.devices.relevant:
+            if self._is_visible_everywhere(indexed_slice):
+                by_pool[indexed_slice.pool] = (*by_pool.get(indexed_slice.pool, ()), indexed_slice.index)
         return by_pool
 
     @cached_property
@@ -340,30 +342,32 @@ class VisibleDevices:
     def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
         """The indices of the slices for a single node, by node name."""
         by_node: dict[str, tuple[int, ...]] = {}
-        for piece in self.devices.relevant:
-            name = piece.slice.spec.node_name
-            if name and not self._is_visible_everywhere(piece):
-                by_node[name] = (*by_node.get(name, ()), piece.index)
+        for indexed_slice in self.devices.relevant:
+            name = indexed_slice.slice.spec.node_name
+            if name and not self._is_visible_everywhere(indexed_slice):
+                by_node[name] = (*by_node.get(name, ()), indexed_slice.index)
         return by_node
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
         """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
-        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)]
-        if not pieces:
+        indexed_slices = [
+            p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)
+        ]
+        if not indexed_slices:
             return [()], np.zeros(len(self.nodes), np.intp)
-        masks = np.array([self._find_slice_nodes(piece) for piece in pieces])
+        masks = np.array([self._find_slice_nodes(indexed_slice) for indexed_slice in indexed_slices])
         patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
-        indices = np.array([piece.index for piece in pieces])
+        indices = np.array([indexed_slice.index for indexed_slice in indexed_slices])
         return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
 
-    def _find_slice_nodes(self, piece: IndexedSlice) -> Bools:
+    def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
         """Return the mask of nodes (N,) that see the slice or one of its devices."""
-        spec = piece.slice.spec
+        spec = indexed_slice.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
             return self.find_available_nodes(spec.node_name, spec.all_nodes, spec.node_selector)
         mask = np.zeros(len(self.nodes), np.bool_)
-        for device in piece.devices if spec.per_device_node_selection else ():
+        for device in indexed_slice.devices if spec.per_device_node_selection else ():
             mask |= self.find_available_nodes(
                 device.device.node_name, device.device.all_nodes, device.device.node_selector
             )

@@ -105,9 +105,11 @@ class _PodRejectedError(Exception):
 def _find_mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
     """Return the devices that stand for node resources, by pool and name."""
     devices: dict[tuple[str, str], Device] = {}
-    for piece in evaluation.inventory.slices:
-        for device in piece.devices:
-            devices.setdefault((piece.pool[1], device.device.name), device.device)  # upstream forgets the driver
+    for indexed_slice in evaluation.inventory.slices:
+        for device in indexed_slice.devices:
+            devices.setdefault(
+                (indexed_slice.pool[1], device.device.name), device.device
+            )  # upstream forgets the driver
     return {name: device for name, device in devices.items() if device.node_allocatable_resource_mappings}
 
 

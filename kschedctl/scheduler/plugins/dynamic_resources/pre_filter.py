@@ -73,11 +73,10 @@ def evaluate_claims(
         find_pod_group(info.pod, inventory)
     spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
     compute_demand = partial(_compute_extended_demand, info, pod_claims, inventory)
-    extended_demand = (
-        compute_demand()
-        if info.alike is None
-        else inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
-    )
+    if info.alike is None:
+        extended_demand = compute_demand()
+    else:
+        extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
     extended = _get_extended_claim(info.pod, inventory) if extended_demand.resources else None
@@ -168,11 +167,11 @@ def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Fe
     if not HAS_ALTERNATIVES.at(features.release):
         yield request.name, ""
         return
-    where = f"resource claim {format_claim_key(claim)}, request {request.name}"
+    location = f"resource claim {format_claim_key(claim)}, request {request.name}"
     if not request.first_available:
-        raise ClaimError(f"{where}: unknown request type")
+        raise ClaimError(f"{location}: unknown request type")
     elif not features.prioritized_list:
-        raise ClaimError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        raise ClaimError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
     else:
         for alternative in request.first_available:
             yield f"{request.name}/{alternative.name}", alternative.device_class_name
@@ -230,13 +229,13 @@ def _find_group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) ->
     """Return the name of the group's claim, or None if the reference needed no claim. Raises PluginError."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
-    where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
+    location = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
     if reference.resource_claim_template_name is None:
-        raise PluginError(f"{where}, spec.resourceClaim {reference.name}: {UNSUPPORTED}")
+        raise PluginError(f"{location}, spec.resourceClaim {reference.name}: {UNSUPPORTED}")
     for status in group.status.resource_claim_statuses:
         if status.name == reference.name:
             return status.resource_claim_name
-    raise PluginError(f"{where}: {NOT_CREATED_YET}")
+    raise PluginError(f"{location}: {NOT_CREATED_YET}")
 
 
 def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:

@@ -71,8 +71,8 @@ class Usage:
 
     def fits_everywhere(self, requests: Mapping[str, int]) -> bool:
         """Return whether every node has room for the requests and for one more pod."""
-        view, wanted = self.view, tuple(requests.items())
-        pod_requests = view.memo((Usage, wanted), lambda: _build_requests_vector(requests, view))
+        view, demands = self.view, tuple(requests.items())
+        pod_requests = view.memo((Usage, demands), lambda: _build_requests_vector(requests, view))
         return pod_requests is not None and not np.count_nonzero(pod_requests > view.allocatable - self.requested)
 
 

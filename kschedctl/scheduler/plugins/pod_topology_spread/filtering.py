@@ -59,15 +59,17 @@ class EmptiestDomain(Detail, frozen=True):
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").words(0)
         'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
         """
-        more = f" and {self.equally_empty} more" if self.equally_empty else ""
+        and_more = f" and {self.equally_empty} more" if self.equally_empty else ""
         if not self.policy:
-            verb = "s %s have" if more else " %s has"
-            return f"the emptiest domain{verb % (self.domain + more)} {fewest}"
+            verb = "s %s have" if and_more else " %s has"
+            return f"the emptiest domain{verb % (self.domain + and_more)} {fewest}"
         of_node = f" of node {self.node}" if self.node != self.domain else ""
-        why = f"taint {self.taint}{of_node}" if self.taint else f"the pod does not select node {self.node}"
-        role = f"with {fewest}" if fewest else "as empty domains" if more else "as an empty domain"
-        verb = "count" if more else "counts"
-        return f"{self.domain} ({why}){more} {verb} {role}, since {self.policy} is Ignore"
+        reason = f"taint {self.taint}{of_node}" if self.taint else f"the pod does not select node {self.node}"
+        role = "as empty domains" if and_more else "as an empty domain"
+        if fewest:
+            role = f"with {fewest}"
+        verb = "count" if and_more else "counts"
+        return f"{self.domain} ({reason}){and_more} {verb} {role}, since {self.policy} is Ignore"
 
 
 class TooSkewed(Fact, frozen=True):
@@ -225,20 +227,24 @@ class SpreadVerdicts:
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [Distinction(part.column, partial(part.tally.bring_up_to_date, self._trail)) for part in self._tallies]
+        return [
+            Distinction(constraint_tally.column, partial(constraint_tally.tally.bring_up_to_date, self._trail))
+            for constraint_tally in self._tallies
+        ]
 
     def rejected(self, rows: Rows) -> Bools:
         """Return a mask (F,) of the rows that a hard constraint rejects."""
-        refused = np.zeros(len(rows), np.bool_)
+        rejected = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
             counts, codes = tally.bring_up_to_date(self._trail), column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
-            minimum = 0 if too_few_domains else int((counts if exists is None else counts[exists]).min())
-            refused |= counts.take(codes) - minimum > max_above_minimum
+            existing_counts = counts if exists is None else counts[exists]
+            minimum = 0 if too_few_domains else int(existing_counts.min())
+            rejected |= counts.take(codes) - minimum > max_above_minimum
             if not column.complete:
-                refused |= codes < 0
-        return refused
+                rejected |= codes < 0
+        return rejected
 
 
 def iter_rejections(

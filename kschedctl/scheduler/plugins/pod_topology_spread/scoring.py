@@ -174,17 +174,19 @@ class SpreadAmong:
     @property
     def domains(self) -> list[Ints | Rows]:
         """The domain (N,) of each node, for each constraint. For hostnames each node is a domain."""
-        return [part.get_codes(self.view.nodes.rows) for part in self._parts]
+        return [scored_domains.get_codes(self.view.nodes.rows) for scored_domains in self._parts]
 
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [distinction for part in self._parts for distinction in self._iter_distinctions(part)]
+        return [
+            distinction for scored_domains in self._parts for distinction in self._iter_distinctions(scored_domains)
+        ]
 
-    def _iter_distinctions(self, part: ScoredDomains) -> Iterator[Distinction]:
+    def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
         """Yield the label columns and counts that distinguish nodes for one constraint."""
-        column, values = part.column, partial(part.tally.bring_up_to_date, self.view.trail)
-        if part.domains is not None:
+        column, values = scored_domains.column, partial(scored_domains.tally.bring_up_to_date, self.view.trail)
+        if scored_domains.domains is not None:
             yield Distinction(column, values)
             return
         yield Distinction(build_domain_per_node(self.view), values)
@@ -199,17 +201,19 @@ class SpreadAmong:
         if self._labelled is not None:
             chosen = self._labelled[rows]
             rows, counts = rows[chosen], counts[chosen]
-        return [_count_domains(part, rows, counts) for part in self._parts]
+        return [_count_domains(scored_domains, rows, counts) for scored_domains in self._parts]
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
         """Return the scores (F,) of the rows before normalization, given the number of domains per constraint."""
         score: Points | None = None
-        for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
+        for constraint, scored_domains, size in zip(self.constraints, self._parts, sizes, strict=True):
             constraint_score = weigh_counts(
-                part.tally.bring_up_to_date(self.view.trail).take(part.get_codes(rows)), size, constraint
+                scored_domains.tally.bring_up_to_date(self.view.trail).take(scored_domains.get_codes(rows)),
+                size,
+                constraint,
             )
-            if not part.column.complete:
-                constraint_score = np.where(part.column.present[rows], constraint_score, 0.0)
+            if not scored_domains.column.complete:
+                constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
             score = constraint_score if score is None else score + constraint_score
         assert score is not None
         return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
@@ -225,14 +229,14 @@ def build_domain_per_node(view: Fork) -> Domains:
     return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
 
 
-def _count_domains(part: ScoredDomains, rows: Rows, counts: Counts) -> int:
+def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
     """Return the number of domains that the rows are in. Each row stands for `counts` identical nodes."""
-    if part.domains is None:
+    if scored_domains.domains is None:
         return int(counts.sum())
-    if not part.column.alone:
-        codes = part.get_codes(rows)
+    if not scored_domains.column.alone:
+        codes = scored_domains.get_codes(rows)
         return (
             len(set(codes.tolist())) if len(codes) < MIN_CODES_FOR_NUMPY else int(np.count_nonzero(np.bincount(codes)))
         )
-    labelled = part.column.present[rows]
+    labelled = scored_domains.column.present[rows]
     return int(counts[labelled].sum()) + (not labelled.all())

@@ -161,16 +161,16 @@ class NotEnoughStorage(Fact, frozen=True):
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
         'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
-        wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
+        demand = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
             if self.driver and not self.pools:
                 says = f"CSIDriver {self.driver} says storageCapacity: true"
-                return f"{wanted}, of which no CSIStorageCapacity has any, though {says}"
-            return f"{wanted}, of which no CSIStorageCapacity is known for the node"
+                return f"{demand}, of which no CSIStorageCapacity has any, though {says}"
+            return f"{demand}, of which no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
             published = f"{self.driver} publishes 0 there (CSIStorageCapacity {self.capacity})"
-            return f"{wanted}, {published}, and its CSIDriver says storageCapacity: true"
-        return f"{wanted}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
+            return f"{demand}, {published}, and its CSIDriver says storageCapacity: true"
+        return f"{demand}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
 
 
 class VolumeMissing(Fact, frozen=True):

@@ -174,8 +174,8 @@ def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) ->
 def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
     """Return the size in bytes of the largest volume that the pool allows. Raises InputError."""
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    where = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-    return None if text is None else parse_size(text, "CSIStorageCapacity", where).value()
+    location = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
+    return None if text is None else parse_size(text, "CSIStorageCapacity", location).value()
 
 
 def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
