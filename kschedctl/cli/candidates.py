@@ -168,6 +168,6 @@ def _list_objects(kind: str, line: SourceWords) -> tuple[list[tuple[str, str, bo
     from kschedctl.sources.live import names as live_names  # noqa: PLC0415
 
     config, context = merge_kubeconfigs(line.kubeconfigs), (line.context or [""])[-1]
-    home = home if line.namespace else live_names.home(config, context)
+    home = home if line.namespace else live_names.get_default_namespace(config, context)
     typed = line.current.partition("/")[0] if "/" in line.current else ""
-    return list(live_names.in_cluster(config, context, kind, typed or home)), home
+    return list(live_names.list_names(config, context, kind, typed or home)), home

@@ -137,7 +137,7 @@ def _add_extras_from_files(full_pods: MutableMapping[str, PodExtras], keys: Iter
 def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Sequence[str], source: Source) -> None:
     """Add the fields of pods of the live cluster, skipping pods that may not be read."""
     from kschedctl.sources.extenders.whole_pods import PodExtras  # noqa: PLC0415
-    from kschedctl.sources.live.http import RefusedError, segment  # noqa: PLC0415
+    from kschedctl.sources.live.http import RefusedError, quote_segment  # noqa: PLC0415
 
     if not keys:
         return
@@ -145,7 +145,7 @@ def _add_extras_from_cluster(full_pods: MutableMapping[str, PodExtras], keys: Se
     try:
         for namespace, name in (key.split("/", 1) for key in keys):
             with suppress(RefusedError, KschedctlError, ValueError):
-                path = f"/api/v1/namespaces/{segment(namespace)}/pods/{segment(name)}"
+                path = f"/api/v1/namespaces/{quote_segment(namespace)}/pods/{quote_segment(name)}"
                 full_pods[f"{namespace}/{name}"] = PodExtras.from_document(json.loads(server.get(path)))
     finally:
         server.close()

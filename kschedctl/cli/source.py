@@ -21,7 +21,7 @@ from kschedctl.sources.read import ReadResult, load_configuration_file, read
 
 if TYPE_CHECKING:
     from kschedctl.sources.live.connection import Connection
-    from kschedctl.sources.live.reading import Wishes
+    from kschedctl.sources.live.reading import ReadingOptions
 
 log = logging.getLogger(__name__)
 
@@ -135,11 +135,11 @@ def connect_to_cluster(source: Source) -> Connection:
 
 def build_live_request(
     source: Source, namespace: str | None, pods_alone: bool = False, live: LiveKinds = NOTHING_MORE
-) -> Wishes:
+) -> ReadingOptions:
     """Build the settings for reading a live cluster and its scheduler from the options."""
-    from kschedctl.sources.live.reading import Wishes  # noqa: PLC0415
+    from kschedctl.sources.live.reading import ReadingOptions  # noqa: PLC0415
 
-    return Wishes(
+    return ReadingOptions(
         configuration=load_configuration_file(source.config) if source.config else None,
         feature_gates=parse_feature_gates(source.feature_gates),
         kube_version=source.kube_version,

@@ -52,7 +52,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_old(self) -> Bools:
-        """The pods that exceed the maximum age in whole seconds, as a (P,) mask."""
+        """The pods that exceed the maximum age in whole seconds, as a (P,) mask.
+
+        Without a maximum age, these are all pods.
+        """
         most, age = self.arguments.max_pod_life_time_seconds, self.seen.now - self.seen.created
         if most is None:
             return np.ones(len(age), np.bool_)
@@ -60,7 +63,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _is_in_states(self) -> Bools:
-        """The pods in one of the configured states, themselves or in a container, as a (P,) mask."""
+        """The pods in one of the configured states, themselves or in a container, as a (P,) mask.
+
+        Without configured states, these are all pods.
+        """
         states = self.arguments.states
         if not states:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -75,7 +81,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask.
+
+        Without configured exit codes, these are all pods.
+        """
         codes, init = self.arguments.exit_codes, self.arguments.including_init_containers
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -88,7 +97,10 @@ class PodLifeTime(DeschedulerPlugin[PodLifeTimeArgs]):
 
     @property
     def _has_condition(self) -> Bools:
-        """The pods with a condition that matches a filter, as a (P,) mask. Pods that were moved are ready."""
+        """The pods with a condition that matches a filter, as a (P,) mask.
+
+        Pods that were moved are ready. Without filters, these are all pods.
+        """
         filters = self.arguments.conditions
         if not filters:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -173,13 +185,19 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _is_old(self) -> Bools:
-        """The pods that have the minimum age in whole seconds, as a (P,) mask."""
+        """The pods that have the minimum age in whole seconds, as a (P,) mask.
+
+        Without a minimum age, these are all pods.
+        """
         least, age = self.arguments.min_pod_lifetime_seconds, self.seen.now - self.seen.created
         return np.ones(len(age), np.bool_) if least is None else age // MICROSECONDS_PER_SECOND >= least
 
     @property
     def _has_reason(self) -> Bools:
-        """The pods with one of the configured reasons, themselves or in a container, as a (P,) mask."""
+        """The pods with one of the configured reasons, themselves or in a container, as a (P,) mask.
+
+        Without configured reasons, these are all pods.
+        """
         reasons = self.arguments.reasons
         if not reasons:
             return np.ones(len(self.seen.moved), np.bool_)
@@ -195,7 +213,10 @@ class RemoveFailedPods(DeschedulerPlugin[RemoveFailedPodsArgs]):
 
     @property
     def _has_exit_code(self) -> Bools:
-        """The pods with a container that ended with a configured exit code, as a (P,) mask."""
+        """The pods with a container that ended with a configured exit code, as a (P,) mask.
+
+        Without configured exit codes, these are all pods.
+        """
         codes = self.arguments.exit_codes
         if not codes:
             return np.ones(len(self.seen.moved), np.bool_)

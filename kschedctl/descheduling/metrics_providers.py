@@ -43,7 +43,7 @@ class PrometheusServer(Struct, frozen=True):
         """Yield the errors for which upstream rejects the configuration."""
         if not self.url:
             yield ArgumentError(f"{path}.url", "must be set")
-        elif not _is_url(self.url):
+        elif not _is_valid_url(self.url):
             yield ArgumentError(f"{path}.url", f'"{self.url}" is not a URL')
         if self.auth_token is not None:
             secret = self.auth_token.secret_reference
@@ -78,10 +78,10 @@ def validate_metrics(
         yield from provider.prometheus.validate(path) if provider.prometheus else (ArgumentError(path, "must be set"),)
 
 
-def _is_url(text: str) -> bool:
+def _is_valid_url(text: str) -> bool:
     """Return whether the text can be parsed as a URL.
 
-    >>> _is_url("https://prometheus:9090"), _is_url("http://example.com:-80")
+    >>> _is_valid_url("https://prometheus:9090"), _is_valid_url("http://example.com:-80")
     (True, False)
     """
     try:

@@ -169,12 +169,13 @@ def find_pods_in_states(
     *,
     reasons: bool = False,
 ) -> Bools:
-    """Return the pods whose phase, reason or container state is among the states, as a (P,) mask.
+    """Return the pods whose phase or container state is among the states, as a (P,) mask.
 
-    ``has_state`` decides for containers. Pods that were moved in earlier rounds are running.
+    ``has_state`` decides for containers. With ``reasons``, the reasons of pods count as well. Pods that were moved in
+    earlier rounds are running.
     """
     has_pod_state = seen.select_infos(
         lambda pod: pod.status.phase in states or (reasons and pod.status.reason in states)
     )
-    of_pod = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
-    return of_pod | seen.measure_containers(has_state).astype(np.bool_)
+    is_in_pod_state = np.where(seen.moved, RUNNING in states, has_pod_state[seen.info])
+    return is_in_pod_state | seen.measure_containers(has_state).astype(np.bool_)

@@ -73,7 +73,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
         for kind in self.arguments.node_affinity_type:
             if kind == REQUIRED:
                 self._evict_violating_pods(
-                    self.seen.select_infos(_has_required_affinity), self._find_violating_required
+                    self.seen.select_infos(_has_required_affinity), self._find_violating_required_affinity
                 )
             elif kind == PREFERRED:
                 self._evict_violating_pods(
@@ -92,7 +92,7 @@ class RemovePodsViolatingNodeAffinity(DeschedulerPlugin[RemovePodsViolatingNodeA
             positions[self.current_round.fit.find_fitting_anywhere(positions, self.seen.ready)].tolist()
         )
 
-    def _find_violating_required(self, positions: Rows) -> Bools:
+    def _find_violating_required_affinity(self, positions: Rows) -> Bools:
         """Return which of the pods are on a node that their required affinity excludes."""
         info_numbers, rows, pair_index = self.find_distinct_pairs(positions)
         fit = self.current_round.fit

@@ -65,7 +65,7 @@ def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) 
     first_facts: dict[str, Insufficient] = {}
     for tried in iter_nodes_to_try(base):
         for refusal in tried.find_rejections():
-            if isinstance(refusal.fact, Insufficient) and refusal.fact.nowhere:
+            if isinstance(refusal.fact, Insufficient) and refusal.fact.exceeds_every_node:
                 first_facts.setdefault(refusal.fact.resource, refusal.fact)
     return tuple(f"room: {_describe_shortage(fact, doubted=not new_machine)}" for fact in first_facts.values())
 

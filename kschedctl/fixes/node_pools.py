@@ -16,8 +16,8 @@ from kschedctl.api.copying import replace as copy_with
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodeClass, NodeClassSubnet, NodePool
 from kschedctl.api.objects import Pod
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types
 from kschedctl.autoscaling.karpenter.node_classes import NodeClasses, find_class_kind, get_class_reference
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.fixes.node_groups import MOST_TRIED, is_kubernetes_label, iter_wanted_labels
 from kschedctl.fixes.trial.fix_kinds import PoolFixKind, Price

@@ -65,11 +65,11 @@ class Framework:
         self.profile, self.release, self.extenders = profile, gates.release, tuple(extenders)
         enabled = profile.enabled_names.union(profile.foreign)
         self.plugins: Mapping[str, Plugin] = {
-            name: made
+            name: plugin_object
             for name, plugin in declared.items()
             if name in enabled
             and plugin.make is not None
-            and (made := plugin.make(profile.args.get(name), gates)) is not None
+            and (plugin_object := plugin.make(profile.args.get(name), gates)) is not None
         }
         self.enabled = sorted(enabled)
         self.doubtful = [plugin for plugin in self.plugins.values() if offers(plugin, DoubtfulPlugin)]
@@ -104,30 +104,30 @@ class Framework:
 
     def with_plugin(self, plugin: Plugin) -> Framework:
         """Return the framework with this plugin in place of the one of the same name."""
-        other = self._copy()
-        other.plugins = {**self.plugins, plugin.name: plugin}
-        return other
+        framework = self._copy()
+        framework.plugins = {**self.plugins, plugin.name: plugin}
+        return framework
 
     def without_extenders(self) -> Framework:
         """Return the framework without extenders, for cycles that upstream never runs."""
         if all(extender.call is None for extender in self.extenders):
             return self
-        other = self._copy()
-        other.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
-        return other
+        framework = self._copy()
+        framework.extenders = tuple(HTTPExtender(extender.settings, extender.document) for extender in self.extenders)
+        return framework
 
     def _copy(self) -> Framework:
         """Return a copy of which the plugins or extenders may be replaced."""
-        other = copy(self)
-        other._less, other._at = {}, {}
-        return other
+        framework = copy(self)
+        framework._less, framework._at = {}, {}
+        return framework
 
     def plugins_at(self, point: str) -> list[Plugin]:
         """Return the plugins of an extension point in order. The list must not be changed."""
         plugins = self._at.get(point)
         if plugins is None:
-            named = self.profile.plugins[point]
-            plugins = self._at[point] = [self.plugins[name] for name in named if name in self.plugins]
+            names = self.profile.plugins[point]
+            plugins = self._at[point] = [self.plugins[name] for name in names if name in self.plugins]
         return plugins
 
     @property
@@ -155,8 +155,8 @@ class Scheduler:
         self._frameworks: dict[str, Framework] = {}
         self._registrations: dict[str, Registrations] = {}
         self._enabled = {name for profile in self.configuration.profiles.values() for name in profile.enabled_names}
-        others = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
-        self._declared: Mapping[str, Declaration] = {**get_in_tree_plugins_for_gates(self.gates), **others}
+        enabled_third_party = {name: third_party[name] for name in sorted(self._enabled & third_party.keys())}
+        self._declared: Mapping[str, Declaration] = {**get_in_tree_plugins_for_gates(self.gates), **enabled_third_party}
 
     @cached_property
     def extenders(self) -> tuple[HTTPExtender, ...]:
@@ -180,6 +180,7 @@ class Scheduler:
 
     @cached_property
     def view(self) -> Fork:
+        """The fork of the cluster's snapshot."""
         rules = build_settings(self.gates, frozenset(self.configuration.profiles))
         all_count = COUNTED.at(self.gates.release) == "all"
         return Fork.from_cluster(self.cluster, rules._replace(held_back=None if all_count else self._is_held_back))

@@ -28,7 +28,7 @@ class ChangedNodes(NodeColumns):
         super().__init__()
         new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
         self._of, self._more, self._new = of, len(more), new
-        if isinstance(of, ChangedNodes):  # so that a change after many others looks through none of them
+        if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
             self._of, self._more, self._new = of._of, of._more + len(more), {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 
@@ -45,11 +45,11 @@ class ChangedNodes(NodeColumns):
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Names of the nodes; a changed node keeps its name."""
-        known = self._of.names
+        """The names of the nodes. A changed node keeps its name."""
+        names_before = self._of.names
         if not self._more:
-            return known
-        return (*known, *(node.metadata.name for row, node in self._new.items() if row >= len(known)))
+            return names_before
+        return (*names_before, *(node.metadata.name for row, node in self._new.items() if row >= len(names_before)))
 
     @cached_property
     def unschedulable(self) -> Bools:
@@ -69,8 +69,8 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def declared_features(self) -> tuple[list[tuple[str, ...]], Ints]:
         """The distinct lists of declared features, and the index of each node's list."""
-        own = {row: node.status.declared_features for row, node in self._new.items()}
-        return self._with_changed_values(*self._of.declared_features, own)
+        changed = {row: node.status.declared_features for row, node in self._new.items()}
+        return self._with_changed_values(*self._of.declared_features, changed)
 
     def images(self, names: Collection[str]) -> list[ImageState | None]:
         """Return the nodes that have each of the images, or None for an image on no node."""
@@ -79,9 +79,9 @@ class ChangedNodes(NodeColumns):
     @cached_property
     def has_same_labels(self) -> bool:
         """Whether no node's labels changed, as when nodes are cordoned."""
-        known = self._of.objects
+        nodes_before = self._of.objects
         return not self._more and all(
-            node.metadata is known[row].metadata or node.metadata.labels == known[row].metadata.labels
+            node.metadata is nodes_before[row].metadata or node.metadata.labels == nodes_before[row].metadata.labels
             for row, node in self._new.items()
         )
 
@@ -91,21 +91,21 @@ class ChangedNodes(NodeColumns):
             return self._of.label(key)
         if key not in self._labels:
             column = self._of.label(key)
-            own = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
+            changed = {row: node.metadata.labels.get(key) for row, node in self._new.items()}
             values, codes = self._with_changed_values(
-                column.values, column.codes, {row: value for row, value in own.items() if value is not None}
+                column.values, column.codes, {row: value for row, value in changed.items() if value is not None}
             )
-            codes[[row for row, value in own.items() if value is None]] = -1
+            codes[[row for row, value in changed.items() if value is None]] = -1
             self._labels[key] = LabelColumn(codes, tuple(values))
         return self._labels[key]
 
     def _with_changed_values(self, values: Sequence[T], codes: Ints, changed: Mapping[Row, T]) -> tuple[list[T], Ints]:
         """Return the distinct values and each node's index after some nodes got other values, new values last."""
-        known = {value: code for code, value in enumerate(values)}
+        code_by_value = {value: code for code, value in enumerate(values)}
         extended = np.append(codes, np.zeros(self._more, codes.dtype))
         for row, value in changed.items():
-            extended[row] = known.setdefault(value, len(known))
-        return list(known), extended
+            extended[row] = code_by_value.setdefault(value, len(code_by_value))
+        return list(code_by_value), extended
 
 
 class NodeSubset(NodeColumns):
@@ -162,8 +162,8 @@ class NodeSubset(NodeColumns):
     def _restrict_image(self, state: ImageState) -> ImageState | None:
         """Return an image restricted to these nodes, or None if no node has it."""
         rows = self._row_in_subset[state.rows]
-        kept = rows >= 0
-        return ImageState(rows[kept], state.sizes[kept]) if kept.any() else None
+        is_kept = rows >= 0
+        return ImageState(rows[is_kept], state.sizes[is_kept]) if is_kept.any() else None
 
     @cached_property
     def _row_in_subset(self) -> Ints:

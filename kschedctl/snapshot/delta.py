@@ -62,9 +62,9 @@ class Delta(msgspec.Struct, frozen=True):
         """Return the changes on these rows only, with each node numbered by its place among the rows."""
         starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
         counts = ends - starts
-        chosen = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+        change_indexes = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)
-        return Delta(place, self.info[chosen], self.sign[chosen])
+        return Delta(place, self.info[change_indexes], self.sign[change_indexes])
 
     def find_differing(self, other: Delta, nodes: int) -> npt.NDArray[np.bool_]:
         """Return the nodes whose changes differ from those of another delta, (N,).

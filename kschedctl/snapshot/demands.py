@@ -70,13 +70,13 @@ class Demands:
     @cached_property
     def _offers(self) -> list[dict[str, int]]:
         """The amounts that each node offers, by resource name."""
-        known: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
+        offer_by_amounts: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
         offers = []
-        for node in self._nodes.objects:  # machines of a kind offer the same
+        for node in self._nodes.objects:  # nodes of the same shape offer the same
             key = tuple(node.status.allocatable.items())
-            if key not in known:
-                known[key] = compute_offer(node)
-            offers.append(known[key])
+            if key not in offer_by_amounts:
+                offer_by_amounts[key] = compute_offer(node)
+            offers.append(offer_by_amounts[key])
         return offers
 
 

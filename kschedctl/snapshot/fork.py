@@ -75,23 +75,26 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
-        requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
-        other = copy(self)
-        other.node, other.touched, other.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
-        other._arrivals = self._arrivals and self._arrivals.copy()
-        other.requested, other.nonzero_requested = requested.copy(), nonzero_requested.copy()
-        other._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
-        other._nominated_by_priority, other.preempting = dict(self._nominated_by_priority), set(self.preempting)
-        other._nominated_rows = other._by_node = None
-        other.objects = self.objects.fork()
-        return other
+        requested, nonzero_requested = (
+            self.requested,
+            self.nonzero_requested,
+        )  # computed before copying, so that both share the work
+        copied = copy(self)
+        copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
+        copied._arrivals = self._arrivals and self._arrivals.copy()
+        copied.requested, copied.nonzero_requested = requested.copy(), nonzero_requested.copy()
+        copied._tallies = {key: tally.copy() for key, tally in self._tallies.items()}
+        copied._nominated_by_priority, copied.preempting = dict(self._nominated_by_priority), set(self.preempting)
+        copied._nominated_rows = copied._by_node = None
+        copied.objects = self.objects.fork()
+        return copied
 
     def without_nodes(self, gone: Bools) -> Fork:
         """Return a fork without some nodes (N,), in which the pods on them have no node."""
-        other = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
-        other.pods, other._memo_of_pods = self.pods, self._memo_of_pods
-        other.requested, other.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
-        return other
+        fork = Fork(self.snapshot.without_nodes(gone, self.cluster, self.node))
+        fork.pods, fork._memo_of_pods = self.pods, self._memo_of_pods
+        fork.requested, fork.nonzero_requested = self.requested[~gone], self.nonzero_requested[~gone]
+        return fork
 
     def with_changes(
         self, cluster: Cluster, nodes: Mapping[Row, Node] = {}, more: Sequence[tuple[Row, Node]] = ()
@@ -100,14 +103,14 @@ class Fork:
 
         `nodes` are changed nodes by row, and `more` has new nodes, each with the row of a similar node.
         """
-        other = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
-        other.pods = self.pods
+        fork = Fork(self.snapshot.with_changes(cluster, self.node, nodes, more))
+        fork.pods = self.pods
         if all(getattr(self.cluster, field) is getattr(cluster, field) for field in SELECTING_FIELDS):
-            other._memo_of_pods = self._memo_of_pods
+            fork._memo_of_pods = self._memo_of_pods
         empty = np.zeros((len(more), self.requested.shape[1]), np.int64)
-        other.requested = np.concatenate((self.requested, empty))
-        other.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
-        return other
+        fork.requested = np.concatenate((self.requested, empty))
+        fork.nonzero_requested = np.concatenate((self.nonzero_requested, empty))
+        return fork
 
     # -- the snapshot's columns ----------------------------------------------------------------------------------
 
@@ -217,10 +220,13 @@ class Fork:
     def sum_by_node(self, values: Counts) -> Counts:
         """Sum values of distinct pods, (T, ...), over the pods of each node, (N, ...)."""
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
-        chosen = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
-        chosen = chosen[self.node[chosen] >= 0]
-        node, info = self.node[chosen], self.pods.info[chosen]
-        for sums, amounts in zip(total.T, values.T, strict=True) if values.ndim > 1 else [(total, values)]:
+        counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
+        counted = counted[self.node[counted] >= 0]
+        node, info = self.node[counted], self.pods.info[counted]
+        if values.ndim == 1:
+            np.add.at(total, node, values[info])
+            return total
+        for sums, amounts in zip(total.T, values.T, strict=True):
             np.add.at(sums, node, amounts[info])  # several times as fast as on all columns at once
         return total
 
@@ -242,16 +248,16 @@ class Fork:
         self, key: Hashable, weights: Weigh, domains: Domains | None = None, info: PodInfo | None = None
     ) -> Tally:
         """Return the maintained sums themselves for repeated use. The caller brings them up to date with the trail."""
-        named = _build_pod_key(key, info)
-        tally = self._tallies.get(named)
+        pod_key = _build_pod_key(key, info)
+        tally = self._tallies.get(pod_key)
         if tally is None:
             by_node = self.sum_by_node(weight_by_pod := weights())
             tally = Tally(
                 weight_by_pod, domains, by_node if domains is None else domains.sums(by_node), len(self.trail)
             )
-            if named is not None:
+            if pod_key is not None:
                 drop_oldest_if_full(self._tallies, MAX_TALLIES)
-                tally = self._tallies[named] = tally if self.closed is None else tally.compact()
+                tally = self._tallies[pod_key] = tally if self.closed is None else tally.compact()
         return tally
 
     def memo(self, key: Hashable, make: Callable[[], V], info: PodInfo | None = None) -> V:
@@ -273,12 +279,12 @@ class Fork:
 
     def clone(self, position: Position, count: int) -> list[Position]:
         """Add `count` copies of a pod, all under its name, and return their positions."""
-        known = len(self.pods)
+        first = len(self.pods)
         self.pods = self.pods.with_clones(position, count)
         self.node = np.append(self.node, np.full(count, -1, np.int32))
         self.absent = None if self.absent is None else np.append(self.absent, np.zeros(count, np.bool_))
         self._by_node = None
-        return [Position(number) for number in range(known, known + count)]
+        return [Position(number) for number in range(first, first + count)]
 
     def with_clone_name(self, position: Position, pod: Pod) -> Pod:
         """Return the pod of a position, with a name and a UID of its own if it is a clone."""
@@ -337,8 +343,8 @@ class Fork:
         NO_ROW.
         """
         rows, positions = self.nominations
-        others = positions != position
-        rows, positions = rows[others], positions[others]
+        is_other = positions != position
+        rows, positions = rows[is_other], positions[is_other]
         if row != NO_ROW:
             rows, positions = np.append(rows, row), np.append(positions, position)
         self.nominations = rows, positions
@@ -386,10 +392,10 @@ class Fork:
         ]
         if not itself:
             return delta
-        infos, others = self.pods.info[positions], np.ones(len(positions), np.bool_)
-        others[itself] = False
-        others &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
-        return Delta.from_changes(rows[others].astype(np.int32), infos[others], np.ones(int(others.sum()), np.int64))
+        infos, counted = self.pods.info[positions], np.ones(len(positions), np.bool_)
+        counted[itself] = False
+        counted &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
+        return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], np.ones(int(counted.sum()), np.int64))
 
 
 def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
@@ -402,13 +408,13 @@ def _build_pod_key(key: Hashable, info: PodInfo | None) -> Hashable:
 def _get_or_make(memo: Memo, key: Hashable, make: Callable[[], V]) -> V:
     """Return the cached result of a key, or compute and cache it."""
     if key in memo:
-        known: V = memo[key]
-        return known
-    made = make()
+        cached: V = memo[key]
+        return cached
+    value = make()
     if key is not None:
         drop_oldest_if_full(memo, MAX_MEMOS)
-        memo[key] = made
-    return made
+        memo[key] = value
+    return value
 
 
 def drop_oldest_if_full(cache: dict[K, V], max_entries: int) -> None:

@@ -28,12 +28,12 @@ class Indexes:
     def get_or_make(self, key: Hashable, sources: tuple[object, ...], make: Callable[[], V]) -> V:
         """Return the value derived from these very objects, computing it if there is none."""
         versions = self._versions.setdefault(key, [])
-        for place, (known, value) in enumerate(versions):
-            if all(map(is_, known, sources)):
+        for place, (known_sources, value) in enumerate(versions):
+            if all(map(is_, known_sources, sources)):
                 if place:
                     versions.insert(0, versions.pop(place))
-                held: V = value
-                return held
+                cached: V = value
+                return cached
         made = make()
         versions.insert(0, (sources, made))
         del versions[MAX_VERSIONS:]

@@ -153,7 +153,7 @@ class NodeColumns(ABC):
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
         first, group = self._group_by_labels(keys)
-        any_other = "".join(names) + "?"  # longer than each
+        any_other = "".join(names) + "?"  # longer than each of the names, so that it equals none of them
         answers = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
             group
         ]
@@ -212,7 +212,7 @@ class AllNodes(NodeColumns):
     def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
         """Find the nodes that have each of the wanted images, or each of all images if `wanted` is None."""
         sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
-        names_of: dict[int, Collection[str]] = {}  # nodes share the images of a list
+        names_of: dict[int, Collection[str]] = {}  # by id of the image, since nodes share image objects
         for row in self._rows_in_joining_order:
             images = self.objects[row].status.images
             for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):
@@ -237,18 +237,18 @@ class AllNodes(NodeColumns):
     def label(self, key: str) -> LabelColumn:
         """Return the column of one label key."""
         if key not in self._labels:
-            known: dict[str, int] = {}
+            code_by_value: dict[str, int] = {}
             labels = (node.metadata.labels.get(key) for node in self.objects)
-            codes = [-1 if value is None else known.setdefault(value, len(known)) for value in labels]
-            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(known))
+            codes = [-1 if value is None else code_by_value.setdefault(value, len(code_by_value)) for value in labels]
+            self._labels[key] = LabelColumn(np.array(codes, np.int32), tuple(code_by_value))
         return self._labels[key]
 
 
 def _encode_distinct(values: Iterable[tuple[T, ...]]) -> tuple[list[tuple[T, ...]], Ints]:
     """Return the distinct values, and the index of each value among them."""
-    known: dict[tuple[T, ...], int] = {}
-    codes = [known.setdefault(value, len(known)) for value in values]
-    return list(known), np.array(codes, np.int32)
+    code_by_value: dict[tuple[T, ...], int] = {}
+    codes = [code_by_value.setdefault(value, len(code_by_value)) for value in values]
+    return list(code_by_value), np.array(codes, np.int32)
 
 
 def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> Bools:
@@ -268,8 +268,10 @@ def find_untolerated_taints(
 ) -> tuple[list[Taint | None], Ints]:
     """Return the first untolerated NoSchedule or NoExecute taint of each taint set, and each node's taint set."""
     taint_sets, taint_set = nodes.taint_sets
-    own = tuple(tolerations)
-    return [find_untolerated(taints, own, HARD_EFFECTS, comparison_operators) for taints in taint_sets], taint_set
+    toleration_list = tuple(tolerations)
+    return [
+        find_untolerated(taints, toleration_list, HARD_EFFECTS, comparison_operators) for taints in taint_sets
+    ], taint_set
 
 
 def match_tolerations(

@@ -71,10 +71,10 @@ class PodInfos:
 
     def with_terms(self, *kinds: str) -> Bools:
         """Return a mask (T,) of the infos that have any of these terms, such as `required_anti_affinity`."""
-        chosen = np.zeros(len(self.infos), np.bool_)
+        has_terms = np.zeros(len(self.infos), np.bool_)
         for info, numbers in self._infos_with_affinity:
-            chosen[numbers] = any(getattr(info, name) for name in kinds)
-        return chosen
+            has_terms[numbers] = any(getattr(info, name) for name in kinds)
+        return has_terms
 
     def affinity_terms(self, of: str, namespace: str) -> list[tuple[AffinityTerm, int]]:
         """Return the terms that may match pods of a namespace, each with the number of its info.
@@ -85,7 +85,8 @@ class PodInfos:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
             for info, numbers in self._infos_with_affinity:
                 for term in getattr(info, of):
-                    for name in term.namespaces if term.namespace_selector.matches_nothing else (None,):
+                    may_match_others = not term.namespace_selector.matches_nothing
+                    for name in (None,) if may_match_others else term.namespaces:
                         by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
             for terms in by_namespace.values():
                 terms.sort(key=itemgetter(1))
@@ -130,9 +131,9 @@ class PodInfos:
     def matching(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Return a mask (T,) of the infos in these namespaces, or in any if None, whose labels the selector matches."""
         key = (selector, namespaces)
-        known = self._matches.get(key)
-        if known is not None:
-            return known
+        cached = self._matches.get(key)
+        if cached is not None:
+            return cached
         few = self._few_matches.get(key)
         if few is not None:
             matching = np.zeros(len(self.infos), np.bool_)
@@ -149,11 +150,9 @@ class PodInfos:
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Compute `matching`, evaluating the selector once for each distinct label set."""
         sets, set_of = self._label_sets
-        in_scope = (
-            range(len(sets))
-            if namespaces is None
-            else [i for n in namespaces for i in self._find_possible_label_sets(selector, n)]
-        )
+        in_scope: Iterable[int] = range(len(sets))
+        if namespaces is not None:
+            in_scope = [number for name in namespaces for number in self._find_possible_label_sets(selector, name)]
         distinct = np.zeros(len(sets), np.bool_)
         distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
         return distinct[set_of]
@@ -171,15 +170,15 @@ class PodInfos:
     @cached_property
     def _distinct_demands(self) -> tuple[list[PodInfo], Ints]:
         """The values of `demands` and `demand`."""
-        known: dict[bytes, int] = {}
-        same: dict[tuple[int, ...], int] = {}
+        index_by_digest: dict[bytes, int] = {}
+        index_by_ids: dict[tuple[int, ...], int] = {}
         first: list[PodInfo] = []
         ids = []
         for number, template in enumerate(self.infos.templates):
             key = _get_request_ids(template)
-            position = same.get(key)
+            position = index_by_ids.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_build_request_digest(template), len(first))
+                position = index_by_ids[key] = index_by_digest.setdefault(_build_request_digest(template), len(first))
             if position == len(first):
                 first.append(self.infos[number])
             ids.append(position)
@@ -188,16 +187,18 @@ class PodInfos:
     @cached_property
     def _label_sets(self) -> tuple[list[tuple[str, Mapping[str, str]]], Ints]:
         """The distinct pairs of namespace and labels, and the index of each info's pair, (T,)."""
-        known: dict[bytes, int] = {}
-        same: dict[tuple[str, int], int] = {}
+        index_by_content: dict[bytes, int] = {}
+        index_by_ids: dict[tuple[str, int], int] = {}
         sets: list[tuple[str, Mapping[str, str]]] = []
         ids = []
         for template in self.infos.templates:
             meta = template.metadata
             key = meta.namespace, id(meta.labels)
-            position = same.get(key)
+            position = index_by_ids.get(key)
             if position is None:
-                position = same[key] = known.setdefault(_encode((meta.namespace, meta.labels)), len(sets))
+                position = index_by_ids[key] = index_by_content.setdefault(
+                    _encode((meta.namespace, meta.labels)), len(sets)
+                )
             if position == len(sets):
                 sets.append((meta.namespace, meta.labels))
             ids.append(position)
@@ -293,8 +294,8 @@ class DistinctInfos(Sequence[PodInfo]):
     @cached_property
     def bound(self) -> list[bool]:
         """Whether each info's pods have a node."""
-        named = [bool(name) for name in self._pods.node.values]
-        return [named[code] for code in self._pods.node.codes[self.rows].tolist()]
+        has_name = [bool(name) for name in self._pods.node.values]
+        return [has_name[code] for code in self._pods.node.codes[self.rows].tolist()]
 
     def _build_info(self, number: int) -> PodInfo:
         """Build and store the info with this number."""
@@ -306,10 +307,10 @@ class DistinctInfos(Sequence[PodInfo]):
     @cached_property
     def _alike(self) -> dict[int, int]:
         """Number of an info with resource claims -> the first info that differs only in names."""
-        known: dict[bytes, int] = {}
+        first_by_digest: dict[bytes, int] = {}
         with_claims = [number for number, template in enumerate(self.templates) if template.spec.resource_claims]
         return {
-            number: known.setdefault(digest(_list_fields_read(self._pods[int(self.rows[number])])), number)
+            number: first_by_digest.setdefault(digest(_list_fields_read(self._pods[int(self.rows[number])])), number)
             for number in with_claims
         }
 
@@ -322,8 +323,10 @@ def intern_pods(pods: PodTable, stored: Callable[[Pod], Pod], options: Options) 
     """
     bound = np.array([bool(name) for name in pods.node.values], np.bool_)[pods.node.codes]
     groups = pods.template.astype(np.int64) * 2 + bound
-    named = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[pods.template]
-    groups[named] = 2 * len(pods.templates) + np.arange(int(named.sum()))
+    has_named_claims = np.array([_has_claims_by_name(template.spec) for template in pods.templates], np.bool_)[
+        pods.template
+    ]
+    groups[has_named_claims] = 2 * len(pods.templates) + np.arange(int(has_named_claims.sum()))
     _, first, inverse = np.unique(groups, return_index=True, return_inverse=True)
     order = np.argsort(first)
     numbers = np.empty(len(first), np.int32)

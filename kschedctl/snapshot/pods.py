@@ -100,7 +100,7 @@ class PodColumns:
 
     @cached_property
     def start(self) -> npt.NDArray[np.int64]:
-        """(P,): when each pod started, in microseconds since 1970; NO_TIME if it has not. Raises InputError."""
+        """(P,): when each pod started, in microseconds since 1970, or NO_TIME if it has not. Raises InputError."""
         return self._to_microseconds(self.objects.table.started, "status.startTime")
 
     @cached_property
@@ -136,10 +136,10 @@ class PodColumns:
         for number, template in enumerate(self.distinct.infos.templates):
             if key := get_group_key(template):
                 groups.setdefault(key, []).append(number)
-        which = np.full(len(self.infos), -1)
+        group_of_info = np.full(len(self.infos), -1)
         for place, numbers in enumerate(groups.values()):
-            which[numbers] = place
-        of_pod = which[self.info]
+            group_of_info[numbers] = place
+        of_pod = group_of_info[self.info]
         grouped = np.flatnonzero(of_pod >= 0)
         order = grouped[np.argsort(of_pod[grouped], kind="stable")]
         starts = np.searchsorted(of_pod[order], np.arange(len(groups) + 1))

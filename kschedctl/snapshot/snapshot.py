@@ -40,13 +40,13 @@ class Settings(NamedTuple):
     """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
-    """schedulerNames of its profiles; nominations of other schedulers' pods are ignored."""
+    """schedulerNames of its profiles. Nominations of other schedulers' pods are ignored."""
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
     migrates_portworx: bool = True
     held_back: Callable[[PodInfo, Any], bool] | None = None
-    """Returns whether a pod of a Fork does not enter the queue; None if all do or it does not matter."""
+    """Returns whether a pod of a Fork does not enter the queue, or None if that does not matter."""
     groups_of_groups: bool = False
     """Whether CompositePodGroups count."""
     policies_of_groups: bool = False
@@ -86,15 +86,15 @@ class Snapshot:
     demand_rows: Rows | None = None
     """Rows of these nodes among all nodes of `demands`; None for all."""
     resized: Mapping[int, Node] = field(default_factory=dict)
-    """Row -> node, for nodes that offer something else than the node in `demands`."""
+    """Row -> node, for nodes whose offer differs from that of the node in `demands`."""
     indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
     def from_cluster(cls, cluster: Cluster, settings: Settings = Settings()) -> Snapshot:
         """Build the snapshot of a cluster."""
         nodes = AllNodes(interleave_zones(map(default_node, cluster.nodes)))
-        chosen = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
-        pods = PodColumns.from_table(chosen, lambda pod: settings.stored(pod, cluster), settings.requests)
+        pod_table = cluster.pods.select_terminated() if settings.ended else cluster.pods.drop_terminated()
+        pods = PodColumns.from_table(pod_table, lambda pod: settings.stored(pod, cluster), settings.requests)
         return cls(cluster, settings, nodes, pods, pods.find_node_rows(nodes.index), Demands(nodes, pods))
 
     def without_nodes(self, removed: Bools, cluster: Cluster, node: Ints) -> Snapshot:
@@ -105,7 +105,7 @@ class Snapshot:
         kept_rows = np.flatnonzero(~removed)
         nodes = NodeSubset(self.nodes, kept_rows)
         remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
-        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
+        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
         row[kept_rows] = np.arange(len(kept_rows))
         return dataclasses.replace(
             self,
@@ -113,7 +113,9 @@ class Snapshot:
             nodes=nodes,
             node=row[node],
             demand_rows=kept_rows if self.demand_rows is None else self.demand_rows[kept_rows],
-            resized={int(row[at]): resized_node for at, resized_node in self.resized.items() if row[at] >= 0},
+            resized={
+                int(row[old_row]): resized_node for old_row, resized_node in self.resized.items() if row[old_row] >= 0
+            },
         )
 
     def with_changes(
@@ -132,7 +134,7 @@ class Snapshot:
             cluster=cluster,
             nodes=ChangedNodes(self.nodes, nodes, [added for _, added in more]),
             node=node,
-            demand_rows=np.append(rows, rows[[like for like, _ in more]]),
+            demand_rows=np.append(rows, rows[[similar_row for similar_row, _ in more]]),
             resized={**self.resized, **dict(self._iter_resized(nodes, more))},
         )
 
@@ -141,9 +143,12 @@ class Snapshot:
         for row, node in nodes.items():
             if row in self.resized or node.status.allocatable != self.nodes.objects[row].status.allocatable:
                 yield row, node
-        for at, (like, node) in enumerate(more, len(self.nodes)):
-            if like in self.resized or node.status.allocatable != self.nodes.objects[like].status.allocatable:
-                yield at, node
+        for new_row, (similar_row, node) in enumerate(more, len(self.nodes)):
+            if (
+                similar_row in self.resized
+                or node.status.allocatable != self.nodes.objects[similar_row].status.allocatable
+            ):
+                yield new_row, node
 
     @cached_property
     def allocatable(self) -> Amounts:

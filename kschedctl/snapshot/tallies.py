@@ -60,17 +60,17 @@ class Tally:
 class SparseTally(Tally):
     """A tally that stores only the weights and sums that are not zero."""
 
-    def __init__(self, of: Tally) -> None:
-        infos, slots = of.weights.nonzero()[0], of.sums.nonzero()[0]
-        self.domains, self.seen, self._size = of.domains, of.seen, len(of.sums)
-        self._weights: dict[int, int] = dict(zip(infos.tolist(), of.weights[infos].tolist(), strict=True))
-        self._sums: dict[int, int] = dict(zip(slots.tolist(), of.sums[slots].tolist(), strict=True))
+    def __init__(self, tally: Tally) -> None:
+        infos, slots = tally.weights.nonzero()[0], tally.sums.nonzero()[0]
+        self.domains, self.seen, self._size = tally.domains, tally.seen, len(tally.sums)
+        self._weights: dict[int, int] = dict(zip(infos.tolist(), tally.weights[infos].tolist(), strict=True))
+        self._sums: dict[int, int] = dict(zip(slots.tolist(), tally.sums[slots].tolist(), strict=True))
 
     def copy(self) -> Self:
         """Return an independent copy."""
-        other = copy(self)
-        other._sums = dict(self._sums)
-        return other
+        copied = copy(self)
+        copied._sums = dict(self._sums)
+        return copied
 
     def bring_up_to_date(self, trail: Trail) -> Counts:
         """Include all moves of the trail, and return the sums as a new array."""
@@ -102,5 +102,6 @@ def _narrow_integers(weights: Counts) -> Counts:
     (dtype('int8'), dtype('int16'))
     """
     largest = int(np.abs(weights).max(initial=0))
-    narrow = np.int8 if largest < 2**7 else np.int16 if largest < 2**15 else np.int64
-    return weights.astype(narrow)
+    if largest < 2**7:
+        return weights.astype(np.int8)
+    return weights.astype(np.int16 if largest < 2**15 else np.int64)

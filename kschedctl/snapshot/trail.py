@@ -37,7 +37,7 @@ class Trail:
         self._moves = np.empty((64, 4), np.int32)
         self._length = 0
         self._latest_rows: tuple[tuple[int, int], Rows] = (0, 0), np.zeros(0, np.int64)
-        """Between which lengths rows were asked for last, and the answer."""
+        """The lengths between which rows were last looked up, and the result."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)
         """The numbers of the first moves, as many as are ``_sorted``, by info."""
         self._sorted = 0
@@ -88,9 +88,9 @@ class Trail:
 
     def copy(self) -> Trail:
         """Return an independent copy."""
-        other = copy(self)
-        other._moves, other._numbers_by_info, other._sorted = self._moves.copy(), defaultdict(list), 0
-        return other
+        copied = copy(self)
+        copied._moves, copied._numbers_by_info, copied._sorted = self._moves.copy(), defaultdict(list), 0
+        return copied
 
 
 LATER = 1 << 32
@@ -111,9 +111,9 @@ class Arrivals:
 
     def copy(self) -> Arrivals:
         """Return an independent copy."""
-        other = copy(self)
-        other.node, other.place, other.came = self.node.copy(), self.place.copy(), self.came.copy()
-        return other
+        copied = copy(self)
+        copied.node, copied.place, copied.came = self.node.copy(), self.place.copy(), self.came.copy()
+        return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:
         """Include all moves of the trail, for `pods` pods in total.
@@ -128,8 +128,8 @@ class Arrivals:
         rows, signs, positions = trail.pods_since(self.seen)
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
-            here = slice(begin, end)
-            self._add_arrivals(positions[here], rows[here], LATER + self.seen + np.arange(begin, end))
+            run = slice(begin, end)
+            self._add_arrivals(positions[run], rows[run], LATER + self.seen + np.arange(begin, end))
             if end < len(signs):
                 self._remove_departed(int(positions[end]), int(rows[end]))
             begin = end + 1
@@ -142,17 +142,17 @@ class Arrivals:
 
     def _remove_departed(self, position: int, row: int) -> None:
         """Record that a pod left its node, whose last pod takes its place."""
-        here = np.flatnonzero(self.node == row)
-        last = here[self.place[here].argmax()]
+        positions_on_node = np.flatnonzero(self.node == row)
+        last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last], self.node[position] = self.place[position], -1
 
     def _extend(self, pods: int) -> None:
         """Extend the columns for pods that the snapshot does not have."""
-        known = len(self.node)
-        if pods > known:
-            self.node = np.append(self.node, np.full(pods - known, -1, np.int32))
-            self.place = np.append(self.place, np.arange(known, pods))
-            self.came = np.append(self.came, np.zeros(pods - known, np.bool_))
+        known_pods = len(self.node)
+        if pods > known_pods:
+            self.node = np.append(self.node, np.full(pods - known_pods, -1, np.int32))
+            self.place = np.append(self.place, np.arange(known_pods, pods))
+            self.came = np.append(self.came, np.zeros(pods - known_pods, np.bool_))
 
 
 MAX_SCANS = 16

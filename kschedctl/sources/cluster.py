@@ -18,7 +18,7 @@ WRITTEN_BY = f"kschedctl {VERSION}"
 
 
 class Cluster(cluster.Cluster):
-    """A cluster, from objects, files, a snapshot or an API server.
+    """A cluster read from objects, files, a snapshot or an API server.
 
     >>> Cluster.from_objects([{"kind": "Node", "metadata": {"name": "n1"}}])
     <kschedctl.Cluster: 1 Node; kube-scheduler 1.36>
@@ -72,29 +72,29 @@ class Cluster(cluster.Cluster):
         kube_version: str | None = None,
         cache: bool = False,
     ) -> Self:
-        """Read the cluster of a kubeconfig's context, or of the service account of the pod in which this runs.
+        """Read the cluster of a kubeconfig's context, or the cluster in which the calling pod runs.
 
-        ``namespace`` is where to list kinds that may not be listed in all namespaces. ``kube_version`` is the version
-        of the replayed scheduler, as in from_objects, or None for the server's own. With ``cache`` the answers are kept
-        in the user's cache folder, so that the next call reads only changes. Raises ClusterError, ConfigurationError,
-        InputError.
+        ``namespace`` is the namespace to read for kinds that may not be listed in all namespaces. ``kube_version`` is
+        the version of the replayed scheduler, as in from_objects, or None for the server's own version. With ``cache``
+        the answers are stored in the user's cache folder, so that the next call reads only changes. Raises
+        ClusterError, ConfigurationError, InputError.
         """
         from kschedctl.sources.live.connection import Access, connect  # noqa: PLC0415 - the client takes a while to import
-        from kschedctl.sources.live.reading import Wishes, read_live  # noqa: PLC0415
+        from kschedctl.sources.live.reading import ReadingOptions, read_live  # noqa: PLC0415
 
         if kube_version is not None:
             KubeVersion.parse_supported(kube_version)
         connection = connect(Access(kubeconfig=kubeconfig, context=context))
         return cls._from_base(
-            read_live(connection, Wishes(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
+            read_live(connection, ReadingOptions(kube_version=kube_version, namespace=namespace, cache=cache)).cluster()
         )
 
     @classmethod
     def from_snapshot(cls, path: str | os.PathLike[str], *, kube_version: str | None = None) -> Self:
         """Read a cluster from a file that ``kschedctl snapshot save`` wrote.
 
-        ``kube_version`` is the version of the replayed scheduler, or None for that of the file. Raises InputError,
-        ConfigurationError.
+        ``kube_version`` is the version of the replayed scheduler, or None for the version in the file. Raises
+        InputError, ConfigurationError.
         """
         from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
@@ -108,8 +108,8 @@ class Cluster(cluster.Cluster):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the cluster to a snapshot file, as ``kschedctl snapshot save`` does.
 
-        The file has what scheduling reads: no env, no Secrets, no ConfigMaps. Raises InputError if it cannot be
-        written.
+        The file contains only what scheduling reads: no env, no Secrets, no ConfigMaps. Raises InputError if the file
+        cannot be written.
         """
         from kschedctl.sources.archive.file import write_archive  # noqa: PLC0415 - few clusters are saved
 
@@ -117,12 +117,12 @@ class Cluster(cluster.Cluster):
 
     @classmethod
     def _from_base(cls, base: cluster.Cluster) -> Self:
-        """Return the cluster as an instance of this class."""
+        """Return the same cluster as an instance of this class."""
         return cls(**{field.name: getattr(base, field.name) for field in fields(base)})
 
 
-def get_read_time(cluster_read: cluster.Cluster) -> str:
-    """Return the RFC 3339 time at which a live cluster was read, or the present time for objects and files."""
+def get_read_time(read_cluster: cluster.Cluster) -> str:
+    """Return the RFC 3339 time at which a live cluster was read, or the present time for files and objects."""
     return (
-        cluster_read.provenance.read_at if cluster_read.provenance else datetime.now(UTC).isoformat(timespec="seconds")
+        read_cluster.provenance.read_at if read_cluster.provenance else datetime.now(UTC).isoformat(timespec="seconds")
     )

@@ -47,7 +47,7 @@ from kschedctl.text.counts import counted
 
 CONFIGURATION = "KubeSchedulerConfiguration"
 MAX_REPORTED_FIELDS = 20
-"""Number of unknown fields of one document that are reported one by one."""
+"""The maximum number of unknown fields of one document that are reported one by one."""
 STORED_WORKLOADS = frozenset(CREATION_KINDS) & POD_HOLDERS
 """The kinds of workloads. Objects without a UID are manifests, which are not part of the cluster."""
 
@@ -57,36 +57,39 @@ class ObjectBatch(NamedTuple):
 
     kind: str
     origin: str
-    """``file``, or ``file, document 3``."""
+    """The file of the document, as ``file`` or ``file, document 3``."""
     namespaces: Sequence[str]
     names: Sequence[str]
 
 
 class Manifest(NamedTuple):
-    """The document of a pod or workload, as somebody wrote it or, with a UID, as an API server returned it."""
+    """The document of a pod or workload: written by a person, or stored by an API server if it has a UID."""
 
     document: JsonObject
     place: Place
 
 
 class Origins(Mapping[tuple[str, str, str], str]):
-    """Maps (kind, namespace, name) to ``file`` or ``file, document 3``. The map is built when it is first used."""
+    """The files with the objects of a cluster, by kind, namespace and name, as ``file`` or ``file, document 3``.
+
+    The map is built on its first access.
+    """
 
     def __init__(self, batches: list[ObjectBatch]) -> None:
-        self._found = batches
+        self._batches = batches
 
     @cached_property
     def _by_key(self) -> dict[tuple[str, str, str], str]:
-        """The origins, built when they are first used."""
+        """The origin of each object by its key."""
         return {
             _build_key(batch.kind, *key): batch.origin
-            for batch in self._found
+            for batch in self._batches
             for key in zip(batch.namespaces, batch.names, strict=True)
         }
 
     def get_files(self, kind: str) -> set[str]:
         """Return the files that contain objects of a kind."""
-        origins = {batch.origin for batch in self._found if batch.kind == kind and batch.names}
+        origins = {batch.origin for batch in self._batches if batch.kind == kind and batch.names}
         return {origin.rpartition(", document ")[0] or origin for origin in origins}
 
     def __getitem__(self, key: tuple[str, str, str]) -> str:
@@ -100,7 +103,7 @@ class Origins(Mapping[tuple[str, str, str], str]):
 
 
 class Collector:
-    """Collects documents and items in the order in which they are read."""
+    """A collector of documents and list items, in the order in which they are read."""
 
     def __init__(self) -> None:
         self.batches: list[ObjectBatch] = []
@@ -116,7 +119,7 @@ class Collector:
         self.covered: set[str] = set()
         self._truncated: set[str] = set()
         self._faulty: set[str] = set()
-        self._told_fields = NewFieldWarnings()
+        self._new_field_warnings = NewFieldWarnings()
         self.left_out: dict[str, Gap] = {}
         self._objects: dict[str, list[object]] = {}
         self._pods = PodTableBuilder()
@@ -125,13 +128,13 @@ class Collector:
 
     @property
     def objects(self) -> dict[str, Sequence[Any]]:
-        """All collected objects by kind, with pods as a table. Nothing can be added afterwards."""
+        """All collected objects by kind, with pods as a table. No more objects can be added afterwards."""
         return {
             kind: self._items.build_table() if kind == "Pod" else objects for kind, objects in self._objects.items()
         }
 
     def add_document(self, document: object, place: Place, listed: bool = False) -> None:
-        """Add a document, or an item of a list, after parsing. Raises InputError."""
+        """Add a parsed document or item of a list. Raises InputError."""
         if not isinstance(document, dict):
             raise place.error(f"expected an object, got {type_name(document)}")
         kind, version = (_get_text(document, field, place) for field in ("kind", "apiVersion"))
@@ -163,9 +166,9 @@ class Collector:
             self.around.append(Manifest(document, place))
 
     def check_items(self, kind: str, items: list[Any], get_place: Callable[[int], Place]) -> list[Any] | PodRows:
-        """Check decoded items and return them as they are to be added. Nothing is added yet.
+        """Validate decoded items, and return the objects or pod rows to pass to ``add_objects``.
 
-        ``get_place`` returns the place of an item. Raises InputError for invalid names and quantities,
+        ``get_place`` returns the place of an item. Raises InputError for invalid names and quantities, and
         msgspec.ValidationError.
         """
         if kind == "Pod":
@@ -173,9 +176,9 @@ class Collector:
         if kind in OBSERVED:
             return self._filter_relevant(kind, [to_plain_struct(kind, item) for item in items])
         if KINDS[kind].names:
-            named = [item for item in items if is_read_name(kind, item.metadata.name)]
-            self.skipped[kind] += len(items) - len(named)
-            items = named
+            read_items = [item for item in items if is_read_name(kind, item.metadata.name)]
+            self.skipped[kind] += len(items) - len(read_items)
+            items = read_items
         if kind in STORED_WORKLOADS:
             items = [item for item in items if item.metadata.uid and item.metadata.name]
         for index, item in enumerate(items):
@@ -183,7 +186,7 @@ class Collector:
         return self._nodes.build_nodes(items) if kind == "Node" else [to_plain_struct(kind, item) for item in items]
 
     def add_objects(self, kind: str, objects: list[Any] | PodRows, origin: str) -> None:
-        """Add checked objects of one kind, and note the file that they come from."""
+        """Add checked objects of one kind, and record the file they come from."""
         collected = self._objects.setdefault(kind, [])
         if isinstance(objects, PodRows):
             self._pods.extend(objects)
@@ -199,7 +202,7 @@ class Collector:
         )
 
     def is_wanted(self, kind: str, version: str, place: Place) -> bool:
-        """Return whether objects of this kind are read. Raises InputError if it is not a kind of an object."""
+        """Return whether objects of this kind are read. Raises InputError if the document is not an object."""
         if not kind:
             raise place.error("not a Kubernetes object: it has no kind")
         if kind in ("Table", "Status"):
@@ -208,18 +211,18 @@ class Collector:
 
     @property
     def gaps(self) -> dict[str, Gap]:
-        """The kinds of which there may be more objects than were read."""
-        cut = Gap("were read with a limit, so only a part of them")
+        """The kinds of which there may be more objects than were read, with the reason."""
+        truncated = Gap("were read with a limit, so only a part of them")
         faulty = dict.fromkeys(self._faulty, Gap("could not all be read: some are of another shape"))
         return (
             build_gaps(self.covered, NOT_GIVEN)
-            | {kind: cut for kind in self._truncated if kind in FIELDS}
+            | {kind: truncated for kind in self._truncated if kind in FIELDS}
             | faulty
             | self.left_out
         )
 
     def add_covered_kinds(self, kinds: Iterable[str], metadata: object, place: Place) -> None:
-        """Note that a list with all objects of these kinds has ended. Warn if the list was cut into pages."""
+        """Record that a list with all objects of these kinds has ended, or warn that it was cut into pages."""
         if isinstance(metadata, dict) and metadata.get("continue"):
             self.warnings.append(f"{place}: only part of the list: it was read with a limit")
             self._truncated.update(kinds)
@@ -231,19 +234,19 @@ class Collector:
         items = document["items"]
         if items is not None and not isinstance(items, list):
             raise place.error(f"expected array, got {type_name(items)}", "items")
-        own = kind.removesuffix("List")
+        item_kind = kind.removesuffix("List")
         kinds = (
-            [unique_kind_name(own, version)]
-            if own
+            [unique_kind_name(item_kind, version)]
+            if item_kind
             else [get_kind(item) for item in items or () if isinstance(item, dict)]
         )
         self.add_covered_kinds(kinds, document.get("metadata"), place)
-        given = {"apiVersion": version, "kind": own} if own else {}
+        defaults = {"apiVersion": version, "kind": item_kind} if item_kind else {}
         for index, item in enumerate(items or ()):
-            self.add_document({**given, **item} if isinstance(item, dict) else item, place.item(index))
+            self.add_document({**defaults, **item} if isinstance(item, dict) else item, place.item(index))
 
     def _add_newer(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add an object of a version newer than those known, or leave it out as a gap."""
+        """Add an object in a newer version than the known ones, or record that its kind is incomplete."""
         gap = read_newer_version(kind, document, lambda: self._add_object(document, kind, place))
         if gap is not None:
             self.left_out.setdefault(kind, gap)
@@ -252,7 +255,7 @@ class Collector:
             self.warnings.append(warning)
 
     def _add_object(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Decode an object of a kind that is read, check and add it. Raises InputError."""
+        """Decode, validate and add an object of a kind that is read. Raises InputError."""
         if kind in STORED_WORKLOADS:
             self._add_stored_workload(document, kind, place)
             return
@@ -270,7 +273,7 @@ class Collector:
         self.add_objects(kind, [obj], place.origin)
 
     def _add_stored_workload(self, document: dict[str, object], kind: str, place: Place) -> None:
-        """Add a workload of a cluster. If it cannot be read, its kind is marked as incomplete."""
+        """Add a workload of a cluster, or record that its kind is incomplete if the workload is invalid."""
         if not _has_uid(document):
             return
         try:
@@ -282,20 +285,20 @@ class Collector:
             self.add_objects(kind, [obj], place.origin)
 
     def _filter_relevant(self, kind: str, objects: list[Any]) -> list[Any]:
-        """Return the objects that say how scheduling went, and count the others as skipped."""
+        """Return the objects that show how scheduling went, and count the others as skipped."""
         relevant = [obj for obj in objects if not is_irrelevant(obj)]
         if len(relevant) < len(objects):
             self.skipped[kind] += len(objects) - len(relevant)
         return relevant
 
     def _set_configuration(self, document: dict[str, object], place: Place) -> None:
-        """Take the scheduler's configuration. Raises InputError if there already is one."""
+        """Store the scheduler's configuration. Raises InputError if there already is one."""
         if self.configuration is not None:
             raise place.error(f"a second {CONFIGURATION}", hint="one scheduler has one")
         self.configuration = document
 
     def _add_manifest(self, document: dict[str, object], place: Place) -> None:
-        """Add the manifest of a pod or workload, with warnings about its API version and its fields."""
+        """Add the manifest of a pod or workload, and warn about its API version and its fields."""
         self.manifests.append(Manifest(document, place))
         kind, version = str(document["kind"]), str(document.get("apiVersion"))
         if warning := describe_lifecycle(version, kind):
@@ -303,15 +306,15 @@ class Collector:
         self._warn_of_unknown_fields(document, place)
 
     def warn_of_new_pod_fields(self, pod: JsonObject, place: Place) -> None:
-        """Warn once of each field of a stored pod's spec that only a newer API can know."""
-        self.warnings += self._told_fields.iter_pod_warnings(pod, place)
+        """Warn about each field in a stored pod's spec that only a newer API has, once per field."""
+        self.warnings += self._new_field_warnings.iter_pod_warnings(pod, place)
 
     def warn_of_new_fields(self, kind: str, document: JsonObject, place: Place) -> None:
-        """Warn once of each unknown field of an object of one of FULLY_KNOWN_KINDS."""
-        self.warnings += self._told_fields.iter_warnings(kind, document, place)
+        """Warn about each unknown field of an object of one of FULLY_KNOWN_KINDS, once per field."""
+        self.warnings += self._new_field_warnings.iter_warnings(kind, document, place)
 
     def _warn_of_unknown_fields(self, document: dict[str, object], place: Place) -> None:
-        """Warn of fields that the API does not know and drops."""
+        """Warn about fields of a manifest that the API does not know and drops."""
         unknown = list(find_unknown_fields(document))
         self.warnings += [f"{place}: {field}" for field in unknown[:MAX_REPORTED_FIELDS]]
         if len(unknown) > MAX_REPORTED_FIELDS:
@@ -326,12 +329,12 @@ def _validate_object(kind: str, obj: Any, get_place: Callable[[], Place]) -> Non
 
 
 def _build_key(kind: str, namespace: str, name: str) -> tuple[str, str, str]:
-    """Return kind, namespace and name of an object, with the default namespace if it has none."""
+    """Return kind, namespace and name of an object, with the default namespace if none is set."""
     return kind, "" if kind in CLUSTER_SCOPED else namespace or DEFAULT_NAMESPACE, name
 
 
 def _get_text(document: dict[str, object], field: str, place: Place) -> str:
-    """Return the string in a field, or "". Raises InputError for other types."""
+    """Return the string in a field, or "" if it is unset. Raises InputError for other types."""
     value = document.get(field)
     if value is not None and not isinstance(value, str):
         raise place.error(f"expected str, got {type_name(value)}", field)
@@ -339,6 +342,6 @@ def _get_text(document: dict[str, object], field: str, place: Place) -> str:
 
 
 def _has_uid(document: dict[str, object]) -> bool:
-    """Return whether an API server stored the object."""
+    """Return whether the document has a UID, which means that an API server stored the object."""
     metadata = document.get("metadata")
     return isinstance(metadata, dict) and bool(metadata.get("uid"))

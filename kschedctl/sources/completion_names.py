@@ -16,10 +16,10 @@ from kschedctl.api.decoding import convert_builtins, decode_json, decode_msgpack
 from kschedctl.sources.documents.files import STDIN, find_files
 
 MAX_SIZE = 64 << 20
-"""Bytes of a file. A larger file takes longer than anybody waits for a completion."""
+"""The maximum size of a file in bytes. Nobody waits for completions from a larger file."""
 ENDED_PHASES = ("Succeeded", "Failed")
 Kubeconfig = Mapping[str, Any]
-"""The content of kubeconfig files, or one entry of it."""
+"""The merged content of kubeconfig files, or one of its entries."""
 
 
 class ObjectName(NamedTuple):
@@ -39,19 +39,19 @@ class Meta(msgspec.Struct):
 
 
 class _Spec(msgspec.Struct, rename="camel"):
-    """The part of a pod's spec that says whether the pod is bound."""
+    """The field of a pod's spec that shows whether the pod is bound."""
 
     node_name: str | None = None
 
 
 class _Status(msgspec.Struct):
-    """The part of a pod's status that says whether the pod has ended."""
+    """The field of a pod's status that shows whether the pod has ended."""
 
     phase: str | None = None
 
 
 class _Object(msgspec.Struct):
-    """An object, or a list of objects."""
+    """An object or a list of objects."""
 
     kind: str = ""
     metadata: Meta = msgspec.field(default_factory=Meta)
@@ -61,7 +61,7 @@ class _Object(msgspec.Struct):
 
 
 class _TextColumn(msgspec.Struct, array_like=True):
-    """A column of texts in a snapshot: codes and distinct values."""
+    """A column of texts in a snapshot: indices, and the distinct values."""
 
     form: str
     data: bytes
@@ -69,7 +69,7 @@ class _TextColumn(msgspec.Struct, array_like=True):
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
-    """The first fields of the record of pods in a snapshot; see archive/sections.py."""
+    """The first fields of the record of pods in a snapshot. See archive/sections.py."""
 
     metadata: list[Meta]
     specs: msgspec.Raw
@@ -98,26 +98,26 @@ def iter_names_in_files(paths: Sequence[str], kind: str, recursive: bool = False
 
 def list_names_in_snapshot(path: str, kind: str) -> list[ObjectName]:
     """Return the names of objects of a kind in a snapshot. Raises OSError, ValueError, KeyError."""
-    with zipfile.ZipFile(path) as members:
-        member = members.getinfo(f"{kind}.msgpack")
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo(f"{kind}.msgpack")
         if member.file_size > MAX_SIZE:
             return []
-        data = members.read(member)
+        data = archive.read(member)
     if kind == "Pod":
         return list(_iter_pod_names(decode_msgpack(data, _PodRecord)))
-    nodes = kind == "Node"
-    objects = decode_msgpack(data, _NodeRecord).nodes if nodes else decode_msgpack(data, list[_Object])
+    is_node = kind == "Node"
+    objects = decode_msgpack(data, _NodeRecord).nodes if is_node else decode_msgpack(data, list[_Object])
     return [ObjectName(obj.metadata.namespace, obj.metadata.name) for obj in objects]
 
 
 def _iter_pod_names(pods: _PodRecord) -> Iterator[ObjectName]:
-    """Yield the names of pods in a snapshot. Its columns are little-endian int32."""
+    """Yield the names of the pods in a snapshot, whose columns are little-endian int32."""
     templates, template, nodes = (array("i", data) for data in (pods.templates, pods.template, pods.node.data))
     for row, name in enumerate(pods.names):
-        first = 5 * template[row]
-        ended = pods.statuses[templates[first + 4]].phase in ENDED_PHASES
-        bound = bool(pods.node.values[nodes[row]])
-        yield ObjectName(pods.metadata[templates[first]].namespace, name, not (bound or ended))
+        offset = 5 * template[row]
+        has_ended = pods.statuses[templates[offset + 4]].phase in ENDED_PHASES
+        is_bound = bool(pods.node.values[nodes[row]])
+        yield ObjectName(pods.metadata[templates[offset]].namespace, name, not (is_bound or has_ended))
 
 
 def _read_file(path: str) -> bytes:
@@ -126,12 +126,12 @@ def _read_file(path: str) -> bytes:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_SIZE:
             return b""
-        packed = path.endswith(".gz")
-        return gzip.GzipFile(fileobj=file).read(MAX_SIZE) if packed else file.read()
+        is_gzip = path.endswith(".gz")
+        return gzip.GzipFile(fileobj=file).read(MAX_SIZE) if is_gzip else file.read()
 
 
 def _iter_documents(data: bytes, file: str) -> Iterator[_Object]:
-    """Yield the documents of a file."""
+    """Yield the documents of a JSON or YAML file."""
     if data.lstrip().startswith(b"{"):
         yield decode_json(data, _Object)
         return
@@ -148,15 +148,15 @@ def _iter_names(document: _Object, kind: str, item_kind: str) -> Iterator[Object
         for item in document.items:
             yield from _iter_names(item, kind, document.kind.removesuffix("List"))
     elif (document.kind or item_kind) == kind:
-        bound = bool(document.spec and document.spec.node_name) or bool(
+        is_bound_or_ended = bool(document.spec and document.spec.node_name) or bool(
             document.status and document.status.phase in ENDED_PHASES
         )
         namespace = document.metadata.namespace or ("default" if kind == "Pod" else "")
-        yield ObjectName(namespace, document.metadata.name, kind == "Pod" and not bound)
+        yield ObjectName(namespace, document.metadata.name, kind == "Pod" and not is_bound_or_ended)
 
 
 def merge_kubeconfigs(paths: Sequence[str]) -> Kubeconfig:
-    """Merge kubeconfig files: contexts, clusters and users by name, of which the first file counts."""
+    """Merge contexts, clusters and users of kubeconfig files. The first file with a name counts."""
     import yaml  # noqa: PLC0415 - only clusters need it
 
     merged: dict[str, Any] = {"contexts": {}, "clusters": {}, "users": {}, "current-context": ""}

@@ -56,7 +56,7 @@ def decode_document(document: JsonObject, struct: type[T], place: Place) -> T:
 
 
 def _build_type_error(document: JsonObject, error: msgspec.ValidationError, place: Place) -> InputError:
-    """Build the error for a field of the wrong type, in our words."""
+    """Build the error for a field of the wrong type from msgspec's error."""
     mismatch = locate_mismatch(document, error)
     message = mismatch.message[:1].lower() + mismatch.message[1:].replace("`", "").replace(" | null", "")
     is_large = _is_large_number(field_at(document, *mismatch.path))
@@ -68,7 +68,7 @@ def _build_type_error(document: JsonObject, error: msgspec.ValidationError, plac
 
 
 def _is_large_number(value: object) -> bool:
-    """Return whether the value is a number of more than 64 bits, for which YAML makes a float."""
+    """Return whether the value is a number of more than 64 bits, which YAML turns into a float."""
     return isinstance(value, int | float) and not -(2**63) <= value < 2**63
 
 
@@ -98,8 +98,8 @@ def validate_quantities(resources_by_path: ResourcesByPath, get_place: Callable[
             try:
                 _validate_quantity(name, text)
             except QuantityError as error:
-                at = f".{name}" if name.isidentifier() else f"[{name}]"
-                raise get_place().error(error.what, path + at, hint=error.hint) from None
+                step = f".{name}" if name.isidentifier() else f"[{name}]"
+                raise get_place().error(error.what, path + step, hint=error.hint) from None
 
 
 @lru_cache(maxsize=65536, typed=True)
@@ -109,7 +109,7 @@ def _validate_quantity(name: str, text: str | int | float) -> None:
 
 
 def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
-    """Yield path and quantities of everything that a pod requests."""
+    """Yield the path and the quantities of each map of requests and limits of a pod."""
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield f"spec.{field}[{index}].resources.requests", container.resources.requests
@@ -121,29 +121,29 @@ def iter_pod_resources(spec: PodSpec) -> ResourcesByPath:
 
 
 def _iter_node_resources(node: Node) -> ResourcesByPath:
-    """Yield path and quantities of a node."""
+    """Yield the path and the quantities of each map of resources of a node."""
     yield "status.allocatable", node.status.allocatable
     yield "status.capacity", node.status.capacity
 
 
 def _iter_claim_resources(claim: PersistentVolumeClaim) -> ResourcesByPath:
-    """Yield path and quantities of a PersistentVolumeClaim."""
+    """Yield the path and the quantities of the requests of a PersistentVolumeClaim."""
     yield "spec.resources.requests", claim.spec.resources.requests
 
 
 def _iter_volume_resources(volume: PersistentVolume) -> ResourcesByPath:
-    """Yield path and quantities of a PersistentVolume."""
+    """Yield the path and the quantities of the capacity of a PersistentVolume."""
     yield "spec.capacity", volume.spec.capacity
 
 
-def _iter_overhead(runtime_class: RuntimeClass) -> ResourcesByPath:
-    """Yield path and quantities of a RuntimeClass."""
+def _iter_overhead_resources(runtime_class: RuntimeClass) -> ResourcesByPath:
+    """Yield the path and the quantities of the overhead of a RuntimeClass."""
     if runtime_class.overhead is not None:
         yield "overhead.podFixed", runtime_class.overhead.pod_fixed
 
 
 def _iter_min_resources(group: CoschedulingPodGroup | VolcanoPodGroup) -> ResourcesByPath:
-    """Yield path and quantities of a pod group."""
+    """Yield the path and the quantities of the minimum resources of a pod group."""
     yield "spec.minResources", group.spec.min_resources or {}
 
 
@@ -152,11 +152,11 @@ RESOURCE_FIELDS: dict[str, Callable[[Any], ResourcesByPath]] = {
     "Node": _iter_node_resources,
     "PersistentVolumeClaim": _iter_claim_resources,
     "PersistentVolume": _iter_volume_resources,
-    "RuntimeClass": _iter_overhead,
+    "RuntimeClass": _iter_overhead_resources,
     "CoschedulingPodGroup": _iter_min_resources,
     "VolcanoPodGroup": _iter_min_resources,
 }
-"""Kind -> function that yields the quantities of an object."""
+"""Functions that yield the quantities of an object, by kind."""
 
 
 def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *, may_be_generated: bool) -> None:
@@ -169,7 +169,7 @@ def validate_names(meta: ObjectMeta | PodMeta, get_place: Callable[[], Place], *
 
 
 def validate_stored_names(names: Iterable[str]) -> None:
-    """Raise ValueError if one of the names or namespaces of a snapshot contains a slash."""
+    """Raise ValueError if a name or namespace in a snapshot contains a slash."""
     invalid_name = next((name for name in names if "/" in name), "")
     if invalid_name:
         raise ValueError(f'the name "{invalid_name[:253]}" contains "/"')

@@ -33,9 +33,9 @@ from kschedctl.sources.list_items import TypeMeta, get_item_decoder, get_item_ki
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewPodFields
 
 CHUNK_SIZE = 128 << 10  # bytes read at a time: few enough to stay in a processor's cache
-"""Bytes read at a time, few enough to stay in a processor's cache."""
+"""The number of bytes that are read at a time, few enough to stay in a processor's cache."""
 MAX_ITEM_SIZE = 64 << 20
-"""Bytes of one item."""
+"""The maximum size of an item in bytes."""
 _WINDOW = 16 << 10
 _HEAD = re.compile(
     rb'\s*\{\s*((?:"(?:apiVersion|kind|metadata)"\s*:\s*(?:"[^"\\]*"|\{[^{}]*\})\s*,\s*)*)"items"\s*:\s*\[\s*(?=\{)'
@@ -57,7 +57,7 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
 
 
 class ListReader:
-    """Reads one list whose beginning is in ``data``."""
+    """A reader of one list, of which ``data`` is the beginning."""
 
     def __init__(self, data: bytes, head: re.Match[bytes], reader: Reader, collector: Collector, place: Place) -> None:
         self._buffer, self._reader, self._collector, self._place = data[head.end() :], reader, collector, place
@@ -78,21 +78,24 @@ class ListReader:
         return self._finish()
 
     def _read_batch(self) -> bool:
-        """Collect all complete items in the buffer but the last. Return False if it does not show where items end."""
-        cut = _find_last_boundary(self._buffer)
-        if cut is None:
+        """Collect all complete items in the buffer but the last, and read more input.
+
+        Return False if the ends of items cannot be recognized in the buffer.
+        """
+        boundary = _find_last_boundary(self._buffer)
+        if boundary is None:
             return False
         try:
-            self._collect_array(b"".join((b"[", memoryview(self._buffer)[: cut.start() + 1], b"]")))
+            self._collect_array(b"".join((b"[", memoryview(self._buffer)[: boundary.start() + 1], b"]")))
         except _UNDECODABLE:
             return False
-        self._buffer = self._buffer[cut.end() :] + self._reader.read(CHUNK_SIZE)
+        self._buffer = self._buffer[boundary.end() :] + self._reader.read(CHUNK_SIZE)
         return True
 
     def _collect_array(self, array: bytes) -> None:
         """Collect the items of an array.
 
-        Raises one of _UNDECODABLE if it is not an array, InputError if an item is invalid.
+        Raises one of _UNDECODABLE if the bytes are not an array, and InputError if an item is invalid.
         """
         if not self._wanted:
             skipped = len(_raw_items.decode(array))
@@ -114,7 +117,7 @@ class ListReader:
             self._collect_separately([bytes(item) for item in _raw_items.decode(array)])
 
     def _find_flags(self, array: bytes) -> None:
-        """Find the flags of the Cluster Autoscaler and of kube-apiserver in command lines, which structs leave out."""
+        """Find the flags of the Cluster Autoscaler and of kube-apiserver, which are not in the structs."""
         collector = self._collector
         if collector.autoscaler is None and AUTOSCALER in array and _AUTOSCALER_FLAG in array:
             with suppress(*_UNDECODABLE):
@@ -124,7 +127,7 @@ class ListReader:
                 collector.api_server = component_flags.find_api_server(_container_owners.decode(array), self._kind)
 
     def _find_new_fields(self, array: bytes, items: list[object]) -> list[msgspec.Raw]:
-        """Warn of new fields, and return the JSON of the pods that were checked, one of each template."""
+        """Warn about new fields, and return the JSON of the pods that were checked, one of each template."""
         checked_pods = self._new_fields.check_items(items, partial(_raw_items.decode, array), self._index)
         if self._known != "Pod":
             item_types = {type(item) for item in items if get_item_kind(item) in FULLY_KNOWN_KINDS}
@@ -136,46 +139,49 @@ class ListReader:
         return checked_pods
 
     def _warn_of_new_fields(self, pod: JsonObject, number: int) -> None:
-        """Warn of new fields of a pod."""
+        """Warn about new fields of a pod."""
         self._collector.warn_of_new_pod_fields(pod, self._place.item(number))
 
     def _collect_decoded(self, items: list[object]) -> None:
-        """Collect decoded items, or none if one is invalid. Raises InputError."""
+        """Collect decoded items. If one is invalid, none is collected. Raises InputError."""
         runs: list[tuple[str, Any]] = []
         start = self._index
-        for alike in ([*run] for _, run in groupby(items, type)):
-            kind = get_item_kind(alike[0])
-            runs.append((kind, self._collector.check_items(kind, alike, partial(self._get_place, start))))
-            start += len(alike)
+        for same_kind_items in ([*run] for _, run in groupby(items, type)):
+            kind = get_item_kind(same_kind_items[0])
+            runs.append((kind, self._collector.check_items(kind, same_kind_items, partial(self._get_place, start))))
+            start += len(same_kind_items)
         for kind, objects in runs:
             self._kinds.add(kind)
             self._collector.add_objects(kind, objects, self._place.origin)
 
     def _get_place(self, start: int, index: int) -> Place:
-        """Return the place of an item of a batch that begins at the item ``start``."""
+        """Return the place of an item in a batch that begins at item ``start``."""
         return self._place.item(start + index)
 
     def _collect_separately(self, items: list[bytes]) -> None:
-        """Collect items of which at least one is of another kind, has a null, or is invalid. Raises InputError."""
+        """Collect items one by one, since at least one is of another kind, has a null, or is invalid.
+
+        Raises InputError.
+        """
         for item in items:
             place = self._place.item(self._index)
             try:
                 self._collect_item(item, place)
             except _UNDECODABLE:
                 document = self._parse_strictly(item, place)
-                given = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
-                self._collector.add_document(given | document if isinstance(document, dict) else document, place)
+                defaults = {"kind": self._kind, "apiVersion": self._version} if self._kind else {}
+                self._collector.add_document(defaults | document if isinstance(document, dict) else document, place)
             self._index += 1
 
     def _parse_strictly(self, data: bytes, place: Place) -> Any:
-        """Return the value of a JSON text. Raises InputError."""
+        """Parse a JSON text. Raises InputError."""
         try:
             return next(parse_json(decode_utf8(data, place.file), place.file)).value
         except InputError as error:
             raise place.error(error.what) from None
 
     def _collect_item(self, data: bytes, place: Place) -> None:
-        """Collect one item. Raises one of _UNDECODABLE if its struct cannot be decoded."""
+        """Collect one item. Raises one of _UNDECODABLE if the item cannot be decoded into its struct."""
         meta = _type_meta.decode(data)
         version = meta.api_version or self._version
         kind = unique_kind_name(meta.kind or self._kind, version)
@@ -217,7 +223,7 @@ class ListReader:
         return more and self._extend_buffer()
 
     def _raise_unless_cut_off(self, error: json.JSONDecodeError, size: int, index: int) -> None:
-        """Raise InputError unless the item may only be cut off by the end of the buffer."""
+        """Raise InputError unless the item may be incomplete only because the buffer ends."""
         cut_off = error.pos > size - 64 or error.msg.startswith("Unterminated")
         if not cut_off:
             raise self._place.item(index).error(f"invalid JSON: {describe_json_error(error)}") from None
@@ -234,7 +240,7 @@ class ListReader:
         return True
 
     def _finish(self) -> bytes:
-        """Check what follows the items and return the bytes after the list. Raises InputError."""
+        """Check the fields after the items and return the bytes after the list. Raises InputError."""
         while True:
             text = (self._head + b'"items":[]').decode("latin-1") + self._buffer.decode("latin-1")
             try:
@@ -245,23 +251,23 @@ class ListReader:
                 if not more or len(self._buffer) > MAX_ITEM_SIZE:
                     raise self._place.error("invalid JSON: the end of the list is missing") from None
                 self._buffer += more
-        rest = len(self._buffer) - (len(text) - end)
-        envelope = self._parse_strictly(self._head + b'"items":[]' + self._buffer[:rest], self._place)
+        list_size = len(self._buffer) - (len(text) - end)
+        envelope = self._parse_strictly(self._head + b'"items":[]' + self._buffer[:list_size], self._place)
         kind = envelope.get("kind")
         if not isinstance(kind, str) or not kind.endswith("List"):
             raise self._place.error("a list of Kubernetes objects has a kind that ends in List")
         kinds = {self._known} if self._kind else self._kinds
         self._collector.add_covered_kinds(kinds, envelope.get("metadata"), self._place)
-        return self._buffer[rest:]
+        return self._buffer[list_size:]
 
 
 def match_list_head(data: bytes) -> re.Match[bytes] | None:
-    """Return the match up to the first item if the data begins with a list of objects, else None."""
+    """Match a list of objects up to its first item, or return None if the data begins otherwise."""
     return _HEAD.match(data)
 
 
 def _find_last_boundary(data: bytes) -> re.Match[bytes] | None:
-    """Return the boundary between the last two items that begin in the data, or None."""
+    """Return the last boundary between two items in the data, or None."""
     return _find_last_match(data, max(len(data) - _WINDOW, 0)) or _find_last_match(data, 0)
 
 

@@ -53,17 +53,17 @@ _SHARED_SPEC = (
 )
 _SHARED_STATUS = ("conditions",)
 _OWN_FIELDS = frozenset({"name", "uid", "creation_timestamp", "node_name", "start_time", "message"})
-"""The fields in which pods of one template differ."""
+"""The fields that may differ between pods of one template."""
 _TIME = re.compile(rb'TransitionTime"\s*:\s*"([^"\\]*)"')
 _encode = msgspec.msgpack.Encoder().encode
 _ONE_FIELD_PREFIX = _encode(Volume("v")).partition(_encode("name"))[0]
-"""The msgpack of a volume that has only a name begins so. Encoding a small struct is faster than comparing two."""
+"""The first bytes of the msgpack of a volume with only a name. Encoding is faster than comparing structs."""
 _TIME_PLACEHOLDER = b'TransitionTime" : null'
-"""Stands for a time; no API server prints it so if there is none."""
+"""A placeholder for a time, which no API server prints."""
 
 
 def _define_partly_decoded(struct: type[Struct], undecoded: Iterable[str]) -> type[object]:
-    """Define a subclass of the struct in which some fields stay JSON, and are empty if missing."""
+    """Define a subclass of the struct in which some fields stay JSON. Missing fields are empty."""
     fields: list[tuple[str, object, object]] = [(name, msgspec.Raw, msgspec.Raw()) for name in undecoded]
     return msgspec.defstruct(f"{struct.__name__}Item", fields, bases=(struct,), rename="camel", frozen=True, gc=False)
 
@@ -77,11 +77,11 @@ POD_FIELDS: list[tuple[str, Any, Any]] = [
     ("spec", _Spec, _Spec()),
     ("status", _Status, _Status()),
 ]
-"""The fields of a pod among list items: name, type and default."""
+"""The fields of a pod among list items, as name, type and default."""
 
 
 def _list_decoded_fields(struct: type[Struct], *undecoded: str) -> tuple[str, ...]:
-    """Return the fields of the struct that pods of one template share and that are decoded."""
+    """Return the fields of the struct that are decoded and that pods of one template share."""
     return tuple(name for name in struct.__struct_fields__ if name not in _OWN_FIELDS and name not in undecoded)
 
 
@@ -101,36 +101,39 @@ times.
 
 
 class _ConditionFacts(NamedTuple):
-    """Facts from the conditions of a pod."""
+    """Facts from the conditions of the pods of a template."""
 
     unschedulable_message: str
     """The message of PodScheduled."""
     scheduled_piece: int
-    """Index of PodScheduled's time among the pieces into which the conditions fall at their times, or 0."""
+    """The index of PodScheduled's time among the pieces of the conditions' JSON split at times, or 0."""
     disrupted_piece: int
-    """Index of DisruptionTarget's time among the pieces, or 0."""
+    """The index of DisruptionTarget's time among these pieces, or 0."""
 
     @classmethod
-    def from_conditions(cls, conditions: Sequence[Condition], pieces: int) -> _ConditionFacts:
-        """Take the facts from the conditions. If one has no time, it is unknown which times belong to which."""
-        types = [condition.type for condition in conditions] if pieces == 2 * len(conditions) + 1 else []
+    def from_conditions(cls, conditions: Sequence[Condition], piece_count: int) -> _ConditionFacts:
+        """Extract the facts from the conditions, whose JSON was split at times into some pieces.
+
+        If a condition has no time, the other times cannot be assigned to conditions, and the indices are 0.
+        """
+        types = [condition.type for condition in conditions] if piece_count == 2 * len(conditions) + 1 else []
         indices = [2 * types.index(kind) + 1 if kind in types else 0 for kind in ("PodScheduled", "DisruptionTarget")]
         refusal = next((condition.message for condition in conditions if condition.type == "PodScheduled"), "")
         return cls(refusal[:MAX_MESSAGE_LENGTH], *indices)
 
 
 class _Template(NamedTuple):
-    """A pod template that was seen among list items."""
+    """A pod template that occurred among list items."""
 
     number: int
-    """Number in the table that is built."""
+    """The number of the template in the table that is built."""
     facts: _ConditionFacts
     containers: str
-    """Text of the notable containers, as the table stores it."""
+    """The notable containers as text, as the table stores them."""
 
 
 class PodItems:
-    """Turns the items of lists into rows of a pod table, and remembers the templates seen."""
+    """A converter of list items to rows of a pod table, which decodes each template only once."""
 
     def __init__(self, builder: PodTableBuilder) -> None:
         self._builder = builder
@@ -143,15 +146,15 @@ class PodItems:
         self._specs: dict[tuple[bytes, bytes, bytes], PodSpec] = {}
 
     def build_table(self) -> PodTable:
-        """Return the table of all rows. No more rows can be added."""
+        """Build the table of all rows. No more rows can be added."""
         self._templates, self._facts, self._texts, self._pods, self._parts, self._specs = {}, {}, {}, {}, {}, {}
         return self._builder.build()
 
     def build_rows(self, items: Sequence[Any], get_place: Callable[[int], Place] | None) -> PodRows:
-        """Return the rows of items.
+        """Build the rows of items.
 
         ``get_place`` returns the place of an item, or is None for items from an API server. Raises InputError for
-        missing names and invalid quantities, msgspec.ValidationError.
+        missing names and invalid quantities, and msgspec.ValidationError.
         """
         numbers: list[int] = []
         containers: list[str] = []
@@ -192,7 +195,7 @@ class PodItems:
         return PodRows(namespaces, [meta.name for meta in metas], numbers, texts)
 
     def _build_key(self, meta: object, spec: object, status: object, conditions: bytes) -> TemplateKey:
-        """Return the key of the pod's template."""
+        """Build the key of the pod's template."""
         return (
             _encode((_meta_decoded(meta), _spec_decoded(spec), _status_decoded(status))),
             _encode(_list_relevant_volumes(spec)),
@@ -202,32 +205,34 @@ class PodItems:
         )
 
     def _add_template(
-        self, item: Any, key: TemplateKey, pieces: int, get_place: Callable[[], Place] | None
+        self, item: Any, key: TemplateKey, piece_count: int, get_place: Callable[[], Place] | None
     ) -> _Template:
-        """Register the template of a key that was not seen before. Raises InputError, msgspec.ValidationError."""
-        decoded, volumes, _, spec, text = key
-        common = self._pods.get(decoded) or self._pods.setdefault(decoded, _build_common_pod(item))
-        conditions = self._decode_part(PodStatus, "conditions", text or b"[]")
+        """Register the template of a new key. Raises InputError, msgspec.ValidationError."""
+        decoded, volumes, _, spec, conditions_json = key
+        common_pod = self._pods.get(decoded) or self._pods.setdefault(decoded, _build_common_pod(item))
+        conditions = self._decode_part(PodStatus, "conditions", conditions_json or b"[]")
         pod = Pod(
-            replace(common.metadata, **self._decode_parts(PodMeta, item.metadata, _SHARED_METADATA)),
-            self._build_spec(common.spec, item.spec, (decoded, volumes, spec), get_place),
-            replace(common.status, conditions=conditions),
+            replace(common_pod.metadata, **self._decode_parts(PodMeta, item.metadata, _SHARED_METADATA)),
+            self._build_spec(common_pod.spec, item.spec, (decoded, volumes, spec), get_place),
+            replace(common_pod.status, conditions=conditions),
         )
-        shared_key: Any = tuple(self._texts.setdefault(text, text) for text in key)
-        facts = self._facts.get(text) or self._facts.setdefault(
-            text, _ConditionFacts.from_conditions(conditions, pieces)
+        shared_key: Any = tuple(self._texts.setdefault(conditions_json, conditions_json) for conditions_json in key)
+        facts = self._facts.get(conditions_json) or self._facts.setdefault(
+            conditions_json, _ConditionFacts.from_conditions(conditions, piece_count)
         )
         containers = NotableContainers.from_status(pod.status).to_text()
         self._templates[shared_key] = template = _Template(self._builder.intern_template(pod), facts, containers)
         return template
 
     def _build_spec(
-        self, common: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
+        self, common_spec: PodSpec, item: object, key: tuple[bytes, bytes, bytes], get_place: Callable[[], Place] | None
     ) -> PodSpec:
-        """Return the spec of an item. Raises InputError, msgspec.ValidationError."""
+        """Build the spec of an item, once per key. Raises InputError, msgspec.ValidationError."""
         if key not in self._specs:
             pod_spec = replace(
-                common, volumes=tuple(_list_relevant_volumes(item)), **self._decode_parts(PodSpec, item, _SHARED_SPEC)
+                common_spec,
+                volumes=tuple(_list_relevant_volumes(item)),
+                **self._decode_parts(PodSpec, item, _SHARED_SPEC),
             )
             if get_place is not None:
                 validate_quantities(iter_pod_resources(pod_spec), get_place)
@@ -235,11 +240,11 @@ class PodItems:
         return self._specs[key]
 
     def _decode_parts(self, struct: type[Struct], part: object, names: Iterable[str]) -> dict[str, object]:
-        """Decode the fields that stayed JSON, except missing ones. Raises msgspec.ValidationError."""
+        """Decode the fields that stayed JSON, except those that are missing. Raises msgspec.ValidationError."""
         return {name: self._decode_part(struct, name, text) for name in names if (text := bytes(getattr(part, name)))}
 
     def _decode_part(self, struct: type[Struct], name: str, text: bytes) -> Any:
-        """Return the value of a field that stayed JSON, decoded once for equal JSON."""
+        """Return the value of a field that stayed JSON. Equal JSON is decoded only once."""
         key = name, text
         if key not in self._parts:
             self._parts[key] = _get_field_decoder(struct, name).decode(text)
@@ -247,18 +252,18 @@ class PodItems:
 
 
 def _parse_time(piece: bytes) -> str:
-    """Return the text of a condition's time, or "" for Go's zero time."""
+    """Return the time of a condition as text, or "" for Go's zero time."""
     text = piece.decode()
     return "" if text == ZERO_TIME else text
 
 
 def _list_relevant_volumes(spec: Any) -> list[Volume]:
-    """Return the volumes that have more fields than a name, and invalid ones without a name."""
+    """Return the volumes with a source, and invalid volumes without a name."""
     return [volume for volume in spec.volumes if not _encode(volume).startswith(_ONE_FIELD_PREFIX) or not volume.name]
 
 
 def _build_common_pod(item: Any) -> Pod:
-    """Build the pod with the decoded fields that pods of its template share, without volumes."""
+    """Build a pod from the decoded fields that the pods of a template share, without volumes."""
     meta, spec, status = item.metadata, item.spec, item.status
     return Pod(
         PodMeta(**{name: getattr(meta, name) for name in _METADATA_DECODED}),
@@ -269,7 +274,7 @@ def _build_common_pod(item: Any) -> Pod:
 
 @cache
 def _get_field_decoder(struct: type[Struct], name: str) -> msgspec.json.Decoder[object]:
-    """Return the decoder of a field of the struct."""
+    """Return the JSON decoder for a field of the struct."""
     return get_json_decoder(get_type_hints(struct, include_extras=True)[name])
 
 
@@ -277,11 +282,11 @@ _NodeStatusItem = msgspec.defstruct(
     "NodeStatusItem", [("images", list[msgspec.Raw], [])], bases=(NodeStatus,), rename="camel", frozen=True, gc=False
 )
 NODE_FIELDS: list[tuple[str, Any, Any]] = [("status", _NodeStatusItem, _NodeStatusItem())]
-"""The fields of a node among list items that differ from its struct: name, type and default."""
+"""The fields of a node among list items that differ from its struct, as name, type and default."""
 
 
 class NodeItems:
-    """Turns the items of lists into nodes that share equal parts."""
+    """A converter of list items to nodes that share equal parts."""
 
     def __init__(self) -> None:
         self._texts: dict[str, str] = {}
@@ -290,14 +295,17 @@ class NodeItems:
         self._conditions: dict[tuple[tuple[str, str, str], ...], tuple[Condition, ...]] = {}
 
     def build_nodes(self, items: Iterable[Any]) -> list[Node]:
-        """Return the nodes of items. Raises msgspec.ValidationError for an invalid image."""
+        """Build the nodes of items. Raises msgspec.ValidationError for an invalid image."""
         return [Node(self._share_metadata(item.metadata), item.spec, self._share_status(item.status)) for item in items]
 
     def _share_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
-        """Return the metadata with shared strings. Most nodes have their name as label, and share the other labels."""
-        text = self._texts.setdefault
-        labels = {text(key, key): text(value, value) for key, value in metadata.labels.items()}
-        return replace(metadata, name=text(metadata.name, metadata.name), labels=labels)
+        """Return the metadata with shared strings.
+
+        Most nodes have their name as a label, and have the other labels in common.
+        """
+        intern = self._texts.setdefault
+        labels = {intern(key, key): intern(value, value) for key, value in metadata.labels.items()}
+        return replace(metadata, name=intern(metadata.name, metadata.name), labels=labels)
 
     def _share_status(self, status: Any) -> NodeStatus:
         """Return the status with shared images, conditions and quantities."""
@@ -310,17 +318,17 @@ class NodeItems:
         return NodeStatus(allocatable, capacity, images, conditions, status.declared_features)
 
     def _share_amounts(self, amounts: Resources) -> Resources:
-        """Return the first mapping that is equal to these quantities."""
+        """Return the first mapping with these quantities."""
         return self._amounts.setdefault(tuple(amounts.items()), amounts)
 
     def _decode_image(self, text: bytes) -> ContainerImage:
-        """Decode an image and remember it by its JSON."""
+        """Decode an image and cache it by its JSON."""
         image = self._images[text] = decode_json(text, ContainerImage)
         return image
 
 
 PARTLY_DECODED: dict[str, list[tuple[str, Any, Any]]] = {"Pod": POD_FIELDS, "Node": NODE_FIELDS}
-"""The fields of items that keep some JSON undecoded because many objects share it. See list_items.py."""
+"""The fields of items of a kind that keep some JSON undecoded, because many objects share the JSON."""
 
 
 class TypeMeta(Struct, frozen=True):
@@ -334,9 +342,9 @@ class TypeMeta(Struct, frozen=True):
 def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
     """Return the decoder of a JSON array of objects of this kind, or of all kinds mixed if ``kind`` is "".
 
-    Items become subclasses of the structs of their kinds, with the fields of PARTLY_DECODED. Kinds that share their
-    name with another, or of which only some objects are read, are not among the mixed kinds. The decoder raises
-    msgspec.ValidationError if an item is of another kind or of a version that is not read.
+    Items become subclasses of the structs of their kinds, with the fields of PARTLY_DECODED. The mixed kinds exclude
+    kinds that share their name with another, and kinds of which only some objects are read. The decoder raises
+    msgspec.ValidationError if an item is of another kind or in a version that is not read.
     """
     item = (
         build_item_type(kind)
@@ -348,13 +356,13 @@ def get_items_decoder(kind: str) -> msgspec.json.Decoder[Any]:
 
 
 def get_item_decoder(kind: str) -> msgspec.json.Decoder[object]:
-    """Return the decoder of one object of this kind."""
+    """Return the decoder of one list item of this kind."""
     return get_json_decoder(build_item_type(kind))
 
 
 @cache
 def build_item_type(kind: str) -> Any:
-    """Return the struct for the items of a kind in lists."""
+    """Build the struct for list items of a kind."""
     versions = KINDS[kind].versions
     fields: list[tuple[str, object, object]] = [("api_version", Literal[versions], versions[0])]
     fields += PARTLY_DECODED.get(kind, [])
@@ -369,11 +377,11 @@ def build_item_type(kind: str) -> Any:
 
 
 def get_item_kind(item: object) -> str:
-    """Return the kind of a decoded item."""
+    """Return the kind of a decoded list item."""
     return type(item).__name__.removesuffix("Item")
 
 
 def to_plain_struct(kind: str, item: object) -> Struct:
-    """Return a decoded item as the plain struct of its kind."""
-    into = KINDS[kind].struct
-    return into(*[getattr(item, name) for name in into.__struct_fields__])
+    """Convert a decoded list item to the plain struct of its kind."""
+    struct = KINDS[kind].struct
+    return struct(*[getattr(item, name) for name in struct.__struct_fields__])

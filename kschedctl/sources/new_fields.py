@@ -1,9 +1,4 @@
-"""Warnings about fields of stored objects that only a newer API version can know, one for each field.
-
-The fields of pods are found while the JSON of a long list is decoded. The structs of pods ignore unknown fields, so
-strict structs are generated that refuse them, and only pods that these refuse are compared field by field. One pod of
-each template is looked at.
-"""
+"""Warnings about fields of stored objects that only a newer API version has, one for each field."""
 
 from __future__ import annotations
 
@@ -25,7 +20,7 @@ from kschedctl.cluster import drop_nulls
 
 _REVISION_LABEL = b"controller-revision-hash"
 _REVISION = re.compile(rb'"%s"\s*:\s*"([^"]*)"' % _REVISION_LABEL)
-"""The label that tells the pods of one owner apart if they have different templates."""
+"""The label that distinguishes the pods of one owner if they have different templates."""
 _TEMPLATE_OWNER = re.compile(rb'"kind"\s*:\s*"(?:ReplicaSet|ReplicationController|StatefulSet|DaemonSet|Job)"')
 """Owners whose pods have one template. Pods owned by a Node or a Workflow may have nothing in common."""
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, OverflowError)
@@ -43,10 +38,10 @@ FULLY_KNOWN_KINDS = frozenset(
 
 
 class NewFieldWarnings:
-    """Builds warnings about unknown fields, each field once."""
+    """A builder of warnings about unknown fields, which warns about each field once."""
 
     def __init__(self) -> None:
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def iter_pod_warnings(self, pod: JsonObject, place: object) -> Iterator[str]:
         """Yield warnings about unknown fields in the spec of a pod."""
@@ -62,10 +57,10 @@ class NewFieldWarnings:
         yield from self._iter_first_warnings(kind, fields, place)
 
     def _iter_first_warnings(self, kind: str, fields: Iterable[tuple[str, str]], place: object) -> Iterator[str]:
-        """Yield a warning for each field of a kind about which none was given before."""
+        """Yield a warning for each field of a kind that was not reported before."""
         for text, path in fields:
-            if (kind, path) not in self._told:
-                self._told.add((kind, path))
+            if (kind, path) not in self._reported:
+                self._reported.add((kind, path))
                 yield f"{place}: {text}: what it does to scheduling is not known here (told once)"
 
 
@@ -79,7 +74,7 @@ def _drop_indices(path: str) -> str:
 
 
 class _ItemMetadata(Protocol):
-    """The metadata of a pod among list items; see list_items.py."""
+    """The metadata of a pod among list items. See list_items.py."""
 
     @property
     def namespace(self) -> str: ...
@@ -92,33 +87,33 @@ class _ItemMetadata(Protocol):
 
 
 class NewPodFields:
-    """Finds pods with unknown fields among the items of a list and passes them, with their index, to ``report``."""
+    """A finder of pods with unknown fields among list items, which are passed to ``report`` with their index."""
 
     def __init__(self, report: Callable[[JsonObject, int], None]) -> None:
-        self._tell = report
+        self._report = report
         self._templates: set[tuple[str, bytes, bytes]] = set()
 
     def check_items(
         self, items: Sequence[object], raw_items: Callable[[], Sequence[msgspec.Raw]], start: int
     ) -> list[msgspec.Raw]:
-        """Check one pod of each template among the items and return the JSON of the pods that were checked.
+        """Check one pod of each template among the items, and return the JSON of the pods that were checked.
 
-        ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first of them in the list.
+        ``raw_items`` returns the JSON of all items, and ``start`` is the index of the first item in the list.
         """
-        numbers = [
+        checked_indices = [
             number
             for number, item in enumerate(items)
             if isinstance(item, Pod) and self._is_first_of_template(cast(_ItemMetadata, item.metadata))
         ]
-        raw = raw_items() if numbers else ()
-        for number in numbers:
+        raw = raw_items() if checked_indices else ()
+        for number in checked_indices:
             with suppress(*_UNDECODABLE):
                 if not self._has_only_known_fields(raw[number]):
-                    self._tell(msgspec.json.decode(raw[number]), start + number)
-        return [raw[number] for number in numbers]
+                    self._report(msgspec.json.decode(raw[number]), start + number)
+        return [raw[number] for number in checked_indices]
 
     def _is_first_of_template(self, meta: _ItemMetadata) -> bool:
-        """Return whether no pod of its template was checked before, or the pod has no template."""
+        """Return whether no pod of the same template was checked before. Pods without a template are always first."""
         owners, labels = bytes(meta.owner_references), bytes(meta.labels)
         revision = _REVISION.search(labels) if _REVISION_LABEL in labels else None
         template = meta.namespace, owners, revision[1] if revision else b""
@@ -139,25 +134,25 @@ class NewPodFields:
 
 @cache
 def _get_strict_decoder() -> msgspec.json.Decoder[Any]:
-    """Return a decoder of pods that refuses unknown fields."""
+    """Return a decoder of pods that rejects unknown fields."""
     pod = msgspec.defstruct("StrictPod", [("spec", _StrictTypes().build("PodSpec"), None)])
     return get_json_decoder(pod)
 
 
 class _StrictTypes:
-    """Builds structs that refuse unknown fields."""
+    """A builder of structs that reject unknown fields."""
 
     def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
+        self._types: dict[str, Any] = {}
 
     def build(self, name: str) -> Any:
-        """Return the type of values with this name among the known fields, or a raw value for ""."""
+        """Return the type of values of a known type name, or a raw value for ""."""
         if not name:
             return msgspec.Raw
-        if name not in self._made:
-            known = fields_by_type()[name]
-            fields = [(f"f{number}", self.build(inner), None) for number, inner in enumerate(known.values())]
-            names = {f"f{number}": field for number, field in enumerate(known)}
+        if name not in self._types:
+            fields_of_type = fields_by_type()[name]
+            fields = [(f"f{number}", self.build(inner), None) for number, inner in enumerate(fields_of_type.values())]
+            names = {f"f{number}": field for number, field in enumerate(fields_of_type)}
             struct = msgspec.defstruct(name, fields, rename=names, forbid_unknown_fields=True, gc=False)
-            self._made[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]
-        return self._made[name]
+            self._types[name] = list[struct] | struct | _SCALAR  # type: ignore[valid-type]
+        return self._types[name]

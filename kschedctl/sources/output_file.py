@@ -1,4 +1,7 @@
-"""Write output files, either completely or not at all, and only as regular files. ``-`` is standard output."""
+"""Output files, which are written either completely or not at all, and only as regular files.
+
+``-`` stands for standard output.
+"""
 
 from __future__ import annotations
 
@@ -15,34 +18,37 @@ PRIVATE, PUBLIC = 0o600, 0o666
 
 
 def validate_output_files(*paths: str | None) -> None:
-    """Raise InputError if a file cannot be written, UsageError if two of them are the same. Nothing is written."""
+    """Validate that all output files can be written and differ. Nothing is written.
+
+    Raises InputError for a file that cannot be written, and UsageError if two files are the same.
+    """
     named = [path for path in paths if path is not None]
     for path in named:
         if path != STDOUT:
             _resolve_target(path)
-    places = [path if path == STDOUT else os.path.realpath(path) for path in named]
-    if len(set(places)) < len(places):
+    targets = [path if path == STDOUT else os.path.realpath(path) for path in named]
+    if len(set(targets)) < len(targets):
         raise UsageError("two outputs in one file", where=named[-1], hint="name another file for one of them")
 
 
 def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> None:
-    """Write the file atomically: a new file takes its place when it is completely on the disk.
+    """Write a file atomically: the new file replaces the old one once it is completely on the disk.
 
-    A symbolic link stays, and its target is written. An existing file keeps its mode and, if that is permitted, its
-    owner. A new one has the mode that the umask leaves, or 0600 if ``private``. Raises InputError if the target is not
-    a regular file or cannot be written; then nothing has changed.
+    A symbolic link stays, and its target is written. An existing file keeps its mode and, if permitted, its owner. A
+    new file gets the mode that the umask allows, or 0600 if ``private``. Raises InputError, without any change, if the
+    target is not a regular file or cannot be written.
     """
     if path == STDOUT:
         _write_to_stdout(parts)
         return
-    target, before = _resolve_target(path)
+    target, old_status = _resolve_target(path)
     temporary = os.path.join(os.path.dirname(target), f".kschedctl-{os.urandom(8).hex()}")
     try:
         with open(
             os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE if private else PUBLIC), "wb"
         ) as file:
-            if before is not None:
-                _copy_owner_and_mode(before, file.fileno())
+            if old_status is not None:
+                _copy_owner_and_mode(old_status, file.fileno())
             file.writelines(parts)
             file.flush()
             os.fsync(file.fileno())
@@ -57,10 +63,7 @@ def write_file(path: str, parts: Iterable[bytes], *, private: bool = False) -> N
 
 
 def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
-    """Return the file to which the path leads, and its status if it exists.
-
-    Raises InputError if it cannot be written.
-    """
+    """Return the file to which the path leads, and its status if it exists. Raises InputError."""
     try:
         status = os.stat(path)
     except FileNotFoundError:
@@ -78,14 +81,14 @@ def _resolve_target(path: str) -> tuple[str, os.stat_result | None]:
 
 
 def _describe_new_problem(path: str, folder: str) -> str:
-    """Return why no file can be created at the path, or ""."""
+    """Return the reason why no file can be created at the path, or ""."""
     if not path or path.endswith(os.sep):
         return "not a file name"
     return "" if os.path.isdir(folder) else "no such folder"
 
 
 def _describe_existing_problem(status: os.stat_result, target: str) -> str:
-    """Return why the existing file cannot be replaced, or ""."""
+    """Return the reason why the existing file cannot be replaced, or ""."""
     if stat.S_ISDIR(status.st_mode):
         return "a folder"
     if not stat.S_ISREG(status.st_mode):
@@ -93,15 +96,15 @@ def _describe_existing_problem(status: os.stat_result, target: str) -> str:
     return "" if os.access(target, os.W_OK) else "permission denied"
 
 
-def _copy_owner_and_mode(before: os.stat_result, file: int) -> None:
+def _copy_owner_and_mode(old_status: os.stat_result, file: int) -> None:
     """Give the new file the owner and mode of the old one. Only root can change owners."""
     with suppress(OSError):  # only root can give files away
-        os.fchown(file, before.st_uid, before.st_gid)
-    os.fchmod(file, stat.S_IMODE(before.st_mode))
+        os.fchown(file, old_status.st_uid, old_status.st_gid)
+    os.fchmod(file, stat.S_IMODE(old_status.st_mode))
 
 
 def _sync_folder(folder: str) -> None:
-    """Write the folder's new entry to the disk, on file systems that can."""
+    """Flush the folder's new entry to the disk, if the file system can."""
     with suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -111,7 +114,7 @@ def _sync_folder(folder: str) -> None:
 
 
 def _write_to_stdout(parts: Iterable[bytes]) -> None:
-    """Write to standard output. If the reader has gone, that is handled at the end of the program."""
+    """Write to standard output. A reader that has gone is handled when the program ends."""
     sys.stdout.flush()
     sys.stdout.buffer.writelines(parts)
     sys.stdout.buffer.flush()

@@ -31,7 +31,7 @@ BUILD_OPTIONS = {
     **dict.fromkeys(kustomizations.FILE_NAMES, "--kustomize"),
     "Chart.yaml": "--helm",
 }
-"""File that says how something is built -> the option that has it built."""
+"""The option that builds a folder, by the file that describes the build."""
 NOT_IN_DUMPS = "namespaces, volumes, claims, disruption budgets, storage and priority classes"
 
 
@@ -39,24 +39,24 @@ class ReadResult(msgspec.Struct, frozen=True):
     """The content of the files that were read."""
 
     objects: Mapping[str, Sequence[Struct]]
-    """Objects by kind, in order. Pods are a table."""
+    """The objects by kind, in order, with pods as a table."""
     manifests: tuple[Manifest, ...]
-    """The pods and pod templates that somebody wrote."""
+    """The pods and workloads that a person wrote."""
     stored: tuple[Manifest, ...]
-    """The workloads of a cluster, except those of long lists."""
+    """The workloads of a cluster, except those in long lists."""
     around: tuple[Manifest, ...]
-    """Manifests of kinds that create no pods, but are validated like pods."""
+    """Manifests of kinds that create no pods but are validated like pods."""
     skipped: Mapping[str, int]
-    """Number of objects by kind that scheduling does not read."""
+    """The number of objects that scheduling does not read, by kind."""
     skipped_files: int
-    """Number of files in folders that are not documents."""
+    """The number of files in folders that are not documents."""
     warnings: tuple[str, ...]
     configuration: JsonObject | None
     origins: Origins
     gaps: Mapping[str, Gap]
-    """The kinds that no list covers."""
+    """The kinds of which no list was read, or which are incomplete."""
     left_out: Mapping[str, Gap]
-    """The gaps that come from objects that could not be read."""
+    """The gaps due to objects that could not be read."""
     autoscaler: AutoscalerInstance | None
     """The settings of the Cluster Autoscaler, if its pod was read."""
     api_server: ApiServerInstance | None
@@ -75,17 +75,16 @@ def read(
     stdin: BinaryIO | None = None,
     find_builds: Callable[[Sequence[str]], Sequence[Build]] = lambda files: (),
 ) -> ReadResult:
-    """Read files, folders and ``-``, one after the other. Builds take the place of the files that they are made of.
+    """Read files, folders and ``-``, one after the other. Files that a build uses are replaced by its objects.
 
-    Raises InputError, which names file, document and field, for everything that is invalid, and if there is no object
-    at all.
+    Raises InputError, which names file, document and field, for invalid input and if there is no object at all.
     """
     files = find_files(paths, recursive)
     collector = Collector()
     with without_garbage_collection():
-        built = _collect_builds(find_builds(files.files), collector)
+        built_files = _collect_builds(find_builds(files.files), collector)
         for file in files.files:
-            if file == STDIN or os.path.abspath(file) not in built:
+            if file == STDIN or os.path.abspath(file) not in built_files:
                 _collect_file(file, file in paths, collector, stdin)
     if not collector.documents:
         recipes = (BUILD_OPTIONS.get(os.path.basename(file)) for file in files.files)
@@ -112,7 +111,7 @@ def read(
 def load_configuration_file(path: str, stdin: BinaryIO | None = None) -> JsonObject:
     """Return the only document of a file, which should be a KubeSchedulerConfiguration.
 
-    Its fields are checked later. Raises InputError.
+    The fields of the document are validated later. Raises InputError.
     """
     documents = load_documents(path, stdin)
     if len(documents) != 1:
@@ -138,7 +137,7 @@ def read_objects(path: str) -> list[JsonObject]:
 
 
 def _require_object(value: object, path: str, document: ParsedDocument) -> JsonObject:
-    """Return the value of a document, or an element of it. Raises InputError if it is not an object."""
+    """Return the value if it is an object. Raises InputError otherwise."""
     if not isinstance(value, dict):
         place = Place(display_path(path), document.number, document.line)
         raise place.error(f"expected an object, got {type_name(value)}")
@@ -146,7 +145,7 @@ def _require_object(value: object, path: str, document: ParsedDocument) -> JsonO
 
 
 def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
-    """Collect the objects of the builds, and return the absolute paths of the files used. Raises InputError."""
+    """Collect the objects of builds, and return the absolute paths of the files that they use. Raises InputError."""
     used_files = set[str]()
     for build in builds:
         for built in build.build_objects():
@@ -156,7 +155,7 @@ def _collect_builds(builds: Iterable[Build], collector: Collector) -> set[str]:
 
 
 def _collect_file(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect a file. In files of folders, as opposed to named files, documents that are not objects are skipped."""
+    """Collect a file. If it was found in a folder, its documents that are not objects are skipped."""
     if not is_named and (option := BUILD_OPTIONS.get(os.path.basename(path))):
         not_built = "not built, the other files are taken as they stand"
         collector.warnings.append(f"{display_path(path)}: {not_built}: {option} builds it")
@@ -168,9 +167,9 @@ def _collect_file(path: str, is_named: bool, collector: Collector, stdin: Binary
 
 
 def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: BinaryIO | None) -> None:
-    """Collect the documents of a file: long JSON lists piece by piece, everything else as a whole."""
+    """Collect the documents of a file. Long JSON lists are read piece by piece."""
     with open_file(path, stdin) as reader:
-        before, number = collector.documents, 1
+        previous_count, number = collector.documents, 1
         data = reader.read(SMALL).removeprefix(codecs.BOM_UTF8)
         while len(data) >= SMALL and (head := match_list_head(data)):
             place = Place(reader.name, number)
@@ -183,5 +182,5 @@ def _collect_documents(path: str, is_named: bool, collector: Collector, stdin: B
                 collector.add_document(value, place)
             else:
                 collector.warnings.append(f"{place}: no Kubernetes object")
-        if collector.documents == before:
+        if collector.documents == previous_count:
             collector.warnings.append(f"{reader.name}: no Kubernetes object in it")

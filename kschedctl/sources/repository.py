@@ -38,7 +38,7 @@ class SkipReason(StrEnum):
 
 
 HINTS = {SkipReason.CHART: "--helm renders them"}
-"""Reason why something was skipped -> how it can be linted."""
+"""The way to lint skipped documents, by the reason why they were skipped."""
 
 
 _LINE = re.compile(r"line (\d+)")
@@ -49,13 +49,13 @@ _UPPER_NAME = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _BLANK = re.compile(r"<[a-z][\w -]*>")
 _UPPER_AMOUNT = re.compile(r"\b(cpu|memory|storage)[\"']?:\s*+[\"']?" + _UPPER_NAME.pattern + r"\b")
 _AMOUNT_NAMES = frozenset({"cpu", "memory", "storage", "ephemeral-storage"})
-"""Names of fields with quantities. Scripts replace names in capitals there, such as ``PV_NAME``."""
+"""Names of fields with quantities, in which scripts replace names in capitals such as ``PV_NAME``."""
 _ANY_PLACEHOLDER = re.compile(r"\{\{|\{%|\$\{[A-Za-z_]|<%|@[A-Z][A-Z0-9_]*@|\{[A-Z][A-Z0-9_]*\}")
-"""Also matches placeholders that make a file unreadable."""
+"""Placeholders, including those that make a file unreadable."""
 _FREE_TEXT_FIELDS = frozenset(
     {"args", "command", "env", "data", "stringData", "annotations", "description", "subPathExpr"}
 )
-"""Fields of an object in which placeholders may be meant for another program."""
+"""Fields of an object in which placeholders may be intended for another program."""
 
 
 class BrokenFile(NamedTuple):
@@ -63,7 +63,7 @@ class BrokenFile(NamedTuple):
 
     file: str
     line: int
-    """Line of the error."""
+    """The line of the error."""
     message: str
 
     @property
@@ -77,7 +77,7 @@ class BrokenFile(NamedTuple):
         return ""
 
     def file_of(self, path: object) -> str:
-        """Return the file."""
+        """Return the file, whatever the path."""
         return self.file
 
     def locate(self, path: object) -> tuple[int, int]:
@@ -91,7 +91,7 @@ class Repository(NamedTuple):
     objects: tuple[LocatedObject | BuiltObject, ...]
     broken: tuple[BrokenFile, ...]
     passed_over: Mapping[SkipReason, tuple[str, ...]]
-    """Reason -> documents that are not manifests, as ``file`` or ``file, document 3``."""
+    """The documents that are not manifests, by reason, as ``file`` or ``file, document 3``."""
     sets: AppliedSets
     """The files that are applied together."""
 
@@ -102,7 +102,7 @@ class Repository(NamedTuple):
 
 
 class _RepositoryReader:
-    """Reads files and builds one after the other."""
+    """A reader that collects files and builds one after the other."""
 
     def __init__(self, kustomizations: Kustomizations, folders: RepositoryFolders) -> None:
         self.objects: list[LocatedObject | BuiltObject] = []
@@ -117,7 +117,7 @@ class _RepositoryReader:
         self._kustomizations = kustomizations
 
     def read_build(self, build: Build) -> None:
-        """Read what a build makes. If it fails, its files are read as they are."""
+        """Read the objects of a build. If the build fails, its files are read as they are."""
         try:
             self.objects += [built for built in build.build_objects() if _is_object(built.value)]
             self.built |= build.files
@@ -127,7 +127,7 @@ class _RepositoryReader:
             self.broken.append(BrokenFile(build.name, 1, error.what))
 
     def read_file(self, file: str) -> None:
-        """Read a file, and record what is wrong with it."""
+        """Read a file, and record an error if it is unreadable."""
         name = "<stdin>" if file == STDIN else display_path(file)
         content = None
         try:
@@ -139,7 +139,7 @@ class _RepositoryReader:
             self._record_failure(name, content.text if content else None, error)
 
     def _record_failure(self, name: str, text: str | None, error: InputError) -> None:
-        """Record that a file cannot be read: as a template, as foreign, or else as broken."""
+        """Record an unreadable file as a template, as a foreign file, or as broken."""
         if text is not None and _ANY_PLACEHOLDER.search(text):
             self._skip(_classify_template(name), name)
         elif text is not None and not _KUBERNETES.search(text):
@@ -149,17 +149,19 @@ class _RepositoryReader:
             self.broken.append(BrokenFile(name, int(line[1]) if line else 1, error.what))
 
     def _read_documents(self, file: str, name: str, content: Content) -> None:
-        """Read the objects of a file. If one of its documents cannot be parsed, nothing of the file is kept."""
+        """Read the objects of a file. If one document cannot be parsed, none of the file is kept."""
         text = Text(name, content)
-        templated = any(pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT))
+        may_have_placeholders = any(
+            pattern.search(content.text) for pattern in (_PLACEHOLDER, _VARIABLE, _UPPER_AMOUNT)
+        )
         for document in parse_without_schemas(content):
             located_objects = [candidate for candidate in iter_objects(document, text) if _is_object(candidate.value)]
             where = name if document.number == 1 else f"{name}, document {document.number}"
             if not located_objects and not _is_empty_list(document.value):
                 self._skip(SkipReason.FOREIGN, where)
             for located in located_objects:
-                self._note_references(os.path.abspath(file), located.value)
-                if (templated and _has_placeholder(located.value)) or _has_name_placeholder(located.value):
+                self._record_references(os.path.abspath(file), located.value)
+                if (may_have_placeholders and _has_placeholder(located.value)) or _has_name_placeholder(located.value):
                     self._skip(_classify_template(name), where)
                 elif is_partial_workload(located.value) and self._folders.is_standalone(os.path.abspath(file)):
                     self._skip(SkipReason.TEST, where)
@@ -170,22 +172,22 @@ class _RepositoryReader:
                         located._replace(value=self._kustomizations.complete_object(file, located.value))
                     )
 
-    def _note_references(self, path: str, value: JsonObject) -> None:
-        """Note what an object says of other files: that it tests or applies them."""
+    def _record_references(self, path: str, value: JsonObject) -> None:
+        """Record the tests and appliers among the objects, which refer to other files."""
         self.tests.add_object(path, value)
         if is_applier(value):
             self.appliers.append(Applier(path, value))
 
     def drop_expectations(self) -> None:
-        """Drop the files with the results that tests expect."""
-        files = {written.file for written in self.objects if not written.build}
+        """Drop the files with the expected results of tests."""
+        files = {located.file for located in self.objects if not located.build}
         expectations = set(filter(self._is_expectation, files))
         for file in sorted(expectations):
             self._skip(SkipReason.TEST, file)
-        self.objects = [written for written in self.objects if written.build or written.file not in expectations]
+        self.objects = [located for located in self.objects if located.build or located.file not in expectations]
 
     def _is_expectation(self, file: str) -> bool:
-        """Return whether the file has results that a test expects."""
+        """Return whether the file has the expected results of a test."""
         path = os.path.abspath(file)
         return self.tests.is_expected_result(path) or (has_expectation_name(path) and self._folders.is_standalone(path))
 
@@ -195,10 +197,13 @@ class _RepositoryReader:
 
 
 StartProgress = Callable[[str, int], Callable[[int], None]]
-"""Starts a progress display with the number of parts, and returns a function that takes how many more are done."""
+"""A function that starts a progress display with a title and the number of parts.
+
+The display is a function that takes the number of parts that were completed since its last call.
+"""
 
 
-def _show_nothing(what: str, total: int) -> Callable[[int], None]:
+def _show_nothing(title: str, total: int) -> Callable[[int], None]:
     """Start a progress display that shows nothing."""
     return lambda done: None
 
@@ -210,9 +215,9 @@ def read_repository(
     strict: bool = False,
     progress: StartProgress = _show_nothing,
 ) -> Repository:
-    """Read the objects of the builds, and of the files that are in none of them.
+    """Read the objects of the builds, and of the files that no build uses.
 
-    Raises InputError if no file can be read, or, with ``strict``, if one cannot.
+    Raises InputError if no file can be read, or, with ``strict``, if any file cannot be read.
     """
     kustomizations, folders = (
         Kustomizations(files),
@@ -239,7 +244,7 @@ def read_repository(
 
 
 def _classify_template(file: str) -> SkipReason:
-    """Return the reason for skipping a file with placeholders: template of a chart, or of something else."""
+    """Return whether a file with placeholders is a template of a chart or another template."""
     for folder in iter_parents(os.path.abspath(file)):
         if os.path.basename(folder) == "templates" and os.path.isfile(os.path.join(os.path.dirname(folder), CHART)):
             return SkipReason.CHART
@@ -247,7 +252,7 @@ def _classify_template(file: str) -> SkipReason:
 
 
 def _is_object(value: JsonObject) -> bool:
-    """Return whether the value is meant as an object. Values of a chart may have a ``kind``, too."""
+    """Return whether the value looks like a Kubernetes object. Values of a chart may also have a ``kind``."""
     kind, version = value.get("kind"), value.get("apiVersion", "")
     if not isinstance(kind, str) or not kind or not isinstance(version, str | None):
         return False
@@ -260,7 +265,7 @@ def _is_empty_list(value: object) -> bool:
 
 
 def _has_placeholder(value: JsonObject) -> bool:
-    """Return whether a placeholder is in a field that the API would read."""
+    """Return whether a placeholder is in a field that the API server would read."""
     group = str(value.get("apiVersion")).rpartition("/")[0]
     is_custom = "." in group and not group.endswith(".k8s.io")
     for text in _iter_texts(value):
@@ -272,7 +277,7 @@ def _has_placeholder(value: JsonObject) -> bool:
 
 
 def _iter_amounts(value: object) -> Iterator[str]:
-    """Yield the strings in fields of quantities."""
+    """Yield the strings in fields with quantities."""
     unvisited: list[object] = [value]
     while unvisited:
         inner_value = unvisited.pop()
@@ -284,7 +289,7 @@ def _iter_amounts(value: object) -> Iterator[str]:
 
 
 def _has_name_placeholder(value: JsonObject) -> bool:
-    """Return whether the name is one that no object can have, so that a script will replace it."""
+    """Return whether no object can have this name, so that a script probably replaces it."""
     name = text_at(value, "metadata", "name")
     return bool(_UPPER_NAME.fullmatch(name) or _BLANK.search(name))
 

@@ -108,7 +108,7 @@ def left(expander: str, offers: tuple[Offer, ...], priorities: str | None = None
     config_map = None if priorities is None else ConfigMap(ObjectMeta("m", "n"), {"priorities": priorities})
     events: list[tuple[str, str, str]] = []
     requests = {"cpu": 500, "memory": 1000 * 2**20}
-    best, tied = Expanders(templates, lambda pod: requests, config_map, events).choose(expander, options)
+    best, tied = Expanders(templates, lambda pod: requests, config_map, events).choose_option(expander, options)
     return set(tied or ([best.group.id] if best else [])), list(events)
 
 
@@ -139,6 +139,6 @@ def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pyte
     assert left("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
     options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]
     expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
-    expanders.choose("priority", options)
+    expanders.choose_option("priority", options)
     (doubt,) = expanders.doubts
     assert doubt.startswith('the priority expander chooses by "(?i)T2", which only RE2 can run')

@@ -14,7 +14,7 @@ import pytest
 
 from kschedctl.cli.main import main
 from kschedctl.sources.builds import helm_guard
-from kschedctl.sources.builds.helm_guard import find_refusal
+from kschedctl.sources.builds.helm_guard import explain_refusal
 
 CHART = "helmCharts: [{name: web, repo: https://charts.example, %s}]\n"
 OPTION = "would be an option of helm"
@@ -158,17 +158,17 @@ REFUSED = [
 
 @pytest.mark.parametrize("arguments", ALLOWED, ids=" ".join)
 def test_what_kustomize_itself_asks_helm_for_is_run(arguments: list[str]) -> None:
-    assert find_refusal(arguments, MADE, "/repository") == ""
+    assert explain_refusal(arguments, MADE, "/repository") == ""
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED)
 def test_what_it_does_not_is_refused(arguments: list[str], message: str) -> None:
-    assert message in find_refusal(arguments, MADE, "/repository")
+    assert message in explain_refusal(arguments, MADE, "/repository")
 
 
 def test_a_home_that_kustomize_did_not_make_is_refused() -> None:
     homes = MADE | {"HELM_DATA_HOME": "/repository/home"}
-    assert find_refusal(ALLOWED[0], homes, "/repository") == f'HELM_DATA_HOME is "/repository/home": {CONFIGURED}'
+    assert explain_refusal(ALLOWED[0], homes, "/repository") == f'HELM_DATA_HOME is "/repository/home": {CONFIGURED}'
 
 
 @pytest.mark.parametrize(("name", "code", "out"), [("web", 0, "template web /c"), ("--post-renderer=x", 1, "")])

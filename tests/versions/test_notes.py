@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kschedctl.commands.versions import iter_versioned_aspects
-from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, get_stage
 
 NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))
 
@@ -30,5 +30,5 @@ def test_every_gate_is_known(path: Path) -> None:
     minor = int(path.stem.rpartition(".")[2])
     gates = {meaning.removeprefix("gate ") for meaning in noted(path).values() if meaning.startswith("gate ")}
     assert [
-        gate for gate in sorted(gates) if gate not in ALL_GATE_STAGES or stage_at(gate, minor).maturity == "pre-alpha"
+        gate for gate in sorted(gates) if gate not in ALL_GATE_STAGES or get_stage(gate, minor).maturity == "pre-alpha"
     ] == []

@@ -17,7 +17,7 @@ from kschedctl.commands.versions import compare_versions
 from kschedctl.commands.whatif import build_version_settings
 from kschedctl.commands.whatif.causes import TwoVersions
 from kschedctl.scheduler.framework.events import POD, ChangedObject
-from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import ALL_GATE_STAGES, get_stage
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.queued_pods import DELETED
@@ -59,7 +59,7 @@ def test_what_differs_is_rows_of_the_table(family: str) -> None:
             continue
         if got["verdict"] == "Refused" != want["verdict"]:
             changed = [
-                any(stage_at(gate, 36) != stage_at(gate, 37) for gate in gates) for gates in faults(got["message"])
+                any(get_stage(gate, 36) != get_stage(gate, 37) for gate in gates) for gates in faults(got["message"])
             ]
             assert all(changed), got["message"]
         else:

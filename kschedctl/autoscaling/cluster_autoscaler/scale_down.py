@@ -72,7 +72,7 @@ def scale_down(
     if not growth.begun:
         return replace(_build_report(growth, None, alone), faults=faults)
     plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in growth.increases})
-    plan.build()
+    plan.plan_removals()
     return replace(_build_report(growth, plan, alone), kept=blocking_pods, faults=faults)
 
 
@@ -111,7 +111,7 @@ class ScaleDownPlan:
         """Return the node's group, or None."""
         return self.loop.groups.of_node.get(node.metadata.name)
 
-    def build(self) -> None:
+    def plan_removals(self) -> None:
         """Find the nodes that may be removed, and choose those to remove now."""
         self.candidates = self._find_candidates()
         eligible = [node for node in self.candidates if self._check_eligibility(node)]

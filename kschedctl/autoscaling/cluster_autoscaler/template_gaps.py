@@ -89,8 +89,8 @@ class TemplateLack:
         )
 
 
-class SimilarPods(NamedTuple):
-    """Pods of one controller that have the same labels and specs."""
+class UnhelpedPods(NamedTuple):
+    """Similar pods of one controller for which no node group would grow."""
 
     first: Pod
     keys: tuple[str, ...]
@@ -106,7 +106,7 @@ Replay = Callable[[NodeGroupList, str, Pod], bool]
 def iter_template_gaps(
     groups: NodeGroupList,
     nodes: Iterable[Node],
-    remaining: Iterable[SimilarPods],
+    remaining: Iterable[UnhelpedPods],
     replay: Replay,
 ) -> Iterator[TemplateGap]:
     """Yield what the templates of groups without nodes lack for the remaining pods, confirmed by a replay."""

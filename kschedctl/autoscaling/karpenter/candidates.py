@@ -199,7 +199,7 @@ def parse_duration(text: str | None) -> int | None:
 
 
 def is_settling(state: StateNode, pool: NodePool | None, now: int) -> bool:
-    """Return whether the node's last pod event is more recent than the pool's consolidateAfter.
+    """Return whether less than the pool's consolidateAfter has passed since the node's last pod event.
 
     Nodes that are not initialized are not settling.
     """

@@ -306,7 +306,7 @@ class DisruptionReplay:
 
 
 def _is_empty_candidate(candidate: NodeCandidate, log: EventLog) -> bool:
-    """Return whether emptiness may delete the candidate."""
+    """Return whether emptiness may delete the candidate. Log the reason if its pool rules that out."""
     if candidate.pool.spec.replicas is not None:
         return False
     if _never_consolidates(candidate):

@@ -39,7 +39,8 @@ _ANY = ("*", "?")
 def build_budget_mapping(setting: KarpenterSetting, reason: str, log: EventLog) -> dict[str, int]:
     """Return how many nodes of each pool may be disrupted for this reason.
 
-    Nodes that are being deleted or are not ready count against the limit.
+    Nodes that are being deleted or are not ready count against the limit. Pools whose budgets allow no disruption are
+    logged.
     """
     counted_nodes = [
         node for node in setting.nodes if node.managed and node.initialized and not _is_instance_terminating(node)
@@ -141,7 +142,12 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
             begin, end = low, high
         else:
             begin = _parse_number(first, low, names)
-            end = _parse_number(last, low, names) if dash else (high if step else begin)
+            if dash:
+                end = _parse_number(last, low, names)
+            elif step:
+                end = high
+            else:
+                end = begin
         increment = 1
         if step:
             increment = int(step) if step.isdigit() else 0

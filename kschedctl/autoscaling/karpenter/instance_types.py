@@ -1,7 +1,4 @@
-"""Instance types and offerings of a cloud, read from a file or derived from existing nodes.
-
-The file has the format of kwok's instance_types.json. Types derived from nodes have no prices, and the cloud may offer
-more types than the cluster uses.
+"""Instance types and offerings of a cloud, read from the format of kwok's instance_types.json.
 
 Upstream: kwok/cloudprovider/helpers.go, pkg/cloudprovider/types.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -35,8 +32,6 @@ from kschedctl.autoscaling.karpenter.labels import (
     ZONE,
 )
 from kschedctl.autoscaling.karpenter.requirements import IN, LabelRequirement, Requirements
-from kschedctl.autoscaling.karpenter.state_nodes import StateNode, build_state_nodes
-from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 
 DEFAULT_OVERHEAD: Resources = {"cpu": "100m", "memory": "10Mi"}
@@ -213,47 +208,3 @@ def _parse_family(name: str) -> str:
     """Return the family in the type's name, or the first letter if the name has none."""
     family = re.split("[.-]", name, maxsplit=1)
     return family[0] if len(family) > 1 else name[:1]
-
-
-def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
-    """Derive instance types from the existing nodes, in the format of instance_types.json.
-
-    The last node of a type determines its size.
-    """
-    nodes: dict[str, list[StateNode]] = {}
-    for node in build_state_nodes(cluster):
-        sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
-        if (name := node.labels.get(INSTANCE_TYPE)) and sized:
-            nodes.setdefault(name, []).append(node)
-    return [_build_document(name, type_nodes) for name, type_nodes in sorted(nodes.items())]
-
-
-def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
-    """Build the document of one instance type from the nodes of that type."""
-    labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != "nodes"}
-    overhead = subtract_quantities(capacity, nodes[-1].allocatable)
-    places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
-    type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
-    common = {key: value for key, value in type_labels.items() if all(n.labels.get(key) == value for n in nodes)}
-    document = {
-        "name": name,
-        "architecture": labels.get(ARCH, ""),
-        "operatingSystems": [labels[OS]] if OS in labels else [],
-        "resources": {key: str(amount) for key, amount in capacity.items()},
-        "overhead": _keep_positive({key: str(amount) for key, amount in overhead.items()}),
-        "offerings": [
-            {"Price": 0, "Requirements": _build_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
-            for zone, capacity_type in places
-        ],
-    }
-    return {**document, "requirements": _build_terms(common)} if common else document
-
-
-def _keep_positive(amounts: Resources) -> Resources:
-    """Return the amounts that are above zero."""
-    return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
-
-
-def _build_terms(labels: Mapping[str, str]) -> list[JsonObject]:
-    """Build an In term for each label with a value."""
-    return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

@@ -15,13 +15,12 @@ from kschedctl.autoscaling.karpenter.daemons import Daemons, get_daemonset_pods
 from kschedctl.autoscaling.karpenter.instance_types import (
     InstanceType,
     InstanceTypeCatalog,
-    derive_instance_types,
     read_instance_types,
 )
 from kschedctl.autoscaling.karpenter.labels import CAPACITY_TYPE, HOSTNAME, INITIALIZED, NORMALIZED, REGISTERED, ZONE
 from kschedctl.autoscaling.karpenter.new_node import NAME
 from kschedctl.autoscaling.karpenter.provision import provision
-from kschedctl.autoscaling.karpenter.state_nodes import StateNode
+from kschedctl.autoscaling.karpenter.state_nodes import StateNode, derive_instance_types
 from kschedctl.cluster import Cluster
 from kschedctl.reports.karpenter import LaunchedClaim
 from kschedctl.text.counts import counted

@@ -80,13 +80,15 @@ class AppliedOverlays:
         ]
         price = spec.price if spec.price is not None else spec.price_adjustment
         weight, capacity = spec.weight or 0, parse_quantities(spec.capacity)
-        if any(self._conflicts_with_applied(key, offerings, price, capacity, weight) for key, offerings in affected):
+        if any(
+            self._conflicts_with_applied_overlay(key, offerings, price, capacity, weight) for key, offerings in affected
+        ):
             return CONFLICT, CONFLICTS
         for key, offerings in affected:
             self._store_change(key, offerings, price, capacity, weight)
         return SUCCEEDED, ""
 
-    def _conflicts_with_applied(
+    def _conflicts_with_applied_overlay(
         self, key: tuple[str, str], offerings: Sequence[Offering], price: str | None, capacity: Quantities, weight: int
     ) -> bool:
         """Return whether an applied overlay of the same weight has set one of the prices or resources."""
@@ -115,7 +117,7 @@ class AppliedOverlays:
             change.last = frozenset(capacity), weight
 
     def _adjust_type(self, pool: str, instance_type: InstanceType) -> InstanceType:
-        """Return the instance type with the changes for a pool."""
+        """Return the instance type with the changes that overlays make in a pool."""
         change = self._changes.get((pool, instance_type.name))
         if change is None:
             return instance_type

@@ -259,7 +259,7 @@ class KarpenterSetting:
         )
 
     @cached_property
-    def used(self) -> dict[str, Quantities]:
+    def used_capacity(self) -> dict[str, Quantities]:
         """Pool -> total capacity of its nodes that are not deleting."""
         by_pool: dict[str, list[Quantities]] = {}
         for node in self.nodes:
@@ -273,7 +273,9 @@ class KarpenterSetting:
         """Return how much each pool's limits leave if the nodes in ``without`` are removed."""
         pools = self.pools.pools if pools is None else pools
         remaining = {p.metadata.name: parse_quantities(p.spec.limits) for p in pools if p.spec.limits is not None}
-        remaining = {name: subtract_quantities(limits, self.used.get(name, {})) for name, limits in remaining.items()}
+        remaining = {
+            name: subtract_quantities(limits, self.used_capacity.get(name, {})) for name, limits in remaining.items()
+        }
         for node in without:
             for name in remaining.get(node.pool, ()):
                 remaining[node.pool][name] = remaining[node.pool][name].add(node.capacity.get(name, ZERO))

@@ -1,4 +1,4 @@
-"""Nodes as Karpenter tracks them: a Node, a NodeClaim or both, with the pods on the node.
+"""Nodes as Karpenter tracks them, with their pods, and the instance types that can be derived from them.
 
 Upstream: pkg/controllers/state/statenode.go, cluster.go (sigs.k8s.io/karpenter v1.14.1).
 """
@@ -9,12 +9,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from kschedctl.api.json_values import JsonObject
 from kschedctl.api.karpenter import NodeClaim
 from kschedctl.api.objects import Node, Pod, Resources, Taint
 from kschedctl.api.pod_requests import Quantities, parse_quantities
 from kschedctl.api.quantity import Quantity
 from kschedctl.autoscaling.karpenter.amounts import ZERO, subtract_quantities, sum_pod_requests, sum_quantities
-from kschedctl.autoscaling.karpenter.labels import HOSTNAME, INITIALIZED, INSTANCE_TYPE, NODE_POOL, REGISTERED
+from kschedctl.autoscaling.karpenter.labels import (
+    ARCH,
+    CAPACITY_TYPE,
+    HOSTNAME,
+    INITIALIZED,
+    INSTANCE_TYPE,
+    INSTANCE_TYPE_PREFIXES,
+    NODE_POOL,
+    OS,
+    REGISTERED,
+    ZONE,
+)
 from kschedctl.autoscaling.karpenter.pods import is_daemon
 from kschedctl.autoscaling.karpenter.requirements import Requirements
 from kschedctl.cluster import Cluster
@@ -182,3 +194,48 @@ def _has_true_label(node: Node | None, label: str) -> bool:
 def _is_ephemeral(taint: Taint) -> bool:
     """Return whether the taint is removed once the node is initialized."""
     return (taint.key, taint.effect) in EPHEMERAL or taint.key.startswith(EPHEMERAL_PREFIX)
+
+
+def derive_instance_types(cluster: Cluster) -> list[JsonObject]:
+    """Derive instance types from the existing nodes, in the format of instance_types.json.
+
+    The last node of a type determines its size. The types have no prices, and the cloud may offer more types than the
+    cluster uses.
+    """
+    nodes: dict[str, list[StateNode]] = {}
+    for node in build_state_nodes(cluster):
+        sized = node.node is not None or (node.claim is not None and node.claim.status.allocatable)
+        if (name := node.labels.get(INSTANCE_TYPE)) and sized:
+            nodes.setdefault(name, []).append(node)
+    return [_build_document(name, type_nodes) for name, type_nodes in sorted(nodes.items())]
+
+
+def _build_document(name: str, nodes: list[StateNode]) -> JsonObject:
+    """Build the document of one instance type from the nodes of that type."""
+    labels, capacity = nodes[-1].labels, {k: v for k, v in nodes[-1].capacity.items() if k != NODES}
+    overhead = subtract_quantities(capacity, nodes[-1].allocatable)
+    places = sorted({(n.labels.get(ZONE, ""), n.labels.get(CAPACITY_TYPE, "")) for n in nodes})
+    type_labels = {key: value for key, value in labels.items() if key.startswith(INSTANCE_TYPE_PREFIXES)}
+    common = {key: value for key, value in type_labels.items() if all(n.labels.get(key) == value for n in nodes)}
+    document = {
+        "name": name,
+        "architecture": labels.get(ARCH, ""),
+        "operatingSystems": [labels[OS]] if OS in labels else [],
+        "resources": {key: str(amount) for key, amount in capacity.items()},
+        "overhead": _keep_positive({key: str(amount) for key, amount in overhead.items()}),
+        "offerings": [
+            {"Price": 0, "Requirements": _build_terms({ZONE: zone, CAPACITY_TYPE: capacity_type})}
+            for zone, capacity_type in places
+        ],
+    }
+    return {**document, "requirements": _build_terms(common)} if common else document
+
+
+def _keep_positive(amounts: Resources) -> Resources:
+    """Return the amounts that are above zero."""
+    return {name: amounts[name] for name, amount in parse_quantities(amounts).items() if amount.mantissa > 0}
+
+
+def _build_terms(labels: Mapping[str, str]) -> list[JsonObject]:
+    """Build an In term for each label with a value."""
+    return [{"key": key, "operator": "In", "values": [value]} for key, value in labels.items() if value]

@@ -44,8 +44,8 @@ class ClaimTemplate:
 
 def select_usable_pools(pools: Iterable[NodePool], classes: NodeClasses) -> list[NodePool]:
     """Return the pools that are ready and not static, by descending weight, then by descending name."""
-    on_demand = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
-    ready = (pool for pool in on_demand if _is_ready(pool, classes))
+    dynamic = (pool for pool in pools if pool.spec.replicas is None and pool.metadata.deletion_timestamp is None)
+    ready = (pool for pool in dynamic if _is_ready(pool, classes))
     by_name = sorted(ready, key=lambda pool: pool.metadata.name, reverse=True)
     return sorted(by_name, key=lambda pool: -(pool.spec.weight or 0))
 

@@ -20,7 +20,7 @@ Counts = Counter[str]
 """Domain -> number."""
 
 
-class DomainCounts(NamedTuple):
+class NodeAndPodCounts(NamedTuple):
     """The numbers of nodes and pods in each topology domain."""
 
     nodes: Counts
@@ -32,7 +32,7 @@ class DomainTallies:
 
     def __init__(self, nodes: Sequence[StateNode]) -> None:
         self.nodes = [node for node in nodes if node.node is not None]
-        self._counts: dict[Hashable, DomainCounts] = {}
+        self._counts: dict[Hashable, NodeAndPodCounts] = {}
 
     @cached_property
     def _staying(self) -> list[StateNode]:
@@ -61,7 +61,7 @@ class DomainTallies:
 
     def count_nodes_and_pods(
         self, rule: TopologyRule, removed_nodes: Iterable[StateNode], excluded: Iterable[Pod]
-    ) -> DomainCounts:
+    ) -> NodeAndPodCounts:
         """Count the nodes and the pods in each domain, without removed nodes and excluded pods."""
         nodes, pods = (counts.copy() for counts in self._count_all(rule))
         for node in removed_nodes:
@@ -75,9 +75,9 @@ class DomainTallies:
                 and (domain := _find_domain(rule, node_of_pod)) is not None
             ):
                 pods[domain] -= 1
-        return DomainCounts(+nodes, +pods)
+        return NodeAndPodCounts(+nodes, +pods)
 
-    def _count_all(self, rule: TopologyRule) -> DomainCounts:
+    def _count_all(self, rule: TopologyRule) -> NodeAndPodCounts:
         """Count all nodes and pods in each domain, once for each rule."""
         key = rule.count_key
         if key not in self._counts:
@@ -86,7 +86,7 @@ class DomainTallies:
                 for node in self._staying
                 if rule.key in node.labels and _is_node_counted(rule, node)
             )
-            self._counts[key] = DomainCounts(nodes, self._count_pods(rule))
+            self._counts[key] = NodeAndPodCounts(nodes, self._count_pods(rule))
         return self._counts[key]
 
     def _count_pods(self, rule: TopologyRule) -> Counts:

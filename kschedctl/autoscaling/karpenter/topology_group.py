@@ -244,7 +244,7 @@ class TopologyGroup:
         return [domain for domain in self.empty if node_domains.has(domain) and pod_domains.has(domain)]
 
     def describe_refusal(self, pod_domains: LabelRequirement, node_domains: LabelRequirement) -> str:
-        """Describe in Karpenter's words the constraint that cannot be met. The words lack a closing bracket."""
+        """Describe the unsatisfiable constraint in Karpenter's words, which lack a closing parenthesis."""
         counts = [f"{domain}: {self.domains[domain]}" for domain in sorted(self.domains)]
         shown = ", ".join(counts[:_SHOWN])
         if len(counts) > _SHOWN:

@@ -206,9 +206,9 @@ class MetricsOptions:
 
 def _parse_positive_duration(duration: str, option: str) -> float:
     """Return a duration in seconds. Raises UsageError if it is not positive or too long."""
-    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415
+    from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415
 
-    seconds = seconds_of(duration, option)
+    seconds = parse_timeout(duration, option)
     if not 0 < seconds <= MAX_WINDOW:
         raise UsageError(f'"{duration}" is no time', where=option, hint="such as 100ms or 1h")
     return seconds

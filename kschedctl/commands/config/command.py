@@ -126,11 +126,13 @@ def _validate_arguments(action: str, file: str | None, live: LiveScheduler) -> N
 def _read_live_configuration(live: LiveScheduler, scheduler: SchedulerOptions) -> EffectiveConfiguration:
     """Read the effective configuration of the live cluster's scheduler. Raises ClusterError."""
     from kschedctl.sources.live.components import read_setup  # noqa: PLC0415
-    from kschedctl.sources.live.reading import Wishes, scheduler_of  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.reading import ReadingOptions, build_scheduler_cluster  # noqa: PLC0415 - only live clusters need the client
 
     connected = connect_to_cluster(Source(kubeconfig=live.kubeconfig, context=live.context))
-    wishes = Wishes(feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version)
-    cluster = scheduler_of(connected, read_setup(connected.server), wishes)
+    wishes = ReadingOptions(
+        feature_gates=parse_feature_gates(scheduler.feature_gates), kube_version=scheduler.kube_version
+    )
+    cluster = build_scheduler_cluster(connected, read_setup(connected.server), wishes)
     log_cluster(cluster)
     report = effective_configuration(
         cluster.configuration, kube_version=cluster.kube_version, feature_gates=cluster.feature_gates

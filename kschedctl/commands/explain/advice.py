@@ -1,4 +1,4 @@
-"""Advice on what to look at next. Unlike fixes, advice is not verified by replay."""
+"""Advice about what to look at next. Unlike fixes, advice is not verified by replay."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
     """Return advice on a single cause, or None if there is none."""
-    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.nowhere:
+    if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
     if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):
         return change

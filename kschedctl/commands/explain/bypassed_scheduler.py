@@ -7,9 +7,9 @@ from kschedctl.commands.explain.report import ClaimWithoutScheduler
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
 )
 from kschedctl.snapshot.fork import Fork
 
@@ -25,11 +25,11 @@ def find_claims_without_scheduler(pod: Pod, view: Fork) -> tuple[ClaimWithoutSch
     """
     if not pod.spec.node_name or pod.status.phase not in STARTING:
         return ()
-    storage = listers(view)
+    storage = get_listers(view)
     names = (_get_claim_name(pod, volume) for volume in pod.spec.volumes)
     claims = (storage.claims.get((pod.metadata.namespace, name)) for name in names if name)
     return tuple(
-        ClaimWithoutScheduler(claim_key(claim), claim_class(claim))
+        ClaimWithoutScheduler(format_claim_key(claim), get_claim_class(claim))
         for claim in claims
         if claim is not None and _waits_for_first_consumer(claim, view)
     )
@@ -46,5 +46,5 @@ def _waits_for_first_consumer(claim: PersistentVolumeClaim, view: Fork) -> bool:
     """Return whether the claim still waits for a scheduler to select the node of its first consumer."""
     if claim.spec.volume_name or SELECTED_NODE in claim.metadata.annotations:
         return False
-    storage_class = listers(view).classes.get(claim_class(claim))
+    storage_class = get_listers(view).classes.get(get_claim_class(claim))
     return storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER

@@ -48,7 +48,7 @@ def find_shared_cause(report: Explanation) -> str:
     if not report.causes or report.verdict != "Unschedulable":
         return report.headline
     cause = report.causes[0]
-    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.no_node_is_initialized:
+    if isinstance(cause.fact_data, UntoleratedTaint) and cause.fact_data.is_no_node_initialized:
         return f"{cause.reason}: {NOT_INITIALIZED}"
     return cause.reason
 

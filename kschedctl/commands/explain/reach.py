@@ -17,7 +17,7 @@ from kschedctl.scheduler.framework import Code, Rejection
 from kschedctl.scheduler.framework.facts import Fact, Said
 from kschedctl.scheduler.plugins.dynamic_resources.claims import CANNOT_ALLOCATE
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_resources.facts import Insufficient
 from kschedctl.scheduler.plugins.node_resources.fit import NodeResourcesFit
 from kschedctl.scheduler.plugins.node_unschedulable import Cordoned
@@ -193,7 +193,7 @@ def _find_served_nodes(cycle: Cycle, storage_class: str) -> Bools:
     A driver that publishes no capacity does not say where its volumes can be used.
     """
     served = np.zeros(len(cycle.view.nodes), np.bool_)
-    for pool in listers(cycle.view).pools_of_class.get(storage_class, ()):
+    for pool in get_listers(cycle.view).pools_of_class.get(storage_class, ()):
         if pool.limit is not None:
             served[pool.rows] = True
     return served if served.any() else ~served
@@ -204,7 +204,7 @@ def _find_nodes_without_devices(cycle: Cycle, mask: Bools) -> Bools:
     without_devices = np.zeros(len(mask), np.bool_)
     evaluation = cycle.pre_filter.find_state(DynamicResources)
     for row in np.flatnonzero(mask).tolist():
-        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.pools(row)))
+        without_devices[row] = not (evaluation and any(pool.devices for pool in evaluation.inventory.get_pools(row)))
     return without_devices
 
 
@@ -218,7 +218,7 @@ def find_nodes_lacking_room(cycle: Cycle) -> Bools:
 
 
 class Standing(NamedTuple):
-    """How close each node is to fitting the pod, as arrays of shape (N,)."""
+    """The closeness of each node to fitting the pod, as arrays of shape (N,)."""
 
     level: Levels
     """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""

@@ -73,7 +73,7 @@ def follow_cluster(
         connected.server, read_live(connected, build_live_request(source, namespace, live=live)), every=max_seconds
     )
     log_cluster(follower.reading.cluster())
-    yield from (with_admission_plugins(cluster, source) for cluster in follower.clusters())
+    yield from (with_admission_plugins(cluster, source) for cluster in follower.iter_clusters())
 
 
 def _extract_essentials(answer: Answer) -> object:

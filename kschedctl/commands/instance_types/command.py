@@ -7,7 +7,7 @@ import logging
 
 import typer
 
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cli.answer import UNDECIDED
 from kschedctl.cli.options import Source, with_options
 from kschedctl.cli.source import LiveKinds, load_cluster

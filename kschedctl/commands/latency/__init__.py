@@ -13,7 +13,7 @@ from kschedctl.commands.audit.latency import build_measured_section
 from kschedctl.commands.audit.latency.report import LatencySection
 from kschedctl.errors import UsageError
 from kschedctl.sources.metrics.catalogue import MetricsReading
-from kschedctl.sources.metrics.exposition import compute_difference, read_text
+from kschedctl.sources.metrics.exposition import compute_difference, parse_exposition
 from kschedctl.sources.metrics.read import _require_scheduler_metrics, compute_reading_since_start
 
 
@@ -38,7 +38,7 @@ def _parse_metrics(texts: Sequence[str], seconds: float | None) -> MetricsReadin
     """Parse one text of metrics, or the difference between two. Raises UsageError or InputError."""
     if isinstance(texts, str) or len(texts) not in (1, 2):
         raise UsageError("one text of metrics, or an older and a newer one, in a list")
-    expositions = [read_text(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]
+    expositions = [parse_exposition(text.encode(), f"text {number}") for number, text in enumerate(texts, 1)]
     if len(expositions) == 1:
         return compute_reading_since_start(expositions[0])
     return _require_scheduler_metrics(compute_difference(expositions[0], expositions[1], seconds))

@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.movable import MovablePods
 from kschedctl.commands.make_room.rehearsal import Rehearsal, replay_plan
 from kschedctl.commands.make_room.sets import SetsOnNodes
 from kschedctl.scheduler.engine.cycle import Cycle
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.plugins.dynamic_resources.plugin import DynamicResources
 from kschedctl.scheduler.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kschedctl.scheduler.plugins.node_ports import NodePorts
@@ -299,7 +299,7 @@ def _find_eligible(cycle: Cycle, ignored_plugin: str = "") -> Bools:
         verdict = cycle.filter.verdicts.get(plugin.name)
         if verdict is None or plugin.name == ignored_plugin:
             continue
-        if reads_of(plugin, results.get(plugin.name)) is Reads.NODES:
+        if get_reads(plugin, results.get(plugin.name)) is Reads.NODES:
             eligible &= ~verdict.rejected
     return eligible
 
@@ -310,7 +310,7 @@ def _find_pod_dependent_rejecters(cycle: Cycle) -> set[str]:
     return {
         plugin.name
         for plugin in cycle.framework.plugins_at("filter")
-        if reads_of(plugin, results.get(plugin.name)) is Reads.PODS
+        if get_reads(plugin, results.get(plugin.name)) is Reads.PODS
         and plugin.name in verdicts
         and verdicts[plugin.name].rejected.any()
     }

@@ -62,6 +62,6 @@ def priorities(
 
 def _parse_starving_after(duration: str) -> float:
     """Return the value of --starving-after in seconds. Raises UsageError."""
-    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - it brings the client's libraries along
+    from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - it brings the client's libraries along
 
-    return seconds_of(duration, "--starving-after")
+    return parse_timeout(duration, "--starving-after")

@@ -12,9 +12,10 @@ from msgspec.structs import replace
 from kschedctl.api.json_values import JsonObject
 from kschedctl.autoscaling.karpenter import disrupt as disrupting
 from kschedctl.autoscaling.karpenter import provision as provisioning
-from kschedctl.autoscaling.karpenter.instance_types import derive_instance_types, read_instance_types
+from kschedctl.autoscaling.karpenter.instance_types import read_instance_types
 from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools, build_launched_nodes
 from kschedctl.autoscaling.karpenter.node_classes import find_class_kind
+from kschedctl.autoscaling.karpenter.state_nodes import derive_instance_types
 from kschedctl.cluster import NOT_GIVEN, NOT_LISTED, Cluster
 from kschedctl.fixes.new_node import replay_queue_with_new_nodes
 from kschedctl.replay.parallel import NO_PROGRESS, Progress

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import find_unheard_extenders, run_search, should_search_fixes
+from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fixes, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -309,7 +309,7 @@ def find_remedies_of_many(
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in initial.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (initial.unknown, choice.settled.unknown, find_unheard_extenders(entry.fix for entry, _ in choice.chosen))
+        (initial.unknown, choice.settled.unknown, find_uncalled_extenders(entry.fix for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
@@ -344,7 +344,7 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = run_search(target, wishes)
+    search, best = search_fixes(target, wishes)
     progress(1)
     return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
 

@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     POD,
     ActionType,
     ClusterEventWithHint,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import (
@@ -166,7 +166,7 @@ def iter_wake_triggers(
     if gated and offers(plugin, AdmittingPlugin):
         yield from plugin.admitting_changes(info, view, gates)
         return
-    checked = pre_checked_resources(gates)
+    checked = list_pre_checked_resources(gates)
     unhinted = [event for event in registrations if not hinted or (NODE in checked and event.hint is None)]
     yield from (change for event in unhinted for change in _iter_unhinted_triggers(event, checked))
     if hinted:

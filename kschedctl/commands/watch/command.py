@@ -103,11 +103,11 @@ def _serve_metrics(
 ) -> int:
     """Serve metrics for as long as the cluster can be followed. Raises KschedctlError."""
     from kschedctl.commands.watch.openmetrics import MetricsServer  # noqa: PLC0415 - only for those who serve
-    from kschedctl.sources.live.connection import seconds_of  # noqa: PLC0415 - only live clusters need the client
+    from kschedctl.sources.live.connection import parse_timeout  # noqa: PLC0415 - only live clusters need the client
 
     if not source.live:
         raise UsageError("only a live cluster can be watched", where="--metrics", hint="-o openmetrics prints once")
-    interval_seconds = seconds_of(interval, "--every")
+    interval_seconds = parse_timeout(interval, "--every")
     with leave_on_sigterm(), MetricsServer(address) as server:
         for cluster in follow_cluster(source, None, ALL_KINDS, max_seconds=interval_seconds):
             started = time.monotonic()

@@ -27,14 +27,14 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
-    billionths,
-    claim_class,
-    claim_key,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
     iter_claim_volumes,
-    listers,
-    requested_storage,
-    volume_class,
-    volume_storage,
+    parse_requested_storage,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
@@ -58,7 +58,7 @@ class PodClaim(NamedTuple):
 
 def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
     """Yield the pod's volumes that refer to claims, in their order in the pod."""
-    pod, claims = tried.trial.pod, listers(tried.cycle.view).claims
+    pod, claims = tried.trial.pod, get_listers(tried.cycle.view).claims
     for volume, name, ephemeral in iter_claim_volumes(pod):
         yield PodClaim(volume.name, name, ephemeral, claims.get((pod.metadata.namespace, name)))
 
@@ -66,7 +66,7 @@ def iter_pod_claims(tried: TriedNode) -> Iterator[PodClaim]:
 def find_claim(tried: TriedNode, key: str) -> PersistentVolumeClaim | None:
     """Return the claim with the key ``namespace/name``, or None."""
     namespace, _, name = key.partition("/")
-    return listers(tried.cycle.view).claims.get((namespace, name))
+    return get_listers(tried.cycle.view).claims.get((namespace, name))
 
 
 def reset_claim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -100,11 +100,11 @@ def adapt_to_volume(
 ) -> tuple[PersistentVolumeClaim, tuple[str, ...]]:
     """Return the claim changed so that the volume satisfies it, and a description of each change."""
     adapted, differences = claim, []
-    class_name, size = volume_class(volume), claim.spec.resources.requests.get("storage")
-    if claim_class(claim) != class_name:
+    class_name, size = get_volume_class(volume), claim.spec.resources.requests.get("storage")
+    if get_claim_class(claim) != class_name:
         adapted = with_class(adapted, class_name)
         differences.append(f"class {class_name}" if class_name else "no class")
-    if billionths(volume_storage(volume)) < billionths(requested_storage(claim)):
+    if to_billionths(parse_volume_storage(volume)) < to_billionths(parse_requested_storage(claim)):
         smaller = str(volume.spec.capacity.get("storage", "0"))
         adapted = with_size(adapted, smaller)
         differences.append(f"{smaller} instead of {size}")
@@ -148,7 +148,7 @@ def build_binding(
         return replace(base_volume, spec=replace(base_volume.spec, claim_ref=None), status=PhaseStatus("Available"))
 
     key, name = ObjectKey.of(volume), volume.metadata.name
-    if has_delayed_binding(claim_class(claim), storage):
+    if has_delayed_binding(get_claim_class(claim), storage):
         return None, ObjectEdit(key, make_available)
     return lambda known: bind_claim(known, name), ObjectEdit(
         key, lambda known: bind_volume(make_available(known), claim)
@@ -189,7 +189,7 @@ def recreate_claim(
             deletion.preparation,
             (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new)))),
         )
-    text, name = f"recreate claim {claim_key(claim)}{text}", claim_key(claim)
+    text, name = f"recreate claim {format_claim_key(claim)}{text}", format_claim_key(claim)
     variant = name if where else None
     yield Fix(
         kind,
@@ -225,7 +225,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     "Reserving a PersistentVolume" (k8s.io/docs).
     """
     name = claim.spec.volume_name
-    volume, deletion = listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
+    volume, deletion = get_listers(tried.cycle.view).volumes.get(name), plan_deletion(tried, claim)
     if (
         volume is None
         or deletion is None
@@ -247,7 +247,7 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     clear_reservation = kubectl.render_patch(volume_key, {"spec": {"claimRef": {"uid": None, "resourceVersion": None}}})
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
-    text = f"recreate claim {claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
+    text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
     yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
 
 
@@ -307,12 +307,12 @@ def plan_deletion(tried: TriedNode, claim: PersistentVolumeClaim) -> Deletion | 
     name = claim.spec.volume_name
     if not name:
         return Deletion((delete_command,))
-    volume = listers(tried.cycle.view).volumes.get(name)
+    volume = get_listers(tried.cycle.view).volumes.get(name)
     if volume is None:
-        loss = f"nothing records any longer that the data of claim {claim_key(claim)} are on volume {name}"
+        loss = f"nothing records any longer that the data of claim {format_claim_key(claim)} are on volume {name}"
         return Deletion((delete_command,), (), loss, Price.LOSS)
     commands, edits = retain_volume(volume)
-    loss = f"it starts without the data of claim {claim_key(claim)}, which stay on volume {name}"
+    loss = f"it starts without the data of claim {format_claim_key(claim)}, which stay on volume {name}"
     policy = volume.spec.persistent_volume_reclaim_policy
     policy_text = f"reclaim policy {RETAIN}"
     if policy != RETAIN:

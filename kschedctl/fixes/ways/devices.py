@@ -69,7 +69,7 @@ def _free_devices(tried: TriedNode) -> Iterator[Fix]:
 def _find_visible_devices(tried: TriedNode) -> set[DeviceId]:
     """Return the ids of the devices that the node can use."""
     evaluation = tried.cycle.pre_filter.find_state(DynamicResources)
-    pools = evaluation.inventory.pools(tried.known_row) if evaluation else ()
+    pools = evaluation.inventory.get_pools(tried.known_row) if evaluation else ()
     return {device.id for pool in pools for device in pool.devices}
 
 
@@ -205,7 +205,7 @@ def _number_distinct(values: Iterable[Hashable]) -> Ints:
 
 def _count_devices(inventory: Inventory, row: Row) -> tuple[int, int]:
     """Return how many devices a node has, and how many of them are allocated."""
-    devices = [device.id for pool in inventory.pools(row) for device in pool.devices]
+    devices = [device.id for pool in inventory.get_pools(row) for device in pool.devices]
     return len(devices), sum(map(inventory.state.is_allocated, devices))
 
 

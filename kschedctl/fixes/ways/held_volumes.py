@@ -18,7 +18,7 @@ from kschedctl.fixes.ways.waiting import build_deletion_edits, find_attached_vol
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework.declaration import PluginClass
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import DriverLimit, TooManyVolumes
 from kschedctl.scheduler.plugins.node_volume_limits.non_csi_limits import (
     AzureDiskLimits,
@@ -50,7 +50,7 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield the fix that raises the driver's limit in the CSINode. There is no command for it that suits every
     driver.
     """
-    csi_node = listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
+    csi_node = get_listers(tried.cycle.view).csi_nodes.nodes[tried.known_row]
     if csi_node is None:
         return
     count, name = limit.attached + limit.more, csi_node.metadata.name
@@ -82,7 +82,7 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
 def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
     """Yield fixes that detach volumes of the driver that no pod on the node uses."""
     view = tried.cycle.view
-    storage, node_name = listers(view), view.nodes.names[tried.known_row]
+    storage, node_name = get_listers(view), view.nodes.names[tried.known_row]
     used_handles = {volume.handle for at in view.pods_on(tried.known_row) for volume in find_attached_volumes(view, at)}
     node_attachments = [
         a for a in storage.attachments if (a.spec.node_name, a.spec.attacher) == (node_name, limit.driver)

@@ -40,12 +40,12 @@ from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    parse_volume_storage,
     require_owner,
-    volume_storage,
+    to_billionths,
 )
 
 CORRECT, CREATE, CREATE_CLASS, REMAKE = 10, 20, 25, 30
@@ -101,7 +101,7 @@ def _request_storage(size: str) -> VolumeResourceRequirements:
 def _find_namespace_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the claims in the pod's namespace."""
     namespace = tried.trial.pod.metadata.namespace
-    return [claim for (where, _), claim in listers(tried.cycle.view).claims.items() if where == namespace]
+    return [claim for (where, _), claim in get_listers(tried.cycle.view).claims.items() if where == namespace]
 
 
 def _use_claim(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
@@ -122,7 +122,7 @@ def _use_claim(old_name: str, new_name: str) -> Callable[[Pod], Pod]:
 
 def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim with a class that delays binding, starting with the default class."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     provisioning_classes = [
         storage_class
         for name, storage_class in storage.classes.items()
@@ -139,7 +139,7 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         name = class_.metadata.name
         new_claim = with_class(claim, name)
         key = ObjectKey.of(new_claim)
-        text = f"create claim {claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
+        text = f"create claim {format_claim_key(new_claim)} of class {name} ({UNKNOWN_SIZE}, or what the pod needs)"
         commands = (kubectl.render_apply(kubectl.build_manifest(key, new_claim)),)
         edits = (_create_claim(new_claim),)
         yield Fix(
@@ -149,7 +149,7 @@ def _create_with_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
 def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes that create the claim for an available volume, starting with the smallest."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     available_volumes = [
         volume
         for volume in storage.volumes.values()
@@ -165,8 +165,8 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
         new_claim, _ = adapt_to_volume(sized_claim, volume)
         bind, volume_edit = build_binding(new_claim, volume, storage)
         key = ObjectKey.of(new_claim)
-        class_name = claim_class(new_claim) or "none"
-        text = f"create claim {claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
+        class_name = get_claim_class(new_claim) or "none"
+        text = f"create claim {format_claim_key(new_claim)} of {size}, class {class_name}, for volume {name}"
         claim_to_apply = replace(new_claim, spec=replace(new_claim.spec, volume_name=name))
         commands = (kubectl.render_apply(kubectl.build_manifest(key, claim_to_apply)),)
         edits = (_create_claim(bind(new_claim)), volume_edit) if bind else (_create_claim(new_claim),)
@@ -186,7 +186,7 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
 def _measure_size(volume: PersistentVolume) -> int:
     """Return the volume's size in billionths of a byte."""
-    return billionths(volume_storage(volume))
+    return to_billionths(parse_volume_storage(volume))
 
 
 def _create_claim(new_claim: PersistentVolumeClaim) -> ObjectEdit:
@@ -227,7 +227,7 @@ def _await_ephemeral_claim(tried: TriedNode, pod_claim: PodClaim) -> Iterator[Fi
         spec,
         PhaseStatus("Pending"),
     )
-    text = f"let the ephemeral volume controller of kube-controller-manager create claim {claim_key(new_claim)}"
+    text = f"let the ephemeral volume controller of kube-controller-manager create claim {format_claim_key(new_claim)}"
     yield Fix(FixKind.CREATE_CLAIM, ObjectKey.of(new_claim), text, "operator", (_create_claim(new_claim),), CREATE)
 
 
@@ -245,8 +245,10 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
     key, deletion = ObjectKey.of(claim), plan_deletion(tried, claim)
     if deletion is None:
         return
-    text = f"delete claim {claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
-    weakens = deletion.weakens or f"claim {claim_key(claim)} is deleted"
+    text = (
+        f"delete claim {format_claim_key(claim)}, which is not the pod's, so that one of its own is made in its place"
+    )
+    weakens = deletion.weakens or f"claim {format_claim_key(claim)} is deleted"
     edits = (*deletion.edits, ObjectEdit(key, change))
     yield Fix(FixKind.REMAKE_CLAIM, key, text, "operator", edits, REMAKE, weakens, deletion.commands, price=Price.LOSS)
 
@@ -267,7 +269,7 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 def fix_missing_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
-    classes, name = listers(tried.cycle.view).classes, claim_class(claim)
+    classes, name = get_listers(tried.cycle.view).classes, get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = _reset_with_class(similar_name)

@@ -38,9 +38,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     ClassVolumes,
     Listers,
-    claim_class,
-    claim_key,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 
@@ -60,7 +60,7 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     """
     if ObjectKey.of(claim) in tried.trial.edits:
         return
-    storage, requested_name = listers(tried.cycle.view), claim.spec.volume_name
+    storage, requested_name = get_listers(tried.cycle.view), claim.spec.volume_name
     free_name = _find_free_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume(
         tried, claim, requested_name if requested_name and requested_name not in storage.volumes else free_name, storage
@@ -89,16 +89,16 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
 
 def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     """Build the fix that waits for the provisioner of the claim's class, assuming that it serves all nodes."""
-    storage = listers(tried.cycle.view)
-    provisioner = storage.classes[claim_class(claim)].provisioner
+    storage = get_listers(tried.cycle.view)
+    provisioner = storage.classes[get_claim_class(claim)].provisioner
     volume = _build_volume(tried, claim, _find_free_name(f"{claim.metadata.name}-volume", storage), storage)
     source = volume.spec.csi or CSIPersistentVolumeSource(provisioner, volume.metadata.name)
     volume = replace(volume, spec=replace(volume.spec, csi=source, local=None, host_path=None))
     bind, volume_edit = build_binding(claim, volume, storage)
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
-    text = f"wait until {provisioner} has provisioned a volume for claim {claim_key(claim)}: see its events"
-    command = kubectl.render_command("describe", *kubectl.object_arguments(key))
+    text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
+    command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
     return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 
@@ -124,7 +124,7 @@ def _build_creation_fix(
     size = str(claim.spec.resources.requests.get("storage", "any size"))
     where = _describe_reach(volume)
     reach = f" reachable from {where}" if where else ""
-    text = f"create PersistentVolume {name} of {size}{reach} for claim {claim_key(claim)}"
+    text = f"create PersistentVolume {name} of {size}{reach} for claim {format_claim_key(claim)}"
     holder = {"claimRef": {"namespace": claim.metadata.namespace, "name": claim.metadata.name}}
     source, missing_field = _build_source(volume)
     base_manifest = kubectl.build_manifest(ObjectKey.of(volume), replace(volume, spec=replace(volume.spec, csi=None)))
@@ -134,8 +134,8 @@ def _build_creation_fix(
         text += ", and recreate that"
         commands += [*deletion.preparation, render_recreation(claim, reset_claim(claim))]
     weakens, price = (deletion.weakens, deletion.price) if deletion is not None else ("", None)
-    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, listers(tried.cycle.view)) else 0)
-    key_text = claim_key(claim)
+    cost = NEW_VOLUME + (BESIDE_PROVISIONER if _has_provisioner(claim, get_listers(tried.cycle.view)) else 0)
+    key_text = format_claim_key(claim)
     return Fix(
         FixKind.CREATE_VOLUME,
         (key_text, where),
@@ -155,24 +155,24 @@ def _build_creation_fix(
 
 def _has_provisioner(claim: PersistentVolumeClaim, storage: Listers) -> bool:
     """Return whether the claim's class provisions volumes."""
-    storage_class = storage.classes.get(claim_class(claim))
+    storage_class = storage.classes.get(get_claim_class(claim))
     return storage_class is not None and storage_class.provisioner not in ("", NO_PROVISIONER)
 
 
 def _build_volume(tried: TriedNode, claim: PersistentVolumeClaim, name: str, storage: Listers) -> PersistentVolume:
     """Build a volume for the claim like the other volumes of its class, with their driver and node affinity."""
     spec = claim.spec
-    model_volume = next(iter(storage.volumes_of_class.get(claim_class(claim), ClassVolumes()).volumes), None)
+    model_volume = next(iter(storage.volumes_of_class.get(get_claim_class(claim), ClassVolumes()).volumes), None)
     driver = _find_driver(tried, claim, model_volume)
     return PersistentVolume(
         ObjectMeta(name, labels=dict(spec.selector.match_labels) if spec.selector else {}),
         PersistentVolumeSpec(
             capacity={"storage": spec.resources.requests.get("storage", "1Gi")},
             access_modes=spec.access_modes,
-            storage_class_name=claim_class(claim),
+            storage_class_name=get_claim_class(claim),
             volume_mode=spec.volume_mode,
             node_affinity=_build_affinity(
-                tried, model_volume, storage_pools.get_topology_keys(tried, claim_class(claim)) if driver else ()
+                tried, model_volume, storage_pools.get_topology_keys(tried, get_claim_class(claim)) if driver else ()
             ),
             volume_attributes_class_name=spec.volume_attributes_class_name,
             csi=CSIPersistentVolumeSource(driver, name) if driver else None,
@@ -187,7 +187,7 @@ def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: P
     """Return the CSI driver of the class's other volumes or of its provisioner, or an empty string."""
     if model_volume is not None:
         return model_volume.spec.csi.driver if model_volume.spec.csi else ""
-    class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+    class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
     drivers = {driver.metadata.name for driver in tried.cycle.view.cluster.csi_drivers}
     return class_.provisioner if class_ is not None and class_.provisioner in drivers else ""
 

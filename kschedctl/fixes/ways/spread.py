@@ -130,7 +130,7 @@ def _is_temporary(taint: Taint) -> bool:
 
 def _compute_skew(tried: TriedNode, counted: DomainCounts, row: Row) -> int:
     """Return the skew of the node's domain once the pod is in it, without nominated pods."""
-    counts, minimum = counted.counts_and_minimum(None)
+    counts, minimum = counted.compute_counts_and_minimum(None)
     return int(counts[row] + counted.constraint.selects(tried.cycle.info) - minimum[row])
 
 

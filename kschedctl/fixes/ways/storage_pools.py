@@ -12,7 +12,7 @@ from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import TriedNode
 from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
-from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, claim_class, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import StoragePool, get_claim_class, get_listers
 from kschedctl.scheduler.plugins.volume_binding.facts import NotEnoughStorage
 from kschedctl.snapshot.node_order import HOSTNAME
 
@@ -28,8 +28,8 @@ def add_storage(tried: TriedNode, claim: PersistentVolumeClaim, fact: NotEnoughS
 
     It has no commands, since storage is added outside of Kubernetes and its driver then publishes the capacity.
     """
-    name = claim_class(claim)
-    pools = listers(tried.cycle.view).pools_of_class.get(name, ())
+    name = get_claim_class(claim)
+    pools = get_listers(tried.cycle.view).pools_of_class.get(name, ())
     largest = max(
         (pool for pool in pools if tried.known_row in pool.rows), key=lambda pool: pool.limit or 0, default=None
     )
@@ -70,10 +70,12 @@ def _disable_storage_capacity(driver: CSIDriver) -> CSIDriver:
 
 def _has_local_volumes(tried: TriedNode, driver: str) -> bool:
     """Return whether the driver has a volume that the node reaches but not every node."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     of_driver = (v for v in storage.volumes.values() if v.spec.csi is not None and v.spec.csi.driver == driver)
     reached = (
-        storage.topology.reachable_rows(v.spec.node_affinity) for v in of_driver if v.spec.node_affinity is not None
+        storage.topology.find_reachable_rows(v.spec.node_affinity)
+        for v in of_driver
+        if v.spec.node_affinity is not None
     )
     return any(tried.known_row in rows and len(rows) < len(tried.cycle.view.nodes) for rows in reached)
 
@@ -112,7 +114,7 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
 
 def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
     """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
-    class_name, node = claim_class(claim), tried.cycle.view.nodes.objects[tried.known_row]
+    class_name, node = get_claim_class(claim), tried.cycle.view.nodes.objects[tried.known_row]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
     keys = [key for key in get_topology_keys(tried, class_name) if key in labels]
@@ -145,7 +147,7 @@ def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[Stora
 
 def get_topology_keys(tried: TriedNode, class_name: str) -> tuple[str, ...]:
     """Return the node labels by which the class's driver describes topology, according to the node's CSINode."""
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     if tried.row is None or class_name not in storage.classes:
         return ()
     csi_node = storage.csi_nodes.nodes[tried.known_row]

@@ -41,12 +41,12 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    billionths,
-    claim_class,
-    claim_key,
-    listers,
-    volume_class,
-    volume_storage,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
+    get_volume_class,
+    parse_volume_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import bind_claim, bind_volume
 from kschedctl.scheduler.plugins.volume_binding.facts import (
@@ -99,7 +99,7 @@ def propose_other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Ite
 
     Fixes for a bound claim give up its data.
     """
-    if claim.spec.volume_name and has_delayed_binding(claim_class(claim), listers(tried.cycle.view)):
+    if claim.spec.volume_name and has_delayed_binding(get_claim_class(claim), get_listers(tried.cycle.view)):
         text = ", so that a volume is found or made where the pod goes"
         yield from recreate_claim(tried, FixKind.REMAKE_CLAIM, claim, reset_claim, text=text, cost=OTHER_VOLUME)
     yield from _use_other_volumes(tried, claim)
@@ -109,7 +109,7 @@ def propose_other_storage(tried: TriedNode, claim: PersistentVolumeClaim) -> Ite
 
 def _find_lost_claims(tried: TriedNode) -> list[PersistentVolumeClaim]:
     """Return the pod's claims whose volume does not exist."""
-    volumes = listers(tried.cycle.view).volumes
+    volumes = get_listers(tried.cycle.view).volumes
     claims = [
         pod_claim.claim
         for pod_claim in iter_pod_claims(tried)
@@ -126,7 +126,7 @@ def _use_other_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
     for volume in _rank_volumes(tried, claim):
         if volume.spec.claim_ref is None:
             yield from _use_volume(tried, claim, volume)
-        elif volume_class(volume) == claim_class(claim):
+        elif get_volume_class(volume) == get_claim_class(claim):
             yield _release_volume(tried, claim, volume)
 
 
@@ -135,15 +135,17 @@ def _rank_volumes(tried: TriedNode, claim: PersistentVolumeClaim) -> list[Persis
 
     Then come those with the fewest differences from the claim, then the smallest.
     """
-    storage = listers(tried.cycle.view)
+    storage = get_listers(tried.cycle.view)
     ranked = []
     for volume in storage.volumes.values():
         if volume.metadata.deletion_timestamp is not None or not _is_available(tried, volume):
             continue
-        rows = storage.topology.reachable_rows(volume.spec.node_affinity)
+        rows = storage.topology.find_reachable_rows(volume.spec.node_affinity)
         is_reachable = tried.row is None or tried.row in rows
         differences = len(adapt_to_volume(claim, volume)[1]) + (volume.spec.claim_ref is not None)
-        ranked.append((not is_reachable, differences, billionths(volume_storage(volume)), volume.metadata.name, volume))
+        ranked.append(
+            (not is_reachable, differences, to_billionths(parse_volume_storage(volume)), volume.metadata.name, volume)
+        )
     return [ranked_volume[-1] for ranked_volume in sorted(ranked)[:MOST_VOLUMES]]
 
 
@@ -160,7 +162,7 @@ def _is_available(tried: TriedNode, volume: PersistentVolume) -> bool:
 def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Iterator[Fix]:
     """Yield the fix that binds the volume to the claim, which is recreated if it does not match the volume."""
     adapted_claim, differences = adapt_to_volume(claim, volume)
-    bind, volume_edit = build_binding(adapted_claim, volume, listers(tried.cycle.view))
+    bind, volume_edit = build_binding(adapted_claim, volume, get_listers(tried.cycle.view))
     if not differences and not claim.spec.volume_name:
         if bind is not None:
             yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
@@ -175,7 +177,7 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
     cost = (
         OTHER_VOLUME
         + 2 * len(differences)
-        + (OTHER_CLASS_SURCHARGE if volume_class(volume) != claim_class(claim) else 0)
+        + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
     )
     extra_edits, name = (volume_edit,) if bind else (), volume.metadata.name
     yield from recreate_claim(
@@ -205,26 +207,26 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
     name, meta = volume.metadata.name, claim.metadata
     reference = {"spec": {"claimRef": {"namespace": meta.namespace, "name": meta.name}}}
     commands = (kubectl.render_patch(ObjectKey.of(volume), reference),)
-    text = f"bind volume {name} to claim {claim_key(claim)}"
+    text = f"bind volume {name} to claim {format_claim_key(claim)}"
     return Fix(
         FixKind.BIND_VOLUME,
-        (name, claim_key(claim)),
+        (name, format_claim_key(claim)),
         text,
         "operator",
         edits,
         RELEASE,
         "",
         commands,
-        claim_key(claim),
+        format_claim_key(claim),
         name,
     )
 
 
 def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this claim."""
-    key, name, claim_key_text = ObjectKey.of(volume), volume.metadata.name, claim_key(claim)
+    key, name, claim_key_text = ObjectKey.of(volume), volume.metadata.name, format_claim_key(claim)
     old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
-    bind, volume_edit = build_binding(claim, volume, listers(tried.cycle.view))
+    bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
     retain_commands, edits = retain_volume(volume)
     edits = (
         (*edits, ObjectEdit(ObjectKey.of(claim), bind), volume_edit)
@@ -280,8 +282,8 @@ def _use_other_classes(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
 
     They are corrections if the claim names a class that does not exist.
     """
-    storage = listers(tried.cycle.view)
-    own_class = claim_class(claim)
+    storage = get_listers(tried.cycle.view)
+    own_class = get_claim_class(claim)
     is_missing = bool(own_class) and own_class not in storage.classes
     provisioning_classes = [
         name
@@ -315,8 +317,8 @@ def _provisions(class_: StorageClass) -> bool:
 
 def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
-    name, volume = claim_class(claim), listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
-    class_ = listers(tried.cycle.view).classes.get(name)
+    name, volume = get_claim_class(claim), get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))
     elif class_ is None:
@@ -350,7 +352,7 @@ def _fix_provisioning(tried: TriedNode, claim: PersistentVolumeClaim, refusal: N
         case ProvisionedElsewhere(node=node):
             yield _forget_selected_node(claim, node)
         case NoVolume(provisions=True):
-            class_ = listers(tried.cycle.view).classes.get(claim_class(claim))
+            class_ = get_listers(tried.cycle.view).classes.get(get_claim_class(claim))
             if class_ is not None:
                 yield _allow_topology(tried, class_)
         case NotEnoughStorage() as fact:
@@ -384,7 +386,7 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
         return replace(known, metadata=replace(known.metadata, annotations=annotations))
 
     key = ObjectKey.of(claim)
-    text = f"do not have the volume of claim {claim_key(claim)} made for node {node}"
+    text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
         FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands

@@ -14,7 +14,7 @@ from kschedctl.replay import kubectl
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.dynamic_resources.reservation import get_pod_user, release_claims
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import PodInTheWay
 from kschedctl.scheduler.plugins.node_ports import HostPortHeld
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import AttachedVolume, find_csi_volumes
@@ -94,7 +94,7 @@ def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> Res
 
 def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """Yield the edits that detach the pod's volumes that no other pod on the node uses."""
-    row, storage = view.nodes.index.get(pod.spec.node_name), listers(view)
+    row, storage = view.nodes.index.get(pod.spec.node_name), get_listers(view)
     if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
@@ -110,7 +110,7 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
-    info, storage = view.pods.infos[view.pods.info[position]], listers(view)
+    info, storage = view.pods.infos[view.pods.info[position]], get_listers(view)
     try:
         return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
     except PluginError:

@@ -42,7 +42,7 @@ class SchedulerConfiguration(Struct, frozen=True):
     extenders: tuple[Extender, ...]
     """Extenders in the order in which they are called, ignorable ones last."""
     percentage_of_nodes_to_score: int
-    """0 is adaptive; a profile's own value takes precedence."""
+    """0 means adaptive. A profile's own value takes precedence."""
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     parallelism: int
@@ -86,10 +86,10 @@ def _load_document(
         raise ConfigurationError(format_aggregate(errors))
     _validate_tls(parsed.extenders)
     ignored = _find_ignored_resources(parsed.extenders)
-    own = [profile.plugins for profile in written.profiles] or [Plugins()]
+    custom_plugins = [profile.plugins for profile in written.profiles] or [Plugins()]
     profiles = [
         _load_profile(profile, custom, registered, ignored=ignored, gates=gates, other_builds=other_builds)
-        for profile, custom in zip(parsed.profiles, own, strict=True)
+        for profile, custom in zip(parsed.profiles, custom_plugins, strict=True)
     ]
     _validate_queue_sort(profiles)
     return SchedulerConfiguration(
@@ -193,9 +193,11 @@ def _validate_queue_sort(profiles: list[Profile]) -> None:
     """Raise ConfigurationError unless all profiles sort their shared queue with the same plugin and arguments."""
     sorting = [profile for profile in profiles if profile.plugins["queueSort"]]
     for profile in sorting[1:]:
-        own, first = profile.plugins["queueSort"][0], sorting[0].plugins["queueSort"][0]
-        if own != first:
-            problem = f'different queue sort plugins for profile "{profile.scheduler_name}": "{own}", first: "{first}"'
+        plugin, first = profile.plugins["queueSort"][0], sorting[0].plugins["queueSort"][0]
+        if plugin != first:
+            problem = (
+                f'different queue sort plugins for profile "{profile.scheduler_name}": "{plugin}", first: "{first}"'
+            )
             raise ConfigurationError(problem)
-        if profile.args.get(own) != sorting[0].args.get(own):
+        if profile.args.get(plugin) != sorting[0].args.get(plugin):
             raise ConfigurationError(f'different queue sort plugin args for profile "{profile.scheduler_name}"')

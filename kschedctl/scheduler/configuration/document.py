@@ -121,8 +121,8 @@ def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -
     plugins = merge_default_plugins(profile.plugins, gates)
     configured = {config.name for config in profile.plugin_config}
     types = get_args_types(gates.minor)
-    wanted = sorted((plugins.enabled_names & types.keys()) - configured)
-    configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in wanted))
+    missing = sorted((plugins.enabled_names & types.keys()) - configured)
+    configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in missing))
     defaulted = tuple(PluginConfig(config.name, _with_default_args(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 

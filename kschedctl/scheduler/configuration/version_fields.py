@@ -21,7 +21,7 @@ from kschedctl.api.objects import PodSpec
 from kschedctl.api.validation import ValidationOptions
 from kschedctl.cluster import FIELDS as FIELDS_OF_CLUSTER
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, FeatureGates, get_stage
 from kschedctl.scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 
 Path = tuple[str | int, ...]
@@ -80,11 +80,11 @@ class VersionedField(NamedTuple):
 
     def _is_gate_on(self, gates: FeatureGates) -> bool:
         """Return whether the field's feature gate is on."""
-        return gates.enabled(self.gate) if self.gate in GATE_STAGES else stage_at(self.gate, gates.minor).on
+        return gates.enabled(self.gate) if self.gate in GATE_STAGES else get_stage(self.gate, gates.minor).on
 
     def _find_first_minors(self) -> tuple[int, int | None]:
         """Return the first minor version that can store the field, and the first that does by default, or None."""
-        stages = {minor: stage_at(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
+        stages = {minor: get_stage(self.gate, minor) for minor in range(self.since, NEWEST_MINOR + 1)}
         first = next(minor for minor, stage in stages.items() if stage.known)
         return first, next((minor for minor, stage in stages.items() if stage.on), None)
 
@@ -182,7 +182,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "Node": (VersionedField("status.declaredFeatures", NodeDeclaredFeatures.gate),),
     "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }
-"""Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""
+"""Kind -> the fields that not every version stores. Fields of a pod or claim template are under the kind it creates."""
 
 _NEWER_KINDS = {
     kind.field: kind.name
@@ -203,7 +203,9 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
     """
     paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _iter_field_paths(document, field.steps, ()) if field.describe_requirement(gates) else ():
+        if not field.describe_requirement(gates):
+            continue
+        for path in _iter_field_paths(document, field.steps, ()):
             if not any(path[: len(outer)] == outer for outer in paths):
                 paths.add(path)
                 yield path, field

@@ -17,10 +17,10 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.dry_run_cache import VictimCache
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
-from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, SearchTerms
@@ -36,8 +36,8 @@ from kschedctl.scheduler.framework import (
     Reads,
     Rejection,
     Status,
+    get_reads,
     offers,
-    reads_of,
 )
 from kschedctl.scheduler.framework.declaration import OwnRowPlugin
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -204,7 +204,9 @@ class Cycle:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])  # upstream keeps both in one set
+            plugins.add(
+                self.filter.find_first_rejection(self.nominated_row)[0]
+            )  # upstream keeps the plugins of both kinds in one set
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
@@ -285,13 +287,13 @@ class Filtering:
         return cls(plugins, pre_filter, info, view)
 
     def judge(
-        self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, among: Bools | None = None
+        self, delta: Delta = NO_CHANGE, known_verdicts: Verdicts | None = None, nodes_to_judge: Bools | None = None
     ) -> FilterOutcome:
         """Run all plugins on all nodes, and again with the nominated pods to which this pod must yield.
 
         A node must pass both times, as in upstream's RunFilterPluginsWithNominatedPods. `delta` is a hypothesis about
         pods on nodes. `known_verdicts` are verdicts without a hypothesis, reused for plugins that do not read pods. If
-        `among` (N,) is given, nodes outside it may get any verdict. Raises PluginError.
+        `nodes_to_judge` (N,) is given, other nodes may get any verdict. Raises PluginError.
         """
         nodes = len(self.view.nodes)
         verdicts = self._evaluate(delta, known_verdicts)
@@ -299,7 +301,7 @@ class Filtering:
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.nominated_against(self.info)
-        if nominated and (among is None or among[nominated.node].any()):
+        if nominated and (nodes_to_judge is None or nodes_to_judge[nominated.node].any()):
             with_nominated = self._evaluate(delta.then(nominated), known_verdicts or verdicts)
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
@@ -351,7 +353,7 @@ class Filtering:
 
     def find_dependency(self, plugin: FilterPlugin) -> Reads:
         """Return what the plugin's verdict on this pod depends on, as the plugin or its PreFilter declares."""
-        return reads_of(plugin, self.pre_filter.results.get(plugin.name))
+        return get_reads(plugin, self.pre_filter.results.get(plugin.name))
 
     def _judge_with_plugin(self, plugin: FilterPlugin, delta: Delta) -> PluginVerdict:
         """Run one plugin on all nodes under a hypothesis and return its verdict."""

@@ -86,7 +86,7 @@ class NodeSearch(msgspec.Struct, frozen=True):
 
 
 class SampledFrom(msgspec.Struct, frozen=True):
-    """The index at which the scheduler's next search begins; None if it is unknown."""
+    """The index at which the scheduler's next search begins, or None if it is unknown."""
 
     start: int | None = None
 
@@ -110,7 +110,7 @@ class SampledFrom(msgspec.Struct, frozen=True):
 
 
 class SearchOptions(TypedDict):
-    """Options that all commands share which place pods."""
+    """The options that all commands share which place pods."""
 
     seed: int
     sampling: SampledFrom | None
@@ -146,10 +146,10 @@ class Sampling:
         case. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
         start, nodes = self.start, len(offered)
-        wanted = self.count_needed(nodes, terms)
+        needed = self.count_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         feasible = np.flatnonzero(~rejected[order])
-        examined_count = int(feasible[wanted]) if len(feasible) > wanted else nodes
+        examined_count = int(feasible[needed]) if len(feasible) > needed else nodes
         failures = np.flatnonzero(failed[order[:examined_count]]) if failed is not None else NOWHERE
         examined_count = int(failures[0]) + 1 if len(failures) else examined_count
         examined = np.zeros(len(rejected), np.bool_)
@@ -159,4 +159,4 @@ class Sampling:
         left_out = int((~examined).sum()) - (nodes - examined_count) if terms.counts_left_out else 0
         processed = int(examined.sum()) + left_out + terms.extender_statuses - bool(len(failures))
         self.start = (start + processed) % max(len(rejected) if terms.nodes is None else terms.nodes, 1)
-        return NodeSearch(start, self.start, order[feasible[feasible < examined_count][:wanted]], examined)
+        return NodeSearch(start, self.start, order[feasible[feasible < examined_count][:needed]], examined)

@@ -37,7 +37,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True)
 class ScoreOutcome:
-    """Scores of the F feasible rows by plugin; plugins that do not score this pod are absent."""
+    """Scores of the F feasible rows by plugin. Plugins that do not score this pod are absent."""
 
     rows: Rows
     raw: Mapping[str, Scores] = field(default_factory=dict)
@@ -122,8 +122,8 @@ def _validate_range(name: str, scores: Scores) -> None:
     if scores.min() >= 0 and scores.max() <= MAX_NODE_SCORE:
         return
     score = scores[(scores < 0) | (scores > MAX_NODE_SCORE)][0]
-    what = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
-    raise PluginError(f"applying score defaultWeights on Score plugins: {what} after normalizing")
+    problem = f'plugin "{name}" returns an invalid score {score}, it should in the range of [0, 100]'
+    raise PluginError(f"applying score defaultWeights on Score plugins: {problem} after normalizing")
 
 
 SCORED_AS_RETURNED = ByVersion(
@@ -146,13 +146,13 @@ class ScoredNodes(NamedTuple):
 
     @classmethod
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
-        """Prepare the offered nodes for scoring. Raises PluginError for a node that the cluster does not have."""
+        """Prepare the offered nodes for scoring. Raises PluginError if a node cannot be scored."""
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
         for position in np.flatnonzero(nodes.rows < 0).tolist():
             name = nodes.names[position]
-            text = f'getting node "{name}" from Snapshot: nodeinfo not found for node name "{name}"'
-            raise PluginError(f"running Score plugins: {text}")
+            problem = f'getting node "{name}" from Snapshot: nodeinfo not found for node name "{name}"'
+            raise PluginError(f"running Score plugins: {problem}")
         return cls(view, nodes.rows, view, nodes.rows)
 
     def score_with(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
@@ -164,8 +164,8 @@ class ScoredNodes(NamedTuple):
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)
         scores = np.zeros(len(self.own_rows), np.int64)
-        known = self.own_rows >= 0
-        scores[known] = plugin.score(info, self.own_view, state, self.own_rows[known])
+        exists = self.own_rows >= 0
+        scores[exists] = plugin.score(info, self.own_view, state, self.own_rows[exists])
         return scores
 
 

@@ -56,6 +56,6 @@ def _build_unknown(view: Fork, effect: Effect) -> Unknown:
     """Build the unknown, whose reason names the first unsure nomination."""
     rows, positions = view.unsure_nominations
     first = f"{view.pods.objects[int(positions[0])].key} on {view.nodes.names[int(rows[0])]}"
-    more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
-    why = f"of gated pods count {SEEN} ({first}{more})"
-    return Unknown(Dependency(KIND, effect), Gap(why))
+    others = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
+    reason = f"of gated pods count {SEEN} ({first}{others})"
+    return Unknown(Dependency(KIND, effect), Gap(reason))

@@ -23,7 +23,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEvent,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.gang_scheduling import GangScheduling
@@ -72,7 +72,7 @@ class EventHandlers:
     ) -> None:
         self.actions, self.served, self.gates, self.requests = actions, served, gates, requests
         self.slices, self.classes = slices, classes
-        self.pre_checked = pre_checked_resources(gates)
+        self.pre_checked = list_pre_checked_resources(gates)
 
     def list_occurrences(self, change: ChangedObject) -> list[Occurrence]:
         """Return the events made of a change, or an empty list if no plugin registered for such changes."""
@@ -254,7 +254,7 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
 )
-"""In upstream's order. Uncordoning counts as a change of taints, and so does the taint that goes with it."""
+"""Changes in upstream's order. Uncordoning counts as a change of taints, and so does removing the cordon's taint."""
 
 
 def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
@@ -295,7 +295,7 @@ NAMED_EACH = ByVersion(
     "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
 )
 UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
-"""The labels of events that are told apart by their names alone."""
+"""The labels of events that differ from others by their name alone."""
 _NAMES: Mapping[tuple[str, ActionType], str] = {
     (NODE, ActionType.UPDATE_NODE_ALLOCATABLE): "NodeAllocatableChange",
     (NODE, ActionType.UPDATE_NODE_LABEL): "NodeLabelChange",

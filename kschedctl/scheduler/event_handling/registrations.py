@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     HintFunction,
     SkipPredicate,
-    pre_checked_resources,
+    list_pre_checked_resources,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.snapshot.fork import Fork
@@ -53,7 +53,11 @@ class Registrations:
     """
 
     def __init__(self, plugins: Iterable[Plugin], gates: FeatureGates, *, extended: bool = False) -> None:
-        self.gates, self.hinted, self.pre_checked = gates, gates.enabled(QUEUEING_HINTS), pre_checked_resources(gates)
+        self.gates, self.hinted, self.pre_checked = (
+            gates,
+            gates.enabled(QUEUEING_HINTS),
+            list_pre_checked_resources(gates),
+        )
         extenders = {EXTENDERS: tuple(iter_wildcard_events(gates))} if extended else {}
         self.by_plugin: Mapping[str, tuple[ClusterEventWithHint, ...]] = {
             **extenders,
@@ -87,10 +91,10 @@ class Registrations:
             )
         return self._told[key]
 
-    def skips_all(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
+    def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
         """Return whether the hints of all plugins are Skip for the pod and every change with such an event."""
         if event not in self._spares:
-            covering = [r for asked in self.by_plugin.values() for r in asked if r.event.covers(event)]
+            covering = [r for plugin_events in self.by_plugin.values() for r in plugin_events if r.event.covers(event)]
             predicates = tuple(r.spares for r in covering if r.hint is not None and r.spares is not None)
             self._spares[event] = predicates if len(predicates) == len(covering) else None
         event_predicates = self._spares[event]
@@ -103,14 +107,14 @@ class Registrations:
         return self._asking[event]
 
 
-def collect_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
+def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mapping[str, ActionType]:
     """Return, by kind, all actions for which some plugin registered. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
     for event in (
         registration
-        for registrations in several
-        for asked in registrations.by_plugin.values()
-        for registration in asked
+        for registrations in registrations_by_profile
+        for plugin_events in registrations.by_plugin.values()
+        for registration in plugin_events
     ):
         action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
     return action_types

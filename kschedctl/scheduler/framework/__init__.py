@@ -61,7 +61,7 @@ class Status(msgspec.Struct, frozen=True):
 
     @property
     def rejected(self) -> bool:
-        """Whether the code is one of the codes that keep a pod from being scheduled."""
+        """True if the code is one of those that keep a pod from being scheduled."""
         return self.code in REJECTIONS
 
 
@@ -87,9 +87,7 @@ class Rejection(NamedTuple):
 
 
 class Reads(IntEnum):
-    """What a plugin's answer about a node depends on besides the pod. The less it depends on, the longer it can be
-    cached.
-    """
+    """The data besides the pod on which a plugin's answer about a node depends."""
 
     NODES = 0
     """The nodes themselves, whatever pods there are."""
@@ -100,7 +98,7 @@ class Reads(IntEnum):
 
 
 class Peers(IntEnum):
-    """Which other scored nodes a node's score depends on."""
+    """The other scored nodes on which a node's score depends."""
 
     NONE = 0
     """No other node."""
@@ -159,16 +157,16 @@ class Plugin(Protocol):
     name: str
 
 
-def reads_of(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
-    """Return what a plugin's answers depend on, narrowed by its PreFilter or PreScore result for the pod."""
+def get_reads(plugin: Plugin, result: PreFilterResult | PreScoreResult | None = None) -> Reads:
+    """Return the data that a plugin's answers depend on, narrowed by its PreFilter or PreScore result for the pod."""
     if result is not None and result.reads is not None:
         return result.reads
     reads: Reads = getattr(plugin, "reads", Reads.PODS)
     return reads
 
 
-def peers_of(plugin: Plugin) -> Peers:
-    """Return which other nodes a plugin's score depends on; Peers.ALL unless the plugin declares less."""
+def get_peers(plugin: Plugin) -> Peers:
+    """Return the other nodes that a plugin's score depends on, which are all unless the plugin declares fewer."""
     peers: Peers = getattr(plugin, "peers", Peers.ALL)
     return peers
 
@@ -186,7 +184,7 @@ class PreFilterPlugin(Plugin, Protocol[State_co]):
     """A plugin that examines a pod once, before nodes are filtered."""
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[State_co]:
-        """Return what is known from the pod before nodes are filtered. Raises PluginError."""
+        """Examine the pod before nodes are filtered. Raises PluginError."""
 
 
 @runtime_checkable
@@ -220,7 +218,7 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
         """
 
     def normalize(self, state: State_contra | None, scores: Scores) -> Scores:
-        """Return scores from 0 to 100, (F,) int64; the scores unchanged if upstream has no NormalizeScore."""
+        """Return scores from 0 to 100, (F,) int64. They are unchanged if upstream has no NormalizeScore."""
 
 
 _IMPLEMENTS: dict[tuple[type, type], bool] = {}
@@ -260,7 +258,7 @@ class QueueSortPlugin(Plugin, Protocol):
     """A plugin that orders the active queue."""
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> Sequence[Sortable]:
-        """Return a sort key for each pod, the smallest first; `positions` are in order of creation."""
+        """Return a sort key for each pod. The smallest comes first, and `positions` are in order of creation."""
 
 
 @runtime_checkable
@@ -268,7 +266,7 @@ class PostFilterPlugin(Plugin, Protocol[Cycle_contra]):
     """A plugin that tries to make room for a pod that no node can run."""
 
     def post_filter(self, cycle: Cycle_contra) -> PostFilterResult:
-        """Return what can be done for the pod of a finished `Cycle` without feasible nodes. Raises PluginError."""
+        """Try to make room for the pod of a finished `Cycle` without feasible nodes. Raises PluginError."""
 
 
 Changes = Mapping[str, Sequence[Struct]]
@@ -276,7 +274,7 @@ Changes = Mapping[str, Sequence[Struct]]
 
 
 class Reservation(msgspec.Struct, frozen=True):
-    """What a plugin would reserve for a pod on one node."""
+    """The objects that a plugin would reserve for a pod on one node."""
 
     bindings: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Claim -> the PersistentVolume that it would be bound to."""
@@ -300,7 +298,7 @@ class ReservePlugin(Plugin, Protocol[State_contra]):
         """Return the objects that change when the pods at `positions` leave their nodes."""
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: State_contra | None) -> Reservation:
-        """Return what would be reserved on a feasible node."""
+        """Return the objects that would be reserved on a feasible node."""
 
 
 @runtime_checkable
@@ -320,7 +318,7 @@ class AssumingPlugin(ReservePlugin[State_contra], Protocol[State_contra]):
     """A Reserve plugin that leaves part of its work to PreBind."""
 
     def assume(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
-        """Return the objects as the plugin assumes them between Reserve and PreBind; arguments as for `reserve`."""
+        """Return the objects as they are assumed between Reserve and PreBind. The arguments are those of `reserve`."""
 
 
 Fragment = Mapping[str, object]
@@ -371,7 +369,7 @@ class PluginVerdict(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_rejections(cls, rejections: Iterator[Rejection], node_count: int) -> PluginVerdict:
-        """Combine a plugin's rejections into masks over `nodes` nodes."""
+        """Combine a plugin's rejections into masks over all nodes."""
         effective = tuple(r for r in rejections if r.mask.any())
         rejected = np.zeros(node_count, np.bool_)
         unresolvable = np.zeros(node_count, np.bool_)

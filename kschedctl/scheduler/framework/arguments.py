@@ -22,7 +22,7 @@ Naming = Literal["key", "resource", "domain"] | type[Struct]
 
 
 class PluginArgs(Struct, frozen=True):
-    """The arguments of a plugin; its class names this type in `args_type`."""
+    """The arguments of a plugin. The plugin's class names this type in `args_type`."""
 
     naming: ClassVar[Mapping[str, Naming]] = {}
     """Field at any depth -> what it names. Anonymized snapshots have pseudonyms there."""
@@ -32,7 +32,7 @@ class PluginArgs(Struct, frozen=True):
         return self
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
-        """Yield the errors that the scheduler reports for defaulted arguments; paths are relative to them."""
+        """Yield the errors that the scheduler reports for defaulted arguments. Paths are relative to the arguments."""
         return iter(())
 
 

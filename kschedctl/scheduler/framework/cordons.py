@@ -1,4 +1,4 @@
-"""Plugins for which cordoning a node changes more than that new pods cannot go there."""
+"""Plugins whose answers change in more ways than a rejection when a node is cordoned."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ class CordonDependentPlugin(Plugin, Protocol):
         """Return whether cordoning a node changes the answers about other nodes."""
 
 
-def cordon_only_rejects(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
-    """Return whether cordoning a node has no effect on a pod except that it cannot go there. In-tree plugins only."""
+def has_only_local_cordon_effect(filters: Sequence[Plugin], scorers: Sequence[Plugin], info: PodInfo) -> bool:
+    """Return whether cordoning a node only keeps the pod off that node. In-tree plugins only."""
     rejects = any(offers(plugin, CordonRejectingPlugin) and plugin.rejects_cordoned(info) for plugin in filters)
     return rejects and not any(
         offers(plugin, CordonDependentPlugin) and plugin.depends_on_cordons(info) for plugin in (*filters, *scorers)

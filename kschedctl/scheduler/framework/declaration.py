@@ -43,7 +43,7 @@ Factory = Callable[[object, FeatureGates], Plugin | None]
 
 
 class NextStep(NamedTuple):
-    """The command or object to look at next when a plugin is the cause. `{node}` in the text is the closest node."""
+    """The command or object to look at next if a plugin rejected the pod. `{node}` in the text is the closest node."""
 
     kind: str
     text: str
@@ -128,7 +128,7 @@ class DeclaredPlugin(Generic[FilterState, ScoreState]):
 
     @classmethod
     def make(cls, args: Any, gates: FeatureGates) -> Self | None:
-        """Return a plugin for a profile, or None if these arguments are not replayed.
+        """Build the plugin for a profile, or return None if these arguments are not replayed.
 
         `args` are its arguments in the profile, None if it has none.
         """
@@ -157,7 +157,7 @@ PluginClass = type[DeclaredPlugin[Any, Any]]
 
 
 class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
-    """A plugin whose answer about a node depends only on that node's row; it may be shown a subset of the nodes."""
+    """A plugin whose answer about a node depends only on that node's row. It may be shown a subset of the nodes."""
 
     def room_helps(self, view: Fork) -> bool:
         """Return whether removing pods from a node never makes Filter reject it."""
@@ -180,7 +180,7 @@ class OwnRowPlugin(DeclaredPlugin[FilterState, ScoreState]):
 
 
 class Declaration(msgspec.Struct, frozen=True):
-    """What one plugin declares, including all its extension points; see DeclaredPlugin for the fields."""
+    """The declarations of one plugin, including all its extension points. See DeclaredPlugin for the fields."""
 
     name: str
     points: frozenset[str]
@@ -273,7 +273,7 @@ EXTENSION_POINTS: Mapping[str, ExtensionPoint] = {
 
 
 def find_extension_points(plugin: object) -> frozenset[str]:
-    """Return the extension points whose methods a plugin, or its class, has."""
+    """Return the extension points whose methods a plugin or plugin class implements."""
     return frozenset(
         name
         for name, point in EXTENSION_POINTS.items()
@@ -337,7 +337,7 @@ def list_kinds_read(plugins: Iterable[Declaration], gates: FeatureGates) -> tupl
 def find_needless_kinds(plugins: Iterable[Declaration], specs: Iterable[PodSpec]) -> dict[str, str]:
     """Return the kinds that cannot affect any answer about these pods, each with the reason.
 
-    `specs` are all pods of the cluster, also the running ones, since a displaced pod may have to be placed again.
+    `specs` are all pods of the cluster, including running ones, since a displaced pod may have to be placed again.
     """
     plugin_list, pod_specs = list(plugins), list(specs)
     traits = {plugin.kinds_matter_to for plugin in plugin_list if plugin.kinds_matter_to is not None}

@@ -1,4 +1,4 @@
-"""Objects that were not read although an answer about a pod depends on them: unknown is not absent.
+"""Objects that were not read although an answer about a pod depends on them.
 
 A plugin with `dependencies` names the kinds whose missing objects could change its answer. Kinds that the cluster
 covers are harmless, because objects that are not there do not exist. The others make the answer conditional, and a
@@ -19,7 +19,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class Effect(StrEnum):
-    """What unread objects could do to an answer."""
+    """The possible effect of unread objects on an answer."""
 
     REFUSES = "refuses"
     """Cause only rejections that do not exist in the cluster; the plugin cannot be asked without them."""
@@ -40,7 +40,7 @@ class Effect(StrEnum):
 
 
 class Dependency(NamedTuple):
-    """A kind, and what its unread objects could do to the answer."""
+    """A kind of objects, with the effect that unread ones could have on the answer."""
 
     kind: str
     effect: Effect
@@ -68,10 +68,10 @@ class DependentPlugin(Plugin, Protocol):
 
 @runtime_checkable
 class DoubtfulPlugin(Plugin, Protocol):
-    """A plugin whose answers depend on something that no object says."""
+    """A plugin whose answers depend on something that no object records."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield what the answer about the pod depends on beyond objects, such as the scheduler's memory."""
+        """Yield dependencies of the answer on things other than objects, such as the scheduler's memory."""
 
 
 ALWAYS_NEEDED = (Dependency("Node", Effect.EITHER), Dependency("Pod", Effect.EITHER))
@@ -94,7 +94,7 @@ def find_unknowns(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> tuple
 
 
 def find_plugins_not_asked(unread: Iterable[Unknown]) -> frozenset[str]:
-    """Return the plugins that would reject nodes for objects that may well exist."""
+    """Return the plugins that are not asked because unread objects could make them reject nodes falsely."""
     return frozenset(
         unknown.plugin for unknown in unread if unknown.dependency.effect is Effect.REFUSES and unknown.plugin
     )

@@ -29,11 +29,11 @@ class Distinction(NamedTuple):
     """Returns the current value of each domain, read-only."""
 
     def values_at(self, rows: Rows) -> Counts:
-        """Return the value of each row's domain, (F,); 0 for a row in no domain."""
-        codes, known = self.domains.codes[rows], self.values()
-        if not len(known):  # no node has the label
+        """Return the value of each row's domain (F,), or 0 for a row in no domain."""
+        codes, domain_values = self.domains.codes[rows], self.values()
+        if not len(domain_values):  # no node has the label
             return np.zeros(len(rows), np.int64)
-        values = known.take(codes)
+        values = domain_values.take(codes)
         return values if self.domains.complete else np.where(codes < 0, 0, values)
 
     def value_at(self, row: int) -> int:
@@ -43,17 +43,17 @@ class Distinction(NamedTuple):
 
 
 class RowVerdicts(Protocol):
-    """A plugin's Filter answers for any rows. Rows that the `distinctions` do not separate get the same answer."""
+    """A plugin's Filter answers for any rows. Rows with equal values of all `distinctions` get the same answer."""
 
     @property
     def distinctions(self) -> Sequence[Distinction]: ...
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return which of the rows are rejected, (F,)."""
+        """Return a mask (F,) of the rows that are rejected."""
 
 
 class RowScores(Protocol):
-    """A plugin's scores for any of the N nodes, which depend on the number of topology domains among the scored nodes.
+    """A plugin's scores for any of the N nodes, given how many topology domains the scored nodes are in.
 
     Rows that the `distinctions` do not separate have the same raw score.
     """
@@ -71,10 +71,10 @@ class RowScores(Protocol):
         """Return the number of scored domains per topology key if each row stands for `counts` (F,) equal nodes."""
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return the raw scores of the rows, (F,), for the given number of scored domains per topology key."""
+        """Return the raw scores (F,) of the rows for the given number of scored domains per topology key."""
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Return normalized scores, (F,), using the extremes of the scores that count."""
+        """Return normalized scores (F,), using the extremes of the scores that count."""
 
 
 @runtime_checkable
@@ -82,7 +82,7 @@ class DistinguishingFilter(Plugin, Protocol):
     """A plugin that can answer Filter for any rows without a full run."""
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> RowVerdicts | None:
-        """Return Filter's answers for any rows, or None if they cannot be computed so. Raises PluginError."""
+        """Return Filter's answers for any rows, or None if this needs a full run. Raises PluginError."""
 
 
 @runtime_checkable

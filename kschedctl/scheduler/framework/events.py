@@ -20,7 +20,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 class ActionType(IntFlag):
-    """How a resource changed; the actions that a plugin registers for may be combined."""
+    """A kind of change to a resource. The actions that a plugin registers for may be combined."""
 
     ADD = 1
     DELETE = 1 << 1
@@ -64,7 +64,7 @@ RESOURCES: Mapping[str, str] = {kind.name: kind.event_resource for kind in KINDS
 
 
 class ClusterEvent(NamedTuple):
-    """A resource and how it changed."""
+    """A resource with a kind of change."""
 
     resource: str
     action: ActionType
@@ -79,7 +79,7 @@ class ClusterEvent(NamedTuple):
         return self.custom_label or f"{self.resource}{self.action.label}"
 
     def covers(self, event: ClusterEvent) -> bool:
-        """Return whether a registration for this event hears of `event`, which is the same or more specific."""
+        """Return whether a registration for this event includes `event`, which is the same or more specific."""
         same_resource = self.resource == event.resource or (self.resource == POD and event.resource in POD_RESOURCES)
         shared_actions = self.action & event.action
         return same_resource and (bool(shared_actions) if event.broad else shared_actions == event.action)
@@ -106,7 +106,9 @@ class ChangedObject(NamedTuple):
         return self.old if self.new is None else self.new
 
     def differs(self, *path: str) -> bool:
-        """Return whether an update changed the field at a path of snake_case names; absent equals empty."""
+        """Return whether an update changed the field at a path of snake_case names. An absent field equals an empty
+        one.
+        """
         if self.documents is None:
             old, new = (_get_attribute(state, path) for state in (self.old, self.new))
             return bool(old or new) and old != new
@@ -135,7 +137,7 @@ SkipPredicate = Callable[[PodInfo, ActionType, Fork], bool]
 
 
 class ClusterEventWithHint(NamedTuple):
-    """An event that a plugin registers for, and its queueing hint; without one, the answer is always Queue."""
+    """An event that a plugin registers for, with its queueing hint. Without a hint, the answer is always Queue."""
 
     kind: str
     action: ActionType
@@ -189,40 +191,41 @@ UPDATES_OF_PODS = ByVersion(
 )
 
 
-def pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
-    """Return the resources whose events the queue checks itself before it asks the plugins."""
+def list_pre_checked_resources(gates: FeatureGates) -> frozenset[str]:
+    """Return the resources whose events the queue checks itself before it calls the plugins' hints."""
     by_hints = gates.enabled(QUEUEING_HINTS)
     return frozenset(PRE_CHECKED.at(gates.release) if by_hints else PRE_CHECKED_WITHOUT_HINTS)
 
 
-def pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
-    """Return the pod actions to register for; versions without a specific event need all updates."""
-    known = UPDATES_OF_PODS.at(gates.release)
+def resolve_pod_actions(requested: ActionType, gates: FeatureGates) -> ActionType:
+    """Return the pod actions to register for. Versions without a specific event need all updates."""
+    specific_updates = UPDATES_OF_PODS.at(gates.release)
     updates = (
         action_type for action_type in ActionType if action_type in ActionType.UPDATE and action_type in requested
     )
-    return requested if all(update.label in known for update in updates) else requested | ActionType.UPDATE
+    return requested if all(update.label in specific_updates for update in updates) else requested | ActionType.UPDATE
 
 
-def node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
+def resolve_node_actions(requested: ActionType, gates: FeatureGates, broad: bool = False) -> ActionType:
     """Return the node actions to register for.
 
     A new node may be unusable for a pod at first, so that the queue's pre-check hides its event from plugins. Then
-    changes of labels and taints are needed as well. `broad`: the plugin is one of those that EVERY_UPDATE is about.
+    changes of labels and taints are needed as well. With `broad`, the plugin is one of those that EVERY_UPDATE is
+    about.
     """
     if broad and EVERY_UPDATE.at(gates.release):
         return ActionType.ADD | ActionType.UPDATE
     label_and_taint_updates = ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
-    return requested | label_and_taint_updates if NODE in pre_checked_resources(gates) else requested
+    return requested | label_and_taint_updates if NODE in list_pre_checked_resources(gates) else requested
 
 
 def adapt_node_hint(hint: HintFunction, gates: FeatureGates) -> HintFunction:
-    """Wrap a node hint so that, in versions with UPDATED_NODES_AS_NEW, an updated node is treated as a new one."""
-    return partial(_hint_as_if_added, hint) if UPDATED_NODES_AS_NEW.at(gates.release) else hint
+    """Wrap a node hint so that versions with UPDATED_NODES_AS_NEW treat an updated node as a new one."""
+    return partial(_call_hint_as_if_added, hint) if UPDATED_NODES_AS_NEW.at(gates.release) else hint
 
 
-def _hint_as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-    """Ask the hint about the change as if its object had been added."""
+def _call_hint_as_if_added(hint: HintFunction, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
+    """Call the hint as if the changed object had been added."""
     return hint(info, change if change.new is None else ChangedObject(change.kind, None, change.new), view)
 
 
@@ -241,7 +244,7 @@ def _get_json_field(document: Json, path: tuple[str, ...]) -> Json:
 
 
 def _read_string_map(document: Json) -> dict[str, str]:
-    """Return labels or annotations as Go reads them, where null is an empty string."""
+    """Return labels or annotations as Go reads them, with null as an empty string."""
     return {key: value or "" for key, value in document.items()} if isinstance(document, Mapping) else {}
 
 
@@ -252,9 +255,9 @@ def _to_camel_case(name: str) -> str:
 
 
 def _drop_empty(value: Json) -> Json:
-    """Remove nulls and empty strings, lists and objects at every depth; return None if nothing remains."""
+    """Remove nulls and empty strings, lists and objects at every depth. Return None if nothing remains."""
     if isinstance(value, Mapping):
-        fields = {key: kept for key, inner in value.items() if (kept := _drop_empty(inner)) is not None}
+        fields = {key: remaining for key, inner in value.items() if (remaining := _drop_empty(inner)) is not None}
         return fields or None
     if isinstance(value, list | tuple):
         return [_drop_empty(inner) for inner in value] or None
@@ -267,7 +270,8 @@ NOMINATED_PODS_FREE_ROOM = ByVersion(
 
 
 def frees_room(pod: Pod, counts_nominated: bool) -> bool:
-    """Return whether the deletion of the pod frees room, because it is bound or, if that counts, nominated to a
-    node.
+    """Return whether the deletion of the pod frees room on a node.
+
+    A bound pod frees room. With `counts_nominated`, a pod nominated to a node does, too.
     """
     return bool(pod.spec.node_name or (counts_nominated and pod.status.nominated_node_name))

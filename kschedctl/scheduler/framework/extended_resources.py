@@ -1,4 +1,4 @@
-"""Extended resources that a DeviceClass backs, and the device requests that a pod's resource requests amount to.
+"""Extended resources that DeviceClasses back, and the device requests that stand for a pod's resource requests.
 
 Upstream: plugins/dynamicresources/extendeddynamicresources.go, pkg/scheduler/framework/plugins/noderesources and
 staging/src/k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache (v1.36).
@@ -28,7 +28,7 @@ IN_MEMORY_NAME = "<extended-resources>"
 
 
 def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
-    """Map each resource name to the DeviceClass that backs it.
+    """Index DeviceClasses by the resource names that they back.
 
     If several classes name a resource, the newest wins, and the first of those created at the same time.
     """
@@ -36,7 +36,7 @@ def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, Devic
     for device_class in classes:
         resource = device_class.spec.extended_resource_name
         rival = device_classes.get(resource) if resource is not None else None
-        if rival is not None and _creation_time(device_class) <= _creation_time(rival):
+        if rival is not None and _get_creation_time(device_class) <= _get_creation_time(rival):
             continue
         if resource is not None:
             device_classes[resource] = device_class
@@ -45,11 +45,11 @@ def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, Devic
 
 
 def find_backing_classes(objects: ClusterObjects) -> Mapping[str, DeviceClass]:
-    """Return a map from extended resource to the DeviceClass that backs it."""
+    """Return the DeviceClass that backs each extended resource, by resource name."""
     return objects.index(index_classes_by_resource, index_classes_by_resource, "DeviceClass")
 
 
-def _creation_time(device_class: DeviceClass) -> str:
+def _get_creation_time(device_class: DeviceClass) -> str:
     """Return the creation timestamp, or an empty string."""
     return device_class.metadata.creation_timestamp or ""
 
@@ -67,7 +67,7 @@ def build_empty_claim(pod: Pod) -> ResourceClaim:
 def build_device_requests(
     pod: Pod, resources: Iterable[str], classes: Mapping[str, DeviceClass]
 ) -> tuple[DeviceRequest, ...]:
-    """Build the claim's requests for resources that the node has only as devices, sorted by name.
+    """Build device requests for resources that the node has only as devices, sorted by name.
 
     Each regular container gets devices of its own; init containers use those of later containers, and each other's.
     """
@@ -76,11 +76,11 @@ def build_device_requests(
     requests: list[DeviceRequest] = []
     for resource in sorted(resources):
         lasting = [
-            0 if brief else _requested_amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)
+            0 if brief else _parse_requested_amount(c, resource) for c, brief in zip(containers, is_brief, strict=True)
         ]
         largest: tuple[int, int] | None = None
         for i, container in enumerate(containers):
-            missing = _requested_amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
+            missing = _parse_requested_amount(container, resource) - sum(lasting[i:]) if is_brief[i] else 0
             if missing > 0 and (largest is None or missing > largest[1]):
                 largest = (i, missing)
         lasting_requests = [(i, amount) for i, amount in enumerate(lasting) if amount]
@@ -89,8 +89,8 @@ def build_device_requests(
     return tuple(sorted(requests, key=lambda request: request.name))
 
 
-def _requested_amount(container: Container, resource: str) -> int:
-    """Return how many units of a resource a container requests; 0 for fractions."""
+def _parse_requested_amount(container: Container, resource: str) -> int:
+    """Return how many units of a resource a container requests, or 0 for fractions."""
     quantity = parse(str(container.resources.requests.get(resource, 0)))
     return quantity.value() if quantity.round_up(0) == quantity else 0
 

@@ -40,7 +40,7 @@ class Fact(
         raise NotImplementedError
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the label values without which no node can meet the requirement."""
+        """Return the labels, with their values, that a node must have to meet the requirement."""
         return ()
 
     def words_with_nominations(self) -> str:

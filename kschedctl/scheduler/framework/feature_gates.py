@@ -1,4 +1,4 @@
-"""Feature gates that scheduling reads: their default in each minor version, and the user's overrides.
+"""Feature gates that scheduling reads, with their default in each minor version and the user's overrides.
 
 Upstream: pkg/features/kube_features.go (v1.36; stages, specs and dependencies of v1.37), component-base/featuregate.
 """
@@ -150,7 +150,7 @@ class Stage(NamedTuple):
 
     @property
     def known(self) -> bool:
-        """Whether the version recognizes the gate."""
+        """True if the version recognizes the gate."""
         return self.maturity not in ("pre-alpha", "removed")
 
 
@@ -179,10 +179,10 @@ class FeatureGates:
             raise ConfigurationError("; ".join(faults), where="feature gates", hint=hint)
 
     def _find_hint(self, gate: str) -> str:
-        """Return in which versions an unrecognized gate exists, or an empty string."""
+        """Return a hint about the versions in which an unrecognized gate exists, or an empty string."""
         if " " in gate:
             return ""
-        minors = [minor for minor in MINORS if gate in ALL_GATE_STAGES and stage_at(gate, minor).known]
+        minors = [minor for minor in MINORS if gate in ALL_GATE_STAGES and get_stage(gate, minor).known]
         if not minors:
             return ""
         if minors[0] > self.minor:
@@ -206,11 +206,11 @@ class FeatureGates:
 
     @cached_property
     def _states(self) -> dict[str, bool]:
-        """Gate -> whether it is on."""
+        """The state of each gate: True if it is on."""
         return self._compute_states(GATE_STAGES)
 
     def _compute_states(self, specs: Mapping[str, str]) -> dict[str, bool]:
-        """Compute whether each of the gates is on, including all overrides."""
+        """Compute the state of each gate, including all overrides."""
         overrides = dict(self.overrides or {})
         broadcast = {_BROADCASTS[name]: overrides.pop(name) for name in _BROADCASTS if name in overrides}
         stages = {
@@ -235,7 +235,7 @@ class FeatureGates:
     def _validate_dependencies(self) -> Iterator[str]:
         """Yield an error for each enabled gate that depends on a disabled one."""
         states = self._compute_states(ALL_GATE_STAGES)
-        known_gates = {name for name in ALL_GATE_STAGES if stage_at(name, self.minor).known}
+        known_gates = {name for name in ALL_GATE_STAGES if get_stage(name, self.minor).known}
         host_network = {"UserNamespacesHostNetworkSupport": HOST_NETWORK_NEEDS.at(self.release)}
         for name, required in {**GATE_DEPENDENCIES, **UNREAD_GATE_DEPENDENCIES, **host_network}.items():
             disabled = [
@@ -246,17 +246,17 @@ class FeatureGates:
 
     def _validate_stage(self, name: str, value: bool) -> Iterator[str]:
         """Yield an error if the gate cannot be set to the value in this version."""
-        stage, prefix = stage_at(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
+        stage, prefix = get_stage(name, self.minor), f"cannot set feature gate {name} to {str(value).lower()}"
         if not stage.known:
             yield f"unrecognized feature gate: {name}"
         elif stage.locked and stage.on != value:
             yield f"{prefix}, feature is locked to {str(stage.on).lower()}"
 
 
-def stage_at(name: str, minor: int) -> Stage:
+def get_stage(name: str, minor: int) -> Stage:
     """Return the gate's stage in version 1.minor.
 
-    >>> stage_at("DRAAdminAccess", 35)
+    >>> get_stage("DRAAdminAccess", 35)
     Stage(maturity='beta', on=True, locked=False)
     """
     return find_stage(ALL_GATE_STAGES[name], minor)

@@ -13,7 +13,7 @@ FEW = 32
 
 
 def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
-    """Scale scores so that the largest becomes 100; with `reverse`, so that 0 becomes 100.
+    """Scale scores so that the largest becomes 100. With `reverse`, 0 becomes 100 instead.
 
     Upstream: plugins/helper/normalize_score.go.
 
@@ -27,10 +27,10 @@ def normalize_by_max(scores: Scores, reverse: bool = False) -> Scores:
     return MAX_NODE_SCORE - scaled if reverse else scaled
 
 
-def min_and_max(scores: Scores) -> tuple[int, int]:
+def find_min_and_max(scores: Scores) -> tuple[int, int]:
     """Return the lowest and the highest of at least one score.
 
-    >>> min_and_max(np.array([3, 1, 2]))
+    >>> find_min_and_max(np.array([3, 1, 2]))
     (1, 3)
     """
     if len(scores) > FEW:

@@ -41,12 +41,12 @@ class GoDuration(float):
 
 
 def decode_strictly(document: object, target_type: type[T], path: str = "") -> T:
-    """Decode a document found at `path`. Raises ConfigurationError for a wrong type; unknown fields are ignored."""
+    """Decode a document found at `path`, ignoring unknown fields. Raises ConfigurationError for a wrong type."""
     try:
         return convert_builtins(drop_nulls(document), target_type, _decode_custom)
     except msgspec.ValidationError as error:
-        what, _, where = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
-        raise ConfigurationError(what[:1].lower() + what[1:], where=f"{path}{where}".lstrip(".")) from None
+        problem, _, location = str(error).replace("`", "").replace(" | null", "").partition(" - at $")
+        raise ConfigurationError(problem[:1].lower() + problem[1:], where=f"{path}{location}".lstrip(".")) from None
 
 
 def find_unknown_fields(document: object, target_type: type, minor: int) -> list[str]:

@@ -21,14 +21,15 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 
 def find_version_changes(*names: str) -> tuple[ByVersion[object], ...]:
-    """Return the ByVersion objects in these modules and packages, each once, with their submodules by name."""
-    found: dict[int, ByVersion[object]] = {}
+    """Return the distinct ByVersion objects of these modules and packages, in order of the submodules' names."""
+    changes_by_id: dict[int, ByVersion[object]] = {}
     for module in (module for name in names for module in _import_with_submodules(name)):
-        found.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
-    return tuple(found.values())
+        changes_by_id.update((id(value), value) for value in vars(module).values() if isinstance(value, ByVersion))
+    return tuple(changes_by_id.values())
 
 
 def _import_with_submodules(name: str) -> list[ModuleType]:
+    """Import a module and return it with all its submodules, sorted by name."""
     module = import_module(name)
     submodules = pkgutil.walk_packages(getattr(module, "__path__", ()), f"{name}.")
     return [module, *(import_module(submodule) for submodule in sorted(info.name for info in submodules))]
@@ -57,7 +58,7 @@ class NotedChange(NamedTuple):
 
 
 def find_noted_unknowns(changes: Iterable[NotedChange], info: PodInfo, view: Fork) -> Iterator[Unknown]:
-    """Yield the unknowns of an answer about a pod that come from changes known only from release notes."""
+    """Yield the unknowns that changes known only from release notes add to an answer about a pod."""
     by_effect: dict[Effect, list[str]] = {}
     for change in changes:
         if change.concerns(info, view):

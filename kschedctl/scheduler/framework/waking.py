@@ -1,4 +1,4 @@
-"""Descriptions, for people, of the changes that make the queue retry a pod that a plugin rejected.
+"""Descriptions of the changes that make the queue retry a pod that a plugin rejected.
 
 For the queue itself, plugins have `events_to_register`.
 """
@@ -22,7 +22,7 @@ BY_THE_PLUGIN = ActionType(0)
 
 
 class WakeTrigger(NamedTuple):
-    """A change of a kind of object that makes the queue retry a pod, in words."""
+    """The description of a change that makes the queue retry a pod."""
 
     kind: str
     action: ActionType
@@ -31,10 +31,10 @@ class WakeTrigger(NamedTuple):
 
 @runtime_checkable
 class WakingPlugin(Plugin, Protocol):
-    """A plugin that describes what wakes pods. For other plugins the events that they register for are listed."""
+    """A plugin that describes the changes that wake pods. Other plugins are described by their registered events."""
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that wake a pod that the plugin rejected, with queueing hints."""
+        """Yield a description of each change that wakes a pod rejected by the plugin, with queueing hints."""
 
 
 @runtime_checkable
@@ -42,7 +42,7 @@ class AdmittingPlugin(Plugin, Protocol):
     """A plugin that keeps pods out of the active queue and reacts only to some of the events that it registers for."""
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes after which the plugin lets the pod into the active queue."""
+        """Yield a description of each change after which the plugin lets the pod into the active queue."""
 
 
 def treats_updated_nodes_as_new(gates: FeatureGates) -> bool:
@@ -60,7 +60,7 @@ def join_words(parts: Sequence[str], last: str = "and") -> str:
 
 
 def describe_selected_labels(selector: Selector) -> str:
-    """Return the labels of the pods that a selector selects, in words.
+    """Describe the labels of the pods that a selector selects.
 
     >>> describe_selected_labels(Selector()), describe_selected_labels(Selector(matches_nothing=True))
     ('with any labels', 'that no selector selects')

@@ -38,7 +38,7 @@ REGISTERS_POD_EVENTS = ByVersion(
 
 
 class PreemptionMessage(StrEnum):
-    """The template of the message that PostFilter adds for a pod that preempts."""
+    """The templates of the message that PostFilter adds for a pod that preempts."""
 
     NONE = "nothing"
     PLACEMENT_FOUND = "found a potential placement for pod on node {}, preempting {} victims"
@@ -127,7 +127,7 @@ class DefaultPreemption(PreemptionPlugin):
         return Status(Code.UNRESOLVABLE, (GROUP_PREEMPTION_UNDER_WAY if grouped else PREEMPTION_UNDER_WAY,))
 
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
-        """Return why the pod may not preempt, or None if it may.
+        """Return the reason why the pod may not preempt, or None if it may.
 
         A pod may not preempt if its policy or its pod group forbids it or if its earlier victims are still terminating.
         """

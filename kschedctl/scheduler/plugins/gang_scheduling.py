@@ -116,7 +116,7 @@ class GangScheduling(DeclaredPlugin):
 
     @classmethod
     def noted_changes(cls) -> tuple[NotedChange, ...]:
-        """Return changes that concern pods outside of groups, too: how many groups these would preempt."""
+        """Return the noted changes, which also concern pods without a group that could preempt pods of groups."""
         return (
             NotedChange(QUEUEING_OF_GROUPS, Effect.ORDER, lambda info, view: _is_grouped(info)),
             NotedChange(GROUPS_AS_VICTIMS, Effect.VICTIMS, _could_preempt_grouped_pods),
@@ -129,7 +129,7 @@ class GangScheduling(DeclaredPlugin):
             yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_group_updated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         group = info.spec.scheduling_group
         name = f"{info.namespace}/{group.pod_group_name}" if group else "its group"
         key = get_group_key(info.pod)
@@ -158,7 +158,7 @@ class GangScheduling(DeclaredPlugin):
         if group is None:
             return Status(Code.UNRESOLVABLE, (GROUP_MISSING.format(key[1]),))
         gang = group.spec.scheduling_policy.gang
-        if gang is None or _group_size(info, view, key) >= gang.min_count:
+        if gang is None or _count_group_pods(info, view, key) >= gang.min_count:
             return SUCCESS
         return Status(Code.UNRESOLVABLE, (TOO_FEW_PODS,))
 
@@ -195,7 +195,7 @@ class HierarchicalGangScheduling(GangScheduling):
     """Plugin for gate CompositePodGroup: a pod waits until all groups of its group's tree are ready."""
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield a doubt for pods in trees, because simulations of several pods do not consider trees."""
+        """Yield a doubt for pods in trees, because simulations of several pods try each PodGroup by itself."""
         if _has_parent(info, view):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
@@ -206,7 +206,7 @@ class HierarchicalGangScheduling(GangScheduling):
         yield ClusterEventWithHint("CompositePodGroup", ActionType.ADD, _is_schedulable_after_composite_added)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, with their descriptions."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         if _is_without_parent(info, view):
             yield from super().waking_changes(info, view, gates)
             return
@@ -250,9 +250,8 @@ class HierarchicalGangScheduling(GangScheduling):
         new = key if view.pods.find_position(info.pod.key) is None else None
         if has_enough_pods(view, tree, new):
             return SUCCESS
-        return Status(
-            Code.UNRESOLVABLE, (TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS,)
-        )
+        message = TREE_WITHOUT_QUORUM.format(tree.key.name) if tree.key.composite else TOO_FEW_PODS
+        return Status(Code.UNRESOLVABLE, (message,))
 
 
 def _is_schedulable_after_pod_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -276,7 +275,7 @@ def _is_schedulable_after_group_updated(info: PodInfo, change: ChangedObject, vi
     return _is_schedulable_after_group_added(info, change, view) and _needs_fewer_pods(change)
 
 
-def _group_size(info: PodInfo, view: Fork, key: GroupKey) -> int:
+def _count_group_pods(info: PodInfo, view: Fork, key: GroupKey) -> int:
     """Return how many pods the group has, including this pod even if it is not in the cluster yet."""
     return find_group_state(view, key).size + (view.pods.find_position(info.pod.key) is None)
 
@@ -287,17 +286,17 @@ def _is_grouped(info: PodInfo) -> bool:
 
 
 def _could_preempt_grouped_pods(info: PodInfo, view: Fork) -> bool:
-    """Return whether a pod without a group could preempt pods of groups, by their own or their group's priority."""
-    return not _is_grouped(info) and _lowest_group_priority(view) < info.priority
+    """Return whether a pod without a group has a higher priority than some group or pod of a group."""
+    return not _is_grouped(info) and _find_lowest_group_priority(view) < info.priority
 
 
-def _lowest_group_priority(view: Fork) -> float:
+def _find_lowest_group_priority(view: Fork) -> float:
     """Return the lowest priority at which a pod of a group can be preempted, or infinity without groups."""
     return view.memo(("noted", "lowest of groups"), lambda: min(_iter_group_priorities(view), default=inf))
 
 
 def _iter_group_priorities(view: Fork) -> Iterator[int]:
-    """Yield for each group the lowest priority of its pods, and its own if it has one."""
+    """Yield each group's own priority, if it has one, and the lowest priority of its pods."""
     for key, positions in view.pods.by_group.items():
         yield int(view.pods.priority[view.pods.info[positions]].min())
         priority = find_group_standing(view, key, as_groups=True).priority
@@ -330,7 +329,7 @@ def _is_schedulable_after_tree_pod_added(info: PodInfo, change: ChangedObject, v
 
 def _is_schedulable_after_tree_group_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, build_pod_group_key(_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_pod_group_key(_get_group_key(change)), view)
 
 
 def _is_schedulable_after_tree_group_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
@@ -346,16 +345,16 @@ def _needs_fewer_pods(change: ChangedObject) -> bool:
 
 def _is_schedulable_after_composite_added(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the added composite group is in the tree of the waiting pod."""
-    return _is_in_same_tree(info, build_composite_key(*_changed_group_key(change)), view)
+    return _is_in_same_tree(info, build_composite_key(*_get_group_key(change)), view)
 
 
-def _changed_group_key(change: ChangedObject) -> GroupKey:
+def _get_group_key(change: ChangedObject) -> GroupKey:
     """Return the namespace and name of the changed group."""
     return change.new.metadata.namespace, change.new.metadata.name
 
 
-def _is_in_same_tree(info: PodInfo, other: EntityKey, view: Fork) -> bool:
+def _is_in_same_tree(info: PodInfo, other_key: EntityKey, view: Fork) -> bool:
     """Return whether the pod's group and the other have the same root after the change."""
-    own = get_group_key(info.pod)
-    root = find_root_key(view, build_pod_group_key(own)) if own else None
-    return root is not None and root == find_root_key(view, other)
+    pod_group = get_group_key(info.pod)
+    root = find_root_key(view, build_pod_group_key(pod_group)) if pod_group else None
+    return root is not None and root == find_root_key(view, other_key)

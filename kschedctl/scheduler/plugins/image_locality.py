@@ -20,7 +20,7 @@ _MEBIBYTE = 1024 * 1024
 
 
 class CountedImages(StrEnum):
-    """The images of a pod that a rule counts."""
+    """The images of a pod that count for its score."""
 
     CONTAINERS = "of containers"
     CONTAINERS_AND_VOLUMES = "of containers and of image volumes"
@@ -63,7 +63,7 @@ class ImageLocality(DeclaredPlugin):
         return cls(gates.release)
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Return (F,) scores from 0 to 100 that grow with the bytes of images on the node.
+        """Return scores (F,) from 0 to 100 that grow with the size of the pod's images on the node.
 
         Sizes below 23 MiB score 0, and sizes above 1000 MiB per image score 100.
         """

@@ -48,7 +48,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     adapt_node_hint,
-    node_actions,
+    resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact, LabelDemand, Wanted
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -69,8 +69,9 @@ OPERATOR_SYMBOLS = {"In": "in", "NotIn": "not in", "Gt": ">", "Lt": "<"}
 
 
 class NodeAffinityUnmet(Fact, frozen=True):
-    """The requirements of the pod's nodeSelector or, if that matches, of its required terms that the node does not
-    meet.
+    """The requirements of the pod's nodeSelector or required terms that the node does not meet.
+
+    Required terms are listed only if the nodeSelector matches.
     """
 
     selector: tuple[Wanted, ...] = ()
@@ -91,7 +92,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
                 f"{unmet_terms.key}={unmet_terms.values[0]} wanted, {unmet_terms.actual_text()} found"
                 for unmet_terms in self.selector
             )
-        unmet_terms = [" and ".join(wanted.words() for wanted in term) for term in self.terms]
+        unmet_terms = [" and ".join(requirement.words() for requirement in term) for term in self.terms]
         remainder = (
             f"; or {_describe_omitted_terms(len(unmet_terms) - MAX_TERMS_SHOWN)}"
             if len(unmet_terms) > MAX_TERMS_SHOWN
@@ -101,7 +102,7 @@ class NodeAffinityUnmet(Fact, frozen=True):
         return f"{sentence}{remainder}" if sentence else "no required node affinity term can match"
 
     def demands(self) -> tuple[LabelDemand, ...]:
-        """Return the labels of the nodeSelector, or the labels of which all required terms want some value.
+        """Return the labels of the nodeSelector, or the labels for which every required term demands some value.
 
         >>> NodeAffinityUnmet(terms=((Wanted("zone", "In", ("a",)),), (Wanted("zone", "In", ("b",)),))).demands()
         (LabelDemand(what='its node affinity', key='zone', values=('a', 'b'), claim=''),)
@@ -167,7 +168,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RequiredNodeAffinity]:
         """Compile the required terms, and narrow the nodes to those that the terms name."""
-        terms = _required_terms(info.spec)
+        terms = _get_required_terms(info.spec)
         if terms is None and self.added_required is None and not info.spec.node_selector:
             return PRE_FILTER_SKIP
         state = compile_required_node_affinity(info.spec)
@@ -187,12 +188,15 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         required = state if state is not None else compile_required_node_affinity(info.spec)
         matches_pod = match_required_affinity(view.nodes, required)
         yield Rejection(
-            matches_profile & ~matches_pod, Code.UNRESOLVABLE, REASON, lambda row: _find_unmet(info.spec, view, row)
+            matches_profile & ~matches_pod,
+            Code.UNRESOLVABLE,
+            REASON,
+            lambda row: _build_unmet_fact(info.spec, view, row),
         )
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[CompiledPreferredTerms]:
         """Compile the preferred terms, or skip Score if there are none."""
-        preferred = _preferred_terms(info.spec)
+        preferred = _get_preferred_terms(info.spec)
         if not preferred and self.added_preferred is None:
             return PRE_SCORE_SKIP
         try:
@@ -201,7 +205,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
             raise PluginError(str(error)) from None
 
     def score(self, info: PodInfo, view: Fork, state: CompiledPreferredTerms | None, rows: Rows) -> Scores:
-        """Return (F,) the sum of the weights of the preferred terms that match each node."""
+        """Return the sum (F,) of the weights of the preferred terms that match each node."""
         if state is None:
             state = self.pre_score(info, view, rows).state
         total = np.zeros(len(rows), np.int64)
@@ -214,19 +218,19 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         return normalize_by_max(scores)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
+        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the terms match the node now and the node is new or was not matched before."""
+        """Return whether the terms match the node now but did not match it before the change."""
         node: Node = change.new
-        if self.added_required is not None and not _matches(self.added_required, node):
+        if self.added_required is not None and not _match_node(self.added_required, node):
             return False
         required = compile_required_node_affinity(info.spec)
-        return _matches(required, node) and (change.old is None or not _matches(required, change.old))
+        return _match_node(required, node) and (change.old is None or not _match_node(required, change.old))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         demands = _describe_demands(info, self.added_required is not None)
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, f"a node is added, or changes, that has {demands}")
@@ -239,7 +243,7 @@ class NodeAffinity(DeclaredPlugin[RequiredNodeAffinity, CompiledPreferredTerms])
         return {"nodeAffinity": affinity and _sign_affinity(affinity), "nodeSelector": info.spec.node_selector}
 
 
-def _matches(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
+def _match_node(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> bool:
     """Return whether the terms match the node. Raises PluginError for terms that cannot be parsed."""
     try:
         return terms.match(node.metadata.labels, node.metadata.name)
@@ -247,14 +251,14 @@ def _matches(terms: RequiredNodeAffinity | CompiledNodeSelector, node: Node) -> 
         raise PluginError(str(error)) from None
 
 
-def _required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
+def _get_required_terms(spec: PodSpec) -> tuple[NodeSelectorTerm, ...] | None:
     """Return the required terms of the pod's node affinity, or None if it has none."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     return None if required is None else required.node_selector_terms
 
 
-def _preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
+def _get_preferred_terms(spec: PodSpec) -> tuple[PreferredSchedulingTerm, ...]:
     """Return the preferred terms of the pod's node affinity."""
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     return node_affinity.preferred_during_scheduling_ignored_during_execution if node_affinity else ()
@@ -271,8 +275,8 @@ def _find_named_nodes(terms: tuple[NodeSelectorTerm, ...]) -> frozenset[str] | N
     return frozenset(names)
 
 
-def _find_unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
-    """Return what the node lacks of the nodeSelector or, if nothing, of the required terms."""
+def _build_unmet_fact(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
+    """Build the fact about the unmet labels of the nodeSelector or, if all are met, of the required terms."""
     labels = view.nodes.objects[row].metadata.labels
     selector = tuple(
         Wanted(key, "In", (value,), labels.get(key))
@@ -281,7 +285,7 @@ def _find_unmet(spec: PodSpec, view: Fork, row: int) -> NodeAffinityUnmet:
     )
     if selector:
         return NodeAffinityUnmet(selector)
-    terms = _required_terms(spec) or ()
+    terms = _get_required_terms(spec) or ()
     return NodeAffinityUnmet(
         terms=tuple(tuple(_iter_unmet_requirements(term, labels, view.nodes.names[row])) for term in terms)
     )
@@ -300,7 +304,7 @@ def _iter_unmet_requirements(term: NodeSelectorTerm, labels: Mapping[str, str], 
 
 
 def _sign_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
-    """Return the required and the preferred terms as strings, in an order that does not depend on theirs."""
+    """Return the required and the preferred terms as strings in a canonical order."""
     required = affinity.required_during_scheduling_ignored_during_execution
     terms = required.node_selector_terms if required else ()
     weighted = affinity.preferred_during_scheduling_ignored_during_execution
@@ -309,7 +313,7 @@ def _sign_affinity(affinity: NodeAffinityTerms) -> tuple[list[str], list[str]]:
 
 
 def _sign_term(term: NodeSelectorTerm) -> tuple[list[str], list[str]]:
-    """Return the requirements of a term, in an order that does not depend on theirs."""
+    """Return the requirements of a term in a canonical order."""
     return _sign_requirements(term.match_expressions), _sign_requirements(term.match_fields)
 
 
@@ -322,7 +326,7 @@ def _sign_requirements(requirements: Iterable[SelectorRequirement]) -> list[str]
 
 
 def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
-    """Return in words which labels and terms the pod demands of its node.
+    """Describe the labels and terms that the pod demands of its node.
 
     The profile's addedAffinity is mentioned without its terms.
     """
@@ -340,14 +344,14 @@ def _describe_demands(info: PodInfo, has_added_affinity: bool) -> str:
 
 
 def _describe_term(term: NodeSelectorTerm) -> str:
-    """Return the requirements of a term in words."""
+    """Describe the requirements of a term."""
     expressions = (f"label {_describe_requirement(expression)}" for expression in term.match_expressions)
     fields = (_describe_requirement(match_field) for match_field in term.match_fields)
     return " and ".join((*expressions, *fields))
 
 
 def _describe_requirement(requirement: SelectorRequirement) -> str:
-    """Return a requirement in words."""
+    """Describe a requirement."""
     values = requirement.values or ()
     if requirement.operator == "In" and len(values) == 1:
         return f"{requirement.key}={values[0]}"
@@ -358,5 +362,5 @@ def _describe_requirement(requirement: SelectorRequirement) -> str:
 
 
 def _describe_omitted_terms(number: int) -> str:
-    """Return how many terms a sentence leaves out, as alternatives to the terms that it shows."""
+    """Describe the number of terms that a sentence leaves out."""
     return "another term" if number == 1 else f"one of {number:,} more terms"

@@ -87,7 +87,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[frozenset[str]]:
         """Collect the features that the pod requires, or skip Filter if there are none."""
-        required = required_features(info.spec) & self.inferred_features
+        required = find_required_features(info.spec) & self.inferred_features
         return PreFilterResult(state=required) if self.enabled and required else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: frozenset[str] | None, delta: Delta) -> Iterator[Rejection]:
@@ -119,12 +119,14 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         """Return whether the pod itself was updated and now requires different features."""
         if not is_same_pod(change.new, info.pod):
             return False
-        old, new = (required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
+        old, new = (find_required_features(pod.spec) & self.inferred_features for pod in (change.old, change.new))
         return old != new
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
-        required = join_words(sorted(required_features(info.spec) & self.inferred_features)) or "what the pod needs"
+        """Yield a description of each change that moves a rejected pod back to the queue."""
+        required = (
+            join_words(sorted(find_required_features(info.spec) & self.inferred_features)) or "what the pod needs"
+        )
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod needs one that declares {required})")
         yield WakeTrigger(
             NODE, ActionType.UPDATE_NODE_DECLARED_FEATURE, f"a node declares other features (needed: {required})"
@@ -132,11 +134,11 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         yield WakeTrigger(POD, UPDATE, "the features that the pod needs change")
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment:
-        return {"features": sorted(required_features(info.spec) & self.inferred_features)}
+        return {"features": sorted(find_required_features(info.spec) & self.inferred_features)}
 
 
-def required_features(spec: PodSpec) -> frozenset[str]:
-    """Return the features that the kubelet must declare to run the pod, in any supported version."""
+def find_required_features(spec: PodSpec) -> frozenset[str]:
+    """Return the features, of all supported versions, that the kubelet must declare to run the pod."""
     required = set()
     rules = (rule for c in (*spec.containers, *spec.init_containers) for rule in c.restart_policy_rules)
     if any(rule.action == "RestartAllContainers" for rule in rules):

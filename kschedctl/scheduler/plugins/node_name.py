@@ -8,7 +8,7 @@ import numpy as np
 
 from kschedctl.scheduler.framework import Code, Fragment, Reads, Rejection
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
-from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.framework.events import NODE, ActionType, ClusterEventWithHint, resolve_node_actions
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, WakeTrigger
@@ -20,7 +20,7 @@ REASON = "node(s) didn't match the requested node name"
 
 
 class AnotherNodeNamed(Fact, frozen=True):
-    """The pod's spec.nodeName is this other node."""
+    """The fact that the pod's spec.nodeName names another node."""
 
     node: str
 
@@ -44,13 +44,13 @@ class NodeName(DeclaredPlugin):
         """Yield a rejection of all nodes except the requested one."""
         node_name = info.spec.node_name
         if node_name:
-            others = np.ones(len(view.nodes), np.bool_)
+            other_nodes = np.ones(len(view.nodes), np.bool_)
             if node_name in view.nodes.index:
-                others[view.nodes.index[node_name]] = False
-            yield Rejection(others, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
+                other_nodes[view.nodes.index[node_name]] = False
+            yield Rejection(other_nodes, Code.UNRESOLVABLE, REASON, lambda row: AnotherNodeNamed(node_name))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
+        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
         yield WakeTrigger(NODE, ADD, f"a node is added (the pod asks for {info.spec.node_name or 'one by name'})")

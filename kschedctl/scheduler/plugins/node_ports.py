@@ -20,7 +20,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     frees_room,
-    node_actions,
+    resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -86,9 +86,9 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         rejected = np.zeros(len(view.nodes), np.bool_)
         for port in used_ports:
             if any(port.conflicts(requested) for requested in requested_ports):
-                rejected |= _nodes_using_port(port, view, delta)
+                rejected |= _find_nodes_using_port(port, view, delta)
         yield Rejection(
-            rejected, Code.UNSCHEDULABLE, REASON, lambda row: _find_port_user(requested_ports, view, Row(row))
+            rejected, Code.UNSCHEDULABLE, REASON, lambda row: _build_port_user_fact(requested_ports, view, Row(row))
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -97,10 +97,10 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         yield ClusterEventWithHint(
             POD, ActionType.DELETE, partial(_is_schedulable_after_pod_deleted, counts_nominated=counts_nominated)
         )
-        yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD, gates, broad=True))
+        yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD, gates, broad=True))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         ports = [f"{port.protocol} {_format_port(port)}" for port in info.host_ports]
         yield WakeTrigger(POD, DELETE, f"a pod leaves a node that holds host port {join_words(ports, 'or')}")
         yield WakeTrigger(NODE, ADD, "a node is added")
@@ -120,8 +120,8 @@ def _is_schedulable_after_pod_deleted(info: PodInfo, change: ChangedObject, view
     return any(port.conflicts(mine) for port in freed for mine in info.host_ports)
 
 
-def _nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes on which the port is in use.
+def _find_nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
+    """Return a mask (N,) of the nodes on which the port is in use.
 
     Of several hypothetical pod changes on a node, only the last one with the port counts.
     """
@@ -132,8 +132,8 @@ def _nodes_using_port(port: HostPort, view: Fork, delta: Delta) -> Bools:
     return in_use
 
 
-def _find_port_user(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
-    """Return the first pod on the node that uses a requested port, as a fact."""
+def _build_port_user_fact(requested_ports: tuple[HostPort, ...], view: Fork, row: Row) -> HostPortHeld:
+    """Build the fact about the first pod on the node that uses a requested port."""
     for position in view.pods_on(row):
         for port in view.pods.infos[view.pods.info[position]].host_ports:
             if any(port.conflicts(requested) for requested in requested_ports):

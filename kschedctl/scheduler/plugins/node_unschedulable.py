@@ -18,7 +18,7 @@ from kschedctl.scheduler.framework.events import (
     ChangedObject,
     ClusterEventWithHint,
     adapt_node_hint,
-    node_actions,
+    resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -35,7 +35,7 @@ REGISTERS_TOLERATION_EVENTS = ByVersion(
 
 
 class Cordoned(Fact, frozen=True):
-    """The node is marked unschedulable."""
+    """The fact that the node is marked unschedulable."""
 
     def words(self) -> str:
         return "cordoned"
@@ -69,7 +69,7 @@ class NodeUnschedulable(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
+        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(self._is_schedulable_after_node_change, gates))
         if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
             yield ClusterEventWithHint(
@@ -90,7 +90,7 @@ class NodeUnschedulable(DeclaredPlugin):
         return is_tolerated(spec.tolerations, UNSCHEDULABLE_TAINT, comparison_operators=self.comparison_operators)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         if treats_updated_nodes_as_new(gates):
             yield WakeTrigger(NODE, ADD | UPDATE, "a node is added, or changes, that is not cordoned")
             return

@@ -12,8 +12,8 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    pod_actions,
-    pre_checked_resources,
+    list_pre_checked_resources,
+    resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import WakeTrigger
@@ -39,8 +39,8 @@ class SchedulingGates(DeclaredPlugin):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the removal of the pod's gates, unless the queue checks pod updates itself."""
-        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
-            actions = pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
+        if UNSCHEDULABLE_POD not in list_pre_checked_resources(gates):
+            actions = resolve_pod_actions(ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, gates)
             yield ClusterEventWithHint(POD, actions, self._is_schedulable_after_gates_eliminated)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:

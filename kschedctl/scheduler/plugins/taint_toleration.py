@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
@@ -21,9 +21,9 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_actions,
-    pod_actions,
-    pre_checked_resources,
+    list_pre_checked_resources,
+    resolve_node_actions,
+    resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -65,12 +65,12 @@ class UntoleratedTaint(Fact, frozen=True):
     """The number of all nodes, set for the taint of uninitialized nodes only."""
 
     @property
-    def no_node_is_initialized(self) -> bool:
-        """Whether every node still has the taint of uninitialized nodes."""
+    def is_no_node_initialized(self) -> bool:
+        """True if every node still has the taint of uninitialized nodes."""
         return 0 < self.nodes == self.uninitialized_nodes
 
     def words(self) -> str:
-        """Return the taint as a sentence, with who should remove the taint of uninitialized nodes.
+        """Describe the taint, and for uninitialized nodes who should remove it.
 
         >>> UntoleratedTaint("dedicated", "batch", "NoSchedule").words()
         'taint dedicated=batch:NoSchedule is not tolerated'
@@ -80,10 +80,10 @@ class UntoleratedTaint(Fact, frozen=True):
         taint uninitialized:NoSchedule is on every node: the cloud controller manager is not running, or fails
         """
         taint = f"taint {self.key}{'=' * bool(self.value)}{self.value}:{self.effect}"
-        if self.no_node_is_initialized:
+        if self.is_no_node_initialized:
             return f"{taint} is on every node: the cloud controller manager is not running, or fails"
-        why = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
-        return f"{taint} is not tolerated{why}"
+        reason = ": the cloud controller manager has not initialized the node" if self.uninitialized_nodes else ""
+        return f"{taint} is not tolerated{reason}"
 
 
 class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
@@ -147,35 +147,33 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return find_fact
 
     def _count_further_taints(self, info: PodInfo, view: Fork) -> npt.NDArray[np.float64]:
-        """Return (N,) the number of untolerated taints besides the first, so that nodes closer to fitting sort
+        """Return the number (N,) of untolerated taints besides the first, so that nodes closer to fitting sort
         first.
         """
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = [
+        counts = self._count_untolerated(taint_sets, info.spec.tolerations, HARD_EFFECTS)
+        return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
+
+    def _count_untolerated(
+        self, taint_sets: Sequence[Sequence[Taint]], tolerations: Sequence[Toleration], effects: Collection[str]
+    ) -> list[int]:
+        """Return the number of untolerated taints with one of the effects in each taint set."""
+        return [
             sum(
-                taint.effect in HARD_EFFECTS
-                and not is_tolerated(info.spec.tolerations, taint, self.comparison_operators)
+                taint.effect in effects and not is_tolerated(tolerations, taint, self.comparison_operators)
                 for taint in taints
             )
             for taints in taint_sets
         ]
-        return np.maximum(np.array(counts, np.float64) - 1, 0)[set_of_node]
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[list[Toleration]]:
         return PreScoreResult([t for t in info.spec.tolerations if t.effect in ("", SOFT_EFFECT)])
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
-        """Return (F,) the number of untolerated PreferNoSchedule taints of each node."""
+        """Return the number (F,) of untolerated PreferNoSchedule taints of each node."""
         tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, set_of_node = view.nodes.taint_sets
-        counts = [
-            sum(
-                taint.effect == SOFT_EFFECT
-                and not is_tolerated(tolerations, taint, comparison_operators=self.comparison_operators)
-                for taint in taints
-            )
-            for taints in taint_sets
-        ]
+        counts = self._count_untolerated(taint_sets, tolerations, (SOFT_EFFECT,))
         return np.array(counts, np.int64)[set_of_node[rows]]
 
     def normalize(self, state: list[Toleration] | None, scores: Scores) -> Scores:
@@ -183,22 +181,19 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
+        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_TAINT, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, self._is_schedulable_after_node_change)
-        if UNSCHEDULABLE_POD not in pre_checked_resources(gates):
-            pod_events = pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
+        if UNSCHEDULABLE_POD not in list_pre_checked_resources(gates):
+            pod_events = resolve_pod_actions(ActionType.UPDATE_POD_TOLERATION, gates)
             yield ClusterEventWithHint(POD, pod_events, self._is_schedulable_after_pod_toleration_change)
 
     def _is_schedulable_after_node_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the pod tolerates the node now and the node is new or was not tolerated before."""
+        """Return whether the pod tolerates the node now but did not before the change."""
         was_rejected_or_absent = change.old is None or not self._tolerates_node(change.old, info.pod)
         return was_rejected_or_absent and self._tolerates_node(change.new, info.pod)
 
     def _is_schedulable_after_pod_toleration_change(self, info: PodInfo, change: ChangedObject, view: Fork) -> bool:
-        """Return whether the pod itself got another toleration.
-
-        The API server allows tolerations only to be added.
-        """
+        """Return whether the pod itself got another toleration. The API server allows no other changes."""
         tolerations_added = len(change.new.spec.tolerations) != len(change.old.spec.tolerations)
         return is_same_pod(change.new, info.pod) and tolerations_added
 
@@ -207,7 +202,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
         return find_untolerated(node.spec.taints, pod.spec.tolerations, HARD_EFFECTS, self.comparison_operators) is None
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         tolerations = (toleration for toleration in info.spec.tolerations if toleration.key not in DEFAULT_TOLERATIONS)
         tolerated = [toleration.key or "everything" for toleration in tolerations]
         but = f" except those it tolerates ({join_words(tolerated)})" if tolerated else ""

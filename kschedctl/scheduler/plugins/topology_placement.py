@@ -17,7 +17,7 @@ UNKNOWN_DOMAIN = "cannot determine domain for already scheduled pods: "
 
 
 class TopologyPlacementGenerator(DeclaredPlugin):
-    """Plugin that generates a placement of a pod group for each domain of the topology that its constraint names.
+    """Plugin that generates a placement of a pod group for each domain of the topology in the group's constraint.
 
     If pods of the group already run, the only placement is their domain.
 

@@ -28,7 +28,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_actions,
+    resolve_node_actions,
 )
 from kschedctl.scheduler.framework.facts import Fact
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -36,11 +36,11 @@ from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger
 from kschedctl.scheduler.plugins.helper.signing import sign_volumes
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     LOOK_AT_CLAIM,
-    claim_dependencies,
     describe_claims,
     is_schedulable_after_named_claim_change,
+    iter_claim_dependencies,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import READ_WRITE_ONCE_POD, Listers, NotFoundError, get_listers
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.pod_info import PodInfo
@@ -143,13 +143,13 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         return cls(gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        return claim_dependencies(info, listers(view))
+        return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         yield ClusterEventWithHint(POD, ActionType.DELETE, self._is_schedulable_after_pod_deleted)
         node_events = (
-            node_actions(ActionType.ADD, gates) if REGISTERS_NODE_UPDATES.at(gates.release) else ActionType.ADD
+            resolve_node_actions(ActionType.ADD, gates) if REGISTERS_NODE_UPDATES.at(gates.release) else ActionType.ADD
         )
         yield ClusterEventWithHint(NODE, node_events)
         claim_events = ActionType.ADD | (
@@ -162,36 +162,36 @@ class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
         deleted = PodInfo(change.old, view.settings.requests)
         if deleted.namespace != info.namespace:
             return False
-        return _find_conflicting_disk(info, deleted) is not None or not set(_claim_names(info)).isdisjoint(
-            _claim_names(deleted)
+        return _find_conflicting_disk(info, deleted) is not None or not set(_list_claim_names(info)).isdisjoint(
+            _list_claim_names(deleted)
         )
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[RestrictionState]:
-        """Collect the pod's ReadWriteOncePod claims and count those in use, or skip Filter if nothing is restricted."""
+        """Count the uses of the pod's ReadWriteOncePod claims, or skip Filter if nothing is restricted."""
         try:
-            claims = frozenset(_iter_exclusive_claims(info, listers(view)))
+            claims = frozenset(_iter_exclusive_claims(info, get_listers(view)))
         except NotFoundError as missing:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(missing),)))
-        conflicts = sum(bool(_pods_using_claim(info.namespace, name, view).any()) for name in claims)
+        conflicts = sum(bool(_find_pods_using_claim(info.namespace, name, view).any()) for name in claims)
         if not conflicts and not any(map(_is_restricted, info.spec.volumes)):
             return PRE_FILTER_SKIP
         return PreFilterResult(state=RestrictionState(claims, conflicts))
 
     def filter(self, info: PodInfo, view: Fork, state: RestrictionState | None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of the nodes where a disk is mounted, then of all nodes if a claim is in use."""
-        users_of_disks = _infos_with_conflicting_disk(info, view)
+        users_of_disks = _find_infos_with_conflicting_disk(info, view)
         mounted = view.count_by_node(users_of_disks) + delta.counts(users_of_disks, len(view.nodes)) > 0
-        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _find_mounting_pod(info, view, row))
+        yield Rejection(mounted, Code.UNSCHEDULABLE, REASON_DISK, lambda row: _build_disk_mounted_fact(info, view, row))
         if state is None:
             raise PluginError(f'cannot read "PreFilter{self.name}" from cycleState')
         claim_in_use = state.conflicts + _count_use_changes(state.claims, view, delta) > 0
         reason = self.reason_in_use
         yield Rejection(
-            claim_in_use & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _find_claim_user(info, state, view)
+            claim_in_use & ~mounted, Code.UNSCHEDULABLE, reason, lambda row: _build_claim_in_use_fact(info, state, view)
         )
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         claims = describe_claims(info, ephemeral=False)
         yield WakeTrigger(
             POD,
@@ -210,51 +210,51 @@ def _iter_exclusive_claims(info: PodInfo, storage: Listers) -> Iterator[str]:
 
     Raises NotFoundError for a claim that does not exist.
     """
-    for name in _claim_names(info):
+    for name in _list_claim_names(info):
         if READ_WRITE_ONCE_POD in storage.claim(info.namespace, name).spec.access_modes:
             yield name
 
 
-def _claim_names(info: PodInfo) -> list[str]:
+def _list_claim_names(info: PodInfo) -> list[str]:
     """Return the names of the claims that the pod's volumes use."""
     volumes = info.spec.volumes
     return [v.persistent_volume_claim.claim_name for v in volumes if v.persistent_volume_claim is not None]
 
 
-def _pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
-    """Return (P,) a mask of the pods on nodes that use the claim.
+def _find_pods_using_claim(namespace: str, claim: str, view: Fork) -> Bools:
+    """Return a mask (P,) of the pods on nodes that use the claim.
 
     Pods placed in the current cycle of a pod group do not count, because upstream lists claims in use when it begins.
     """
-    infos = view.pods.where(lambda info: info.namespace == namespace and claim in _claim_names(info))
+    infos = view.pods.where(lambda info: info.namespace == namespace and claim in _list_claim_names(info))
     return infos[view.pods.info] & view.placed_before()
 
 
 def _count_use_changes(claims: frozenset[str], view: Fork, delta: Delta) -> npt.NDArray[np.int64]:
-    """Return (N,) by how much the hypothetical pod changes alter the uses of the claims on each node."""
+    """Return the change (N,) in the number of uses of the claims on each node by the hypothetical pod changes."""
     changes = np.zeros(len(view.nodes), np.int64)
     if delta and claims:
-        names = [_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
+        names = [_list_claim_names(view.pods.infos[number]) for number in delta.info.tolist()]
         uses = np.array([sum(name in claims for name in used) for used in names], np.int64)
         np.add.at(changes, delta.node, delta.sign * uses)
     return changes
 
 
 def _is_restricted(volume: Volume) -> bool:
-    """Return whether the volume is of a kind that cannot be mounted arbitrarily often."""
+    """Return whether volumes of this kind can be mounted only by a limited number of pods."""
     sources = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
     return any(source is not None for source in sources)
 
 
-def _infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
-    """Return (T,) a mask of the pod infos that have a disk that conflicts with the pod's."""
+def _find_infos_with_conflicting_disk(info: PodInfo, view: Fork) -> Bools:
+    """Return a mask (T,) of the pod infos that have a disk that conflicts with the pod's."""
     if not any(map(_is_restricted, info.spec.volumes)):
         return np.zeros(len(view.pods.infos), np.bool_)
     return view.pods.where(lambda other: _find_conflicting_disk(info, other) is not None)
 
 
 def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
-    """Return the disk, in words, that both pods have in-line and cannot mount at the same time."""
+    """Return a description of the in-line disk that both pods use and cannot mount together, or None."""
     other_volumes = [other_volume for other_volume in other.spec.volumes if _is_restricted(other_volume)]
     for own_volume in info.spec.volumes if other_volumes else ():
         for other_volume in other_volumes:
@@ -263,37 +263,37 @@ def _find_conflicting_disk(info: PodInfo, other: PodInfo) -> str | None:
     return None
 
 
-def _find_shared_disk(own: Volume, other: Volume) -> str | None:
-    """Return the disk of both volumes, in words, unless it differs or may be shared.
+def _find_shared_disk(volume: Volume, other_volume: Volume) -> str | None:
+    """Return a description of the disk of both volumes, or None if they differ or may be shared.
 
     GCE, iSCSI and RBD disks may be shared by read-only mounts. EBS volumes may not be shared at all.
     """
-    gce, ebs, iscsi, rbd = own.gce_persistent_disk, own.aws_elastic_block_store, own.iscsi, own.rbd
-    if gce and (other_gce := other.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
+    gce, ebs, iscsi, rbd = volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.iscsi, volume.rbd
+    if gce and (other_gce := other_volume.gce_persistent_disk) and gce.pd_name == other_gce.pd_name:
         return None if gce.read_only and other_gce.read_only else f"GCE disk {gce.pd_name}"
-    if ebs and (other_ebs := other.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
+    if ebs and (other_ebs := other_volume.aws_elastic_block_store) and ebs.volume_id == other_ebs.volume_id:
         return f"EBS volume {ebs.volume_id}"
-    if iscsi and (other_iscsi := other.iscsi) and iscsi.iqn == other_iscsi.iqn:
+    if iscsi and (other_iscsi := other_volume.iscsi) and iscsi.iqn == other_iscsi.iqn:
         return None if iscsi.read_only and other_iscsi.read_only else f"iSCSI target {iscsi.iqn}"
-    if rbd and (other_rbd := other.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
+    if rbd and (other_rbd := other_volume.rbd) and (rbd.pool, rbd.image) == (other_rbd.pool, other_rbd.image):
         same_cluster = not set(rbd.monitors).isdisjoint(other_rbd.monitors)
         if same_cluster and not (rbd.read_only and other_rbd.read_only):
             return f"RBD image {rbd.pool}/{rbd.image}"
     return None
 
 
-def _find_mounting_pod(info: PodInfo, view: Fork, row: int) -> DiskMounted:
-    """Return the first pod on the node that has a conflicting disk mounted, as a fact."""
+def _build_disk_mounted_fact(info: PodInfo, view: Fork, row: int) -> DiskMounted:
+    """Build the fact about the first pod on the node that has a conflicting disk mounted."""
     for position in np.flatnonzero(view.node == row).tolist():
         if disk := _find_conflicting_disk(info, view.pods.infos[view.pods.info[position]]):
             return DiskMounted(disk, view.pods.objects[position].key)
     return DiskMounted()
 
 
-def _find_claim_user(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
-    """Return the first pod that uses one of the exclusive claims, as a fact."""
+def _build_claim_in_use_fact(info: PodInfo, state: RestrictionState, view: Fork) -> ClaimInUse:
+    """Build the fact about the first pod that uses one of the exclusive claims."""
     for name in sorted(state.claims):
-        for position in np.flatnonzero(_pods_using_claim(info.namespace, name, view)).tolist():
+        for position in np.flatnonzero(_find_pods_using_claim(info.namespace, name, view)).tolist():
             user, node = view.pods.objects[position].key, view.nodes.names[view.node[position]]
             return ClaimInUse(f"{info.namespace}/{name}", user, node)
     return ClaimInUse()

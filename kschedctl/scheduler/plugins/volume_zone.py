@@ -27,17 +27,17 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
-    claim_dependencies,
     describe_claims,
+    iter_claim_dependencies,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     NotFoundError,
-    claim_class,
-    claim_key,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
     iter_claim_volumes,
-    listers,
 )
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork
@@ -72,8 +72,8 @@ class VolumeInOtherZone(Fact, frozen=True):
         'PersistentVolume pv1 of claim shop/data is in zone=a or b, the node is in c'
         """
         place = "has no such label" if self.found is None else f"is in {self.found}"
-        wanted = f"{self.key}={' or '.join(self.values)}"
-        return f"PersistentVolume {self.volume} of claim {self.claim} is in {wanted}, the node {place}"
+        allowed = f"{self.key}={' or '.join(self.values)}"
+        return f"PersistentVolume {self.volume} of claim {self.claim} is in {allowed}, the node {place}"
 
     def demands(self) -> tuple[LabelDemand, ...]:
         return (LabelDemand("its volume", self.key, self.values, self.claim),)
@@ -91,7 +91,7 @@ class VolumeTopology(NamedTuple):
 
 
 class UnboundError(Exception):
-    """Raised for a claim without a volume that should be bound already."""
+    """The error for a claim without a volume that should be bound already."""
 
 
 class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
@@ -113,15 +113,15 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
     reads = Reads.NODES
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        return claim_dependencies(info, listers(view))
+        return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return hints.volume_zone_events(gates)
+        return hints.iter_volume_zone_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[list[VolumeTopology]]:
         """Collect the zones and regions of the pod's volumes, or skip Filter if there are none."""
         try:
-            volume_topologies = _find_volume_topologies(info, listers(view))
+            volume_topologies = _find_volume_topologies(info, get_listers(view))
         except (NotFoundError, UnboundError) as error:
             return PreFilterResult(Status(Code.UNRESOLVABLE, (str(error),)))
         return PreFilterResult(state=volume_topologies) if volume_topologies else PRE_FILTER_SKIP
@@ -138,11 +138,11 @@ class VolumeZone(DeclaredPlugin[list[VolumeTopology], None]):
         labelled = np.logical_or.reduce([view.nodes.label(key).present for key in TOPOLOGY_LABELS])
         outside = np.zeros(len(view.nodes), np.bool_)
         for topology in state:
-            outside |= labelled & ~_nodes_in_topology(topology, view.nodes)
-        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _find_other_zone(state, view.nodes, row))
+            outside |= labelled & ~_find_nodes_in_topology(topology, view.nodes)
+        yield Rejection(outside, Code.UNRESOLVABLE, REASON, lambda row: _build_other_zone_fact(state, view.nodes, row))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,
@@ -171,13 +171,13 @@ def _find_volume_topologies(info: PodInfo, listers: Listers) -> list[VolumeTopol
             raise UnboundError(REASON_NO_CLAIM_NAME)
         claim = listers.claim(info.namespace, name)
         if not claim.spec.volume_name:
-            _require_wait_for_first_consumer(claim_class(claim), listers)
+            _require_wait_for_first_consumer(get_claim_class(claim), listers)
             continue
         volume = listers.volume(claim.spec.volume_name)
         for key in TOPOLOGY_LABELS:
             values = [value.strip() for value in volume.metadata.labels.get(key, "").split(ZONE_DELIMITER)]
             if all(values):  # upstream ignores a label with an empty value in it
-                topologies.append(VolumeTopology(volume.metadata.name, claim_key(claim), key, frozenset(values)))
+                topologies.append(VolumeTopology(volume.metadata.name, format_claim_key(claim), key, frozenset(values)))
     return topologies
 
 
@@ -192,26 +192,26 @@ def _require_wait_for_first_consumer(class_name: str, listers: Listers) -> None:
         raise UnboundError(REASON_NO_VOLUME_NAME)
 
 
-def _nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
-    """Return (N,) a mask of the nodes with one of the values.
+def _find_nodes_in_topology(topology: VolumeTopology, nodes: NodeColumns) -> Bools:
+    """Return a mask (N,) of the nodes with one of the values.
 
     The label that replaced a deprecated label counts for nodes without the deprecated label.
     """
     column = nodes.label(topology.key)
-    inside = _nodes_with_value(topology.key, topology.values, nodes)
+    inside = _find_nodes_with_value(topology.key, topology.values, nodes)
     if topology.key in STABLE_LABELS:
-        inside |= ~column.present & _nodes_with_value(STABLE_LABELS[topology.key], topology.values, nodes)
+        inside |= ~column.present & _find_nodes_with_value(STABLE_LABELS[topology.key], topology.values, nodes)
     return inside
 
 
-def _nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
-    """Return (N,) a mask of the nodes whose label has one of the values."""
+def _find_nodes_with_value(key: str, values: frozenset[str], nodes: NodeColumns) -> Bools:
+    """Return a mask (N,) of the nodes whose label has one of the values."""
     column = nodes.label(key)
     return np.array([*(value in values for value in column.values), False])[column.codes]
 
 
-def _find_other_zone(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
-    """Return the first volume that cannot be used on the node, as a fact."""
+def _build_other_zone_fact(topologies: list[VolumeTopology], nodes: NodeColumns, row: int) -> VolumeInOtherZone | None:
+    """Build the fact about the first volume that cannot be used on the node."""
     labels = nodes.objects[row].metadata.labels
     for volume, claim, key, values in topologies:
         value = labels.get(key, labels.get(STABLE_LABELS.get(key, key)))

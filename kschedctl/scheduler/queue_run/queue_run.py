@@ -43,7 +43,7 @@ class GroupRecord:
     order: tuple[Position, ...]
     result: GroupResult
     condition: PodGroupCondition | None
-    """The condition written into the group's status; None if it does not change."""
+    """The condition written into the group's status, or None if it does not change."""
     below: tuple[GroupRecord, ...] = ()
     """The PodGroups below the root of a tree of groups."""
 
@@ -106,15 +106,15 @@ class QueueReplay(SchedulingLoop):
         self._signers: dict[str, Signer] = {}
         self.record = CycleRecord(Position(NO_ROW))
 
-    def fill(self) -> None:
+    def fill_queue(self) -> None:
         """Put all pods that wait for a node into the queue, in the order of the cluster.
 
         With the feature gate GangScheduling, each pod that arrives may complete a group, even if the pod has a node.
         """
         groups = self.scheduler.gates.enabled("GangScheduling")
-        chosen = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
-        absent = self.view.absent = chosen.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
-        for position in find_positions(chosen):
+        is_arriving = np.ones(len(self.view.pods), np.bool_) if groups else self.view.node < 0
+        absent = self.view.absent = is_arriving.copy() if groups else np.zeros(len(self.view.pods), np.bool_)
+        for position in find_positions(is_arriving):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.framework(position):
@@ -193,15 +193,19 @@ class QueueReplay(SchedulingLoop):
         """Do nothing, since no answers have to be determined before pods move."""
 
     def record_bound(self, position: Position, choice: Choice) -> None:
+        """Record that a pod is bound to the chosen node."""
         self.queue.done(position)
         self.record.bound[position] = choice.row
         if position == self.record.popped:
             self.record.scheduled = choice
 
     def put_back(self, position: Position, failure: Failed) -> None:
+        """Put a rejected pod back into the queue, and record its failure and its nomination."""
         pod = self._queued[position]
         self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
-        self.record.failed[position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
+        self.record.failed[position] = failure._replace(
+            rejectors=pod.rejectors
+        )  # a plugin may have gated the pod meanwhile
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)
 
@@ -209,6 +213,7 @@ class QueueReplay(SchedulingLoop):
         self.put_back(position, Failed(Code.ERROR, message))
 
     def preempt(self, position: Position, victims: Sequence[Position], row: Row) -> None:
+        """Record the victims, and the pods of lower priority that lose their nomination for the node."""
         self.record.victims += tuple(victims)
         self.record.cleared += (
             self.find_nominated_of_lower_priority(row, self._queued[position].priority) if victims else ()
@@ -222,9 +227,10 @@ class QueueReplay(SchedulingLoop):
         )
 
     def build_deletion_events(self, waiting: PermitWait) -> Sequence[Occurrence]:
-        there = self.exact.get_pod(waiting.pod.position)
-        there = replace(there, spec=replace(there.spec, node_name=self.view.nodes.names[waiting.choice.row]))
-        return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, there, None)))
+        """Return the events of the pod's deletion from the node on which it waited."""
+        pod = self.exact.get_pod(waiting.pod.position)
+        pod = replace(pod, spec=replace(pod.spec, node_name=self.view.nodes.names[waiting.choice.row]))
+        return list(self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, pod, None)))
 
     # -- what comes back ------------------------------------------------------------------------------------------
 
@@ -233,8 +239,8 @@ class QueueReplay(SchedulingLoop):
         again.
         """
         waited = self.waiting.remove_preempted(record.victims, record.popped)
-        gone = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
-        if record.bound or gone:
+        evicted = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]
+        if record.bound or evicted:
             self.waiting.unpark(self.queue)
         nodes = self.view.nodes.names
         failed = dict(record.failed)
@@ -246,7 +252,7 @@ class QueueReplay(SchedulingLoop):
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in waited:
                 self.end_wait(waited[position], PREEMPTED)
-            elif position in gone:  # others left in the cycle itself, with their gang
+            elif position in evicted:  # other victims left during the cycle, together with their gang
                 self.pods.remove([position])
                 self._apply_change(position, None)
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):

@@ -21,7 +21,7 @@ class QueueOrderPlugin(Plugin, Protocol):
     """A QueueSort plugin whose order depends on the queue's data about a pod."""
 
     def queue_key(self, pod: QueuedPod, view: Fork) -> object:
-        """Return the sort key of a pod; the smallest is tried first."""
+        """Return the sort key of a pod. The pod with the smallest key is tried first."""
 
 
 class ChangingHeap:

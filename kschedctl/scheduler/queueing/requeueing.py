@@ -222,7 +222,12 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
     infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
-    return not any(held.conflicts(mine) for other in infos for held in other.host_ports for mine in info.host_ports)
+    return not any(
+        taken.conflicts(wanted)
+        for info_on_node in infos
+        for taken in info_on_node.host_ports
+        for wanted in info.host_ports
+    )
 
 
 def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:

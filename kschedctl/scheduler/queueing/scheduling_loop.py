@@ -34,7 +34,7 @@ class Failed(NamedTuple):
     message: str = ""
     rejectors: Rejectors | None = NO_REJECTORS
     nominated: Row | None = NO_ROW
-    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
 
 
 class PostFilterEffect(NamedTuple):
@@ -145,8 +145,8 @@ class SchedulingLoop(ABC):
             self.queue.activate(siblings)
         pending = self.select_pending_plugins(outcome.waiting, plugin)
         if pending:
-            now = self.queue.clock.now()
-            self.waiting.pods[position] = PermitWait(self.get_queued(position), framework, info, choice, pending, now)
+            time = self.queue.clock.now()
+            self.waiting.pods[position] = PermitWait(self.get_queued(position), framework, info, choice, pending, time)
         return not pending
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:
@@ -161,7 +161,7 @@ class SchedulingLoop(ABC):
         if outcome.status.rejected:
             self.put_back(position, _build_permit_failure(outcome))
             for event in events:
-                self.queue.move(event, besides=position)
+                self.queue.move(event, excluded=position)
         else:  # after an error, the pod itself also hears of the events
             for event in events:
                 self.queue.move(event)

@@ -27,7 +27,7 @@ MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
-"""What moves pods besides events."""
+"""Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion(
     "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
 )
@@ -63,7 +63,7 @@ class QueueRules(NamedTuple):
     by_hints: bool = True
     """Feature gate SchedulerQueueingHints."""
     in_groups: Container[Position] = frozenset()
-    """Pods that are tried with their pod group; they come back after their backoff, whatever happens."""
+    """Pods that are tried with their pod group. They come back after their backoff without any event."""
     activation_lasts: bool = True
     """Whether a pod that is activated while it is being tried is tried again."""
 
@@ -217,10 +217,10 @@ class SchedulingQueue:
         elif position in self._in_flight:
             self._in_flight_events.append((occurrence, position))
 
-    def move(self, occurrence: Occurrence, besides: Position | None = None) -> None:
+    def move(self, occurrence: Occurrence, excluded: Position | None = None) -> None:
         """Move the pods that an event may make schedulable. Upstream: MoveAllToActiveOrBackoffQueue.
 
-        `besides` is a pod that stays where it is because the event is about it. An event for which no plugin registered
+        The `excluded` pod stays where it is, because the event is about it. An event for which no plugin registered
         moves no pods.
         """
         if not self.plugins.is_registered(occurrence.event):
@@ -229,7 +229,7 @@ class SchedulingQueue:
             if not self.plugins.is_interested(rejectors, occurrence.event):
                 continue
             for pod in self.unschedulable.find_rejected_by(rejectors):
-                if pod.position != besides and self.plugins.is_concerned(pod, occurrence):
+                if pod.position != excluded and self.plugins.is_concerned(pod, occurrence):
                     self._requeue(pod, self._find_strategy(pod, occurrence), occurrence.event.label)
         self._latest_move_cycle = self.cycle
         if self._in_flight:
@@ -277,8 +277,10 @@ class SchedulingQueue:
         if not pod.rejectors.all or pod.position in self.rules.in_groups:
             return AFTER_BACKOFF
         since = self._in_flight.get(pod.position, len(self._in_flight_events))
-        heard = [occurrence for occurrence, target in self._in_flight_events[since:] if target in (None, pod.position)]
-        strategies = (self._find_strategy(pod, occurrence, in_flight=True) for occurrence in heard)
+        occurrences = [
+            occurrence for occurrence, target in self._in_flight_events[since:] if target in (None, pod.position)
+        ]
+        strategies = (self._find_strategy(pod, occurrence, in_flight=True) for occurrence in occurrences)
         return max(strategies, key=STRENGTH.__getitem__, default=SKIP)
 
     def _find_strategy(

@@ -112,9 +112,9 @@ class PermitWaits:
 
     def remove_gang(self, gang: GangKey) -> list[PermitWait]:
         """Remove and return the waits of a gang on which its plugin gives up."""
-        chosen = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
-        self._timed_out.update(chosen)
-        return [self.pods.pop(position) for position in chosen]
+        positions = [position for position, waiting in self._list_expiring() if waiting.gang == gang]
+        self._timed_out.update(positions)
+        return [self.pods.pop(position) for position in positions]
 
     def _list_expiring(self) -> list[tuple[Position, PermitWait]]:
         """Return the positions and waits that have not timed out before."""
@@ -124,8 +124,8 @@ class PermitWaits:
         """Remove and return the waiting pods of one gang or all, and keep them out of the queue until something
         happens.
         """
-        chosen = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
-        parked = [self.pods.pop(position) for position in chosen]
+        positions = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
+        parked = [self.pods.pop(position) for position in positions]
         self._parked.update((permit_wait.pod.position, permit_wait.pod) for permit_wait in parked)
         return parked
 

@@ -100,7 +100,9 @@ def get_in_tree_plugins(minor: int) -> Mapping[str, Declaration]:
 
 
 def get_in_tree_plugins_for_gates(gates: FeatureGates) -> Mapping[str, Declaration]:
-    """Return the in-tree plugins of a version, taking single plugins from another version if the gates mix versions."""
+    """Return the in-tree plugins of a version. If the gates mix versions, single plugins are those of other
+    versions.
+    """
     if gates.mix is None:
         return get_in_tree_plugins(gates.minor)
     minors = {name: gates.release.version_for(f"plugin {name}").minor for name in IN_TREE}
@@ -117,12 +119,12 @@ else:
     ]
 
 
-def to_fact(given: Fact | str | None) -> AnyFact | None:
-    """Convert what a plugin returns as a fact; plugins of other packages may return text.
+def to_fact(explanation: Fact | str | None) -> AnyFact | None:
+    """Convert a plugin's explanation to a fact. Plugins of other packages may return text.
 
     >>> to_fact("too loud"), to_fact(Said("too loud", nominated=True)), to_fact("")
     (Said(text='too loud', nominated=False), Said(text='too loud', nominated=True), None)
     """
-    if isinstance(given, str):
-        return Said(given) if given else None
-    return given
+    if isinstance(explanation, str):
+        return Said(explanation) if explanation else None
+    return explanation

@@ -40,8 +40,8 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
-    peers_of,
-    reads_of,
+    get_peers,
+    get_reads,
 )
 from kschedctl.scheduler.framework.declaration import (
     EXTENSION_POINTS,
@@ -95,7 +95,7 @@ SCORES = {"score": 3, "normalize": 1}
 
 
 class ThirdPartyPlugins(Mapping[str, Declaration]):
-    """The registered plugins by name, each loaded when it is looked up, which may raise ThirdPartyError."""
+    """The registered plugins by name. Each is loaded when it is looked up, which may raise ThirdPartyError."""
 
     def __init__(self, points: Mapping[str, EntryPoint]) -> None:
         self._points = points
@@ -120,7 +120,7 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
     registry does.
     """
     points: dict[str, EntryPoint] = {}
-    for point in find_entry_points(tuple((path, _modification_time(path)) for path in sys.path)):
+    for point in find_entry_points(tuple((path, _get_modification_time(path)) for path in sys.path)):
         if point.name in IN_TREE or points.get(point.name, point) != point:
             raise ConfigurationError(f"a plugin named {point.name} already exists", where=_describe_package(point))
         points[point.name] = point
@@ -129,15 +129,15 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
 
 @lru_cache(maxsize=8)
 def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of plugins, sorted by package, cached until the search paths change.
+    """Return the plugins' entry points sorted by package, cached until the search paths change.
 
     Searching all packages takes about 5 ms, and each Scheduler with a configuration asks.
     """
     return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_describe_package))
 
 
-def _modification_time(path: str) -> int:
-    """Return when a folder's entries last changed, in ns; 0 if there is no folder."""
+def _get_modification_time(path: str) -> int:
+    """Return the time in ns at which a folder's entries last changed, or 0 if there is no folder."""
     try:
         return os.stat(path or ".").st_mtime_ns
     except OSError:
@@ -145,34 +145,34 @@ def _modification_time(path: str) -> int:
 
 
 def _describe_package(point: EntryPoint) -> str:
-    """Return the package of an entry point, in words."""
+    """Describe the package of an entry point."""
     return f"package {point.dist.name} {point.dist.version}" if point.dist else f"module {point.module}"
 
 
 def _load_declaration(point: EntryPoint) -> Declaration:
     """Load a plugin's declaration without building the plugin. Raises ThirdPartyError."""
-    what = f'plugin "{point.name}" of {_describe_package(point)}'
-    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{what} cannot be loaded")(point)
+    plugin_label = f'plugin "{point.name}" of {_describe_package(point)}'
+    loaded: tuple[Declaration, Any] = _guard(_load_target, f"{plugin_label} cannot be loaded")(point)
     declared, target = loaded
 
     def make(args: object, gates: FeatureGates) -> Plugin | None:
         plugin = getattr(target, "make", target)(args, gates)
         if plugin is None:
             return None
-        if more := find_extension_points(plugin) - declared.points:
-            raise TypeError(f"it runs at {', '.join(sorted(more))}, which it does not declare")
-        return _guard_plugin(plugin, declared, what)
+        if undeclared := find_extension_points(plugin) - declared.points:
+            raise TypeError(f"it runs at {', '.join(sorted(undeclared))}, which it does not declare")
+        return _guard_plugin(plugin, declared, plugin_label)
 
     replayed = any(EXTENSION_POINTS[point].methods for point in declared.points)
-    return replace(declared, make=_guard(make, f"{what} cannot be made") if replayed else None)
+    return replace(declared, make=_guard(make, f"{plugin_label} cannot be made") if replayed else None)
 
 
 def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
     """Load the target of an entry point and its declaration. Raises TypeError."""
     target = point.load()
     points = _read_names(target, "points", EXTENSION_POINTS) | find_extension_points(target)
-    if halves := _find_incomplete_point(target):
-        raise TypeError(halves)
+    if error := _find_incomplete_point(target):
+        raise TypeError(error)
     if not points:
         raise TypeError("it runs at no extension point: it has no method of one and declares no points")
     kinds = tuple(sorted(_read_names(target, "kinds", FIELDS)))
@@ -185,7 +185,7 @@ def _load_target(point: EntryPoint) -> tuple[Declaration, object]:
 
 
 def _find_incomplete_point(target: object) -> str:
-    """Return the error of a plugin that has only some methods of an extension point, or an empty string."""
+    """Return an error if the plugin has only some methods of an extension point, else an empty string."""
     for name, point in EXTENSION_POINTS.items():
         missing = [method for method in point.methods if not callable(getattr(target, method, None))]
         if 0 < len(missing) < len(point.methods):
@@ -194,35 +194,40 @@ def _find_incomplete_point(target: object) -> str:
     return ""
 
 
-def _read_names(target: object, attribute: str, known: Collection[str]) -> frozenset[str]:
+def _read_names(target: object, attribute: str, allowed_names: Collection[str]) -> frozenset[str]:
     """Return the names that an attribute declares. Raises TypeError for unknown names."""
     names = getattr(target, attribute, ())
-    if isinstance(names, str) or (unknown := sorted(set(names) - set(known))):
+    if isinstance(names, str) or (unknown := sorted(set(names) - set(allowed_names))):
         raise TypeError(f"{attribute} has unknown names: {names if isinstance(names, str) else ', '.join(unknown)}")
     return frozenset(names)
 
 
-def _guard_plugin(plugin: Plugin, declared: Declaration, what: str) -> Plugin:
-    """Return the plugin under its registered name, with each method checked and guarded."""
+def _guard_plugin(plugin: Plugin, declared: Declaration, plugin_label: str) -> Plugin:
+    """Return the plugin under its registered name, with each method's results checked and its errors guarded."""
     checks: dict[str, Method] = {method: _build_type_check(method) for method in ANSWERS}
     checks |= {method: _build_score_check(argument) for method, argument in SCORES.items()}
     checks |= {"dependencies": _check_dependencies, "reserve": _check_changes, "release": _check_changes}
-    checks |= {"events_to_register": partial(_check_events, what), "filter": partial(_check_rejections, what)}
+    checks |= {
+        "events_to_register": partial(_check_events, plugin_label),
+        "filter": partial(_check_rejections, plugin_label),
+    }
     members: dict[str, object] = {
-        method: staticmethod(_guard(_with_check(getattr(plugin, method), check), f"{what} fails in {method}", method))
+        method: staticmethod(
+            _guard(_add_check(getattr(plugin, method), check), f"{plugin_label} fails in {method}", method)
+        )
         for method, check in checks.items()
         if callable(getattr(plugin, method, None))
     }
     unread = [Dependency(kind, Effect.EITHER) for kind in declared.kinds]
     members.setdefault("dependencies", staticmethod(lambda info, view: iter(unread)))
-    members |= {"name": declared.name, "reads": Reads(reads_of(plugin))}
-    members |= {"peers": Peers.ALL if (peers := Peers(peers_of(plugin))) is Peers.DOMAINS else peers}
+    members |= {"name": declared.name, "reads": Reads(get_reads(plugin))}
+    members |= {"peers": Peers.ALL if (peers := Peers(get_peers(plugin))) is Peers.DOMAINS else peers}
     members |= {"permit_timeout": int(getattr(plugin, "permit_timeout", MAX_TIMEOUT_SECONDS))}
     made: Plugin = type(declared.name, (), members)()
     return made
 
 
-def _guard(method: Method, what: str, name: str = "") -> Method:
+def _guard(method: Method, failure: str, name: str = "") -> Method:
     """Wrap a method so that every error but an expected PluginError becomes a ThirdPartyError."""
     expected = PluginError if name not in NO_ERRORS else ThirdPartyError
 
@@ -233,12 +238,12 @@ def _guard(method: Method, what: str, name: str = "") -> Method:
         except expected:
             raise
         except (Exception, SystemExit) as fault:
-            raise ThirdPartyError(f"{what}: {type(fault).__name__}: {fault}") from fault
+            raise ThirdPartyError(f"{failure}: {type(fault).__name__}: {fault}") from fault
 
     return call
 
 
-def _with_check(method: Method, check: Method) -> Method:
+def _add_check(method: Method, check: Method) -> Method:
     """Wrap a method so that its result is checked."""
     return lambda *arguments: check(method(*arguments), *arguments)
 
@@ -264,15 +269,17 @@ def _build_type_check(method: str) -> Method:
 def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
     """Raise TypeError for codes and reasons that are not allowed there."""
     if not isinstance(code, Code) or code not in CODES[method]:
-        known = ", ".join(sorted(CODES[method]))
-        raise TypeError(f"it answers with code {code!s:.80}, not with one of {known}; to fail it raises PluginError")
+        allowed_codes = ", ".join(sorted(CODES[method]))
+        raise TypeError(
+            f"it answers with code {code!s:.80}, not with one of {allowed_codes}; to fail it raises PluginError"
+        )
     _check_strings(reasons, "reasons")
 
 
-def _check_strings(texts: Texts, what: str) -> Texts:
+def _check_strings(texts: Texts, description: str) -> Texts:
     """Raise TypeError unless all items are strings."""
     if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
-        raise TypeError(f"its {what} are {texts!r:.80}, not several texts")
+        raise TypeError(f"its {description} are {texts!r:.80}, not several texts")
     return texts
 
 
@@ -291,10 +298,10 @@ def _build_score_check(argument: int) -> Method:
 
 
 def _check_rejections(
-    what: str, given: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
+    plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     """Check the rejections, and guard their facts."""
-    rejections, nodes = list(given or ()), len(view.nodes)
+    rejections, nodes = list(answer or ()), len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")
@@ -307,9 +314,9 @@ def _check_rejections(
         _check_status("filter", rejection.code, (rejection.reason,))
         if rejection.fact is not None and not callable(rejection.fact):
             raise TypeError(f"its fact is {_describe_value(rejection.fact)}, not a function of the row")
-    fails = f"{what} fails in a fact"
+    failure = f"{plugin_label} fails in a fact"
     return (
-        rejection._replace(fact=rejection.fact and _guard(_with_check(rejection.fact, _check_fact), fails, "fact"))
+        rejection._replace(fact=rejection.fact and _guard(_add_check(rejection.fact, _check_fact), failure, "fact"))
         for rejection in rejections
     )
 
@@ -326,9 +333,9 @@ def _check_fact(value: object, *_: object) -> object:
     return value
 
 
-def _check_dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
+def _check_dependencies(answer: Iterable[Dependency], *_: object) -> Iterator[Dependency]:
     """Raise TypeError unless all items are dependencies."""
-    dependencies = list(given)
+    dependencies = list(answer)
     for dependency in dependencies:
         if not isinstance(dependency, Dependency):
             raise TypeError(f"it yields {type(dependency).__name__}, not Dependency")
@@ -336,19 +343,19 @@ def _check_dependencies(given: Iterable[Dependency], *_: object) -> Iterator[Dep
 
 
 def _check_events(
-    what: str, given: Iterable[ClusterEventWithHint] | None, *_: object
+    plugin_label: str, answer: Iterable[ClusterEventWithHint] | None, *_: object
 ) -> Iterator[ClusterEventWithHint]:
     """Check the registered events, and guard their hints."""
-    events = list(given or ())
+    events = list(answer or ())
     for event in events:
         if not isinstance(event, ClusterEventWithHint) or event.kind not in RESOURCES:
             raise TypeError(f"it asks for {event!r:.80}, not for a ClusterEventWithHint of {', '.join(RESOURCES)}")
-    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, what)) for event in events])
+    return iter([event._replace(hint=event.hint and _guard_hint(event.hint, plugin_label)) for event in events])
 
 
-def _guard_hint(hint: HintFunction, what: str) -> HintFunction:
+def _guard_hint(hint: HintFunction, plugin_label: str) -> HintFunction:
     """Guard a hint."""
-    guarded = _guard(hint, f"{what} fails in a hint", "hint")
+    guarded = _guard(hint, f"{plugin_label} fails in a hint", "hint")
     return lambda *arguments: bool(guarded(*arguments))
 
 

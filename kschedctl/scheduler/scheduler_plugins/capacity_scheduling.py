@@ -132,7 +132,7 @@ def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[
     return same_quota, other_quotas
 
 
-def _describe_excess(resource: str, used: Requests, wanted: Requests, limit_name: str, limits: Requests) -> str:
+def _describe_excess(resource: str, used: Requests, requested: Requests, limit_name: str, limits: Requests) -> str:
     """Describe by how much a resource exceeds a limit."""
     amount, limit = used.get(resource, 0), limits.get(resource, 0)
-    return f"{resource}: {amount} used and {wanted.get(resource, 0)} asked for are more than {limit}, {limit_name}"
+    return f"{resource}: {amount} used and {requested.get(resource, 0)} asked for are more than {limit}, {limit_name}"

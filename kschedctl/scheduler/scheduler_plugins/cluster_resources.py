@@ -28,21 +28,22 @@ class ResourceGap(NamedTuple):
 
 
 def find_resource_gap(group: CoschedulingPodGroup, view: Fork, pods: GangPods) -> ResourceGap | None:
-    """Return which of a group's minResources all nodes together lack, or None if they suffice.
+    """Return the group's minResources that all nodes together lack, or None if they suffice.
 
-    What the group's assigned pods use counts as free. As upstream adds up the nodes in order, a request that is covered
-    at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid minResources.
+    The resources of the group's assigned pods count as free. Upstream adds up the nodes in order, so a request that is
+    covered at some node stays covered even if later nodes are overcommitted. Raises InputError for invalid
+    minResources.
     """
     gaps, facts = {}, {}
-    for name, wanted in sorted(_parse_min_resources(group).items()):
+    for name, requested in sorted(_parse_min_resources(group).items()):
         column, scale = view.resources.get(name), MILLI if name == CPU else 0
-        left = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
-        gap = _find_missing_amount(wanted, left, scale)
+        free_amounts = _compute_free_amounts(view, pods, column) if column is not None else np.empty(0, np.int64)
+        gap = _find_missing_amount(requested, free_amounts, scale)
         if gap is not None:
-            free = Quantity(int(left.sum()), scale, wanted.format)
+            free = Quantity(int(free_amounts.sum()), scale, requested.format)
             gaps[name], facts[name] = (
                 _format_like_go(gap),
-                f"{name}: {wanted} wanted together, {free} free on all nodes",
+                f"{name}: {requested} wanted together, {free} free on all nodes",
             )
     if not gaps:
         return None
@@ -64,7 +65,7 @@ def _parse_min_resources(group: CoschedulingPodGroup) -> dict[str, Quantity]:
 
 
 def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
-    """Return (N,): the free amount of a resource on each node, without the group's own pods.
+    """Return the free amount (N,) of a resource on each node, not counting the group's own pods.
 
     The amount is negative for an overcommitted node.
     """
@@ -74,17 +75,17 @@ def _compute_free_amounts(view: Fork, pods: GangPods, column: int) -> Counts:
     return free
 
 
-def _find_missing_amount(wanted: Quantity, free: Counts, scale: int) -> Quantity | None:
+def _find_missing_amount(requested: Quantity, free: Counts, scale: int) -> Quantity | None:
     """Return how much of a resource all nodes together lack, or None if they suffice.
 
     ``free`` (N,) is in units of ``10**scale``.
     """
     if not len(free):
-        return wanted
+        return requested
     covered = Quantity(int(np.cumsum(free).max()), scale)
-    if wanted.cmp(covered) <= 0:
+    if requested.cmp(covered) <= 0:
         return None
-    gap = wanted if not free.any() else wanted.sub(Quantity(int(free.sum()), scale))
+    gap = requested if not free.any() else requested.sub(Quantity(int(free.sum()), scale))
     return _rescale(gap, scale) if free.any() else gap
 
 

@@ -167,7 +167,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             yield Dependency(KIND, Effect.REFUSES)
 
     def sort_keys(self, view: Fork, positions: Sequence[Position]) -> list[tuple[int, str, bool, int, str]]:
-        """Return a sort key for each pod: priority, then age of the group or arrival of the pod, then name."""
+        """Return a sort key for each pod: priority, then the group's age or the pod's arrival, then the name."""
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
@@ -216,7 +216,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return MemberFailure(status, rejectors=Rejectors(frozenset((self.name,))))
 
     def _find_wait_end_reason(self, result: GroupResult, info: PodInfo, view: Fork) -> str:
-        """Return why the first waiting member stops waiting: a rejection or the timeout."""
+        """Return the reason why the first waiting member stops waiting: a rejection or the timeout."""
         gang = _find_existing_gang(info.pod, view)
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
@@ -228,7 +228,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def permit_timeout(self, info: PodInfo, view: Fork) -> int:
-        """Return how many seconds a pod waits, set by its group or else by the plugin's arguments."""
+        """Return the number of seconds that a pod waits, set by its group or else by the plugin's arguments."""
         gang = _find_existing_gang(info.pod, view)
         group_timeout = gang.group.spec.schedule_timeout_seconds if gang else None
         if group_timeout is None and not self.args.permit_waiting_time_seconds:
@@ -257,13 +257,13 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         """Return the message that the group has too few pods, or "" if it has enough."""
         name = info.pod.metadata.name
         is_new = view.pods.find_position(info.pod.key) is None  # about a pod that is to be created
-        size, least = pods.size + is_new, group.spec.min_member
-        if size < least:
-            return TOO_FEW.format(name, size, least)
+        size, min_member = pods.size + is_new, group.spec.min_member
+        if size < min_member:
+            return TOO_FEW.format(name, size, min_member)
         if not self._counts_gated:
             return ""
         gated = pods.count_gated(view) + (is_new and bool(info.spec.scheduling_gates))
-        return GATED.format(name) if least - size + gated > 0 else ""
+        return GATED.format(name) if min_member - size + gated > 0 else ""
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
         """Report that the pod was rejected and whether its group is rejected with it."""
@@ -276,18 +276,20 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         )
 
     def gives_up(self, pod: Pod, view: Fork) -> str:
-        """Return why the group's waiting pods are given up if this pod fits nowhere, or "" if they are not."""
+        """Return the reason to give up the group's waiting pods if this pod fits nowhere, or "" to keep them
+        waiting.
+        """
         gang = _find_existing_gang(pod, view)
         lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
     def after_another(self) -> str:
-        """Return the reason with which waiting pods leave after another pod of their group."""
+        """Return the reason for rejecting waiting pods after another pod of their group was rejected."""
         return UNRESERVED
 
     def failed(self, pod: Pod, view: Fork, *, fits_nowhere: bool = False) -> None:
-        """Record that a pod of the group failed, and let a complete group back off if the pod fits on no node."""
+        """Record the failure of a pod. If the pod fits on no node, a complete group has to back off."""
         gang, history = _find_existing_gang(pod, view), view.gang_history
         if gang is None or history is None:
             return
@@ -313,8 +315,11 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
 
     def _lacks_many(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage."""
-        least = gang.group.spec.min_member
-        return assigned < least and (least - assigned) / least > self.args.pod_group_reject_percentage / 100.0
+        min_member = gang.group.spec.min_member
+        return (
+            assigned < min_member
+            and (min_member - assigned) / min_member > self.args.pod_group_reject_percentage / 100.0
+        )
 
     def permit(self, info: PodInfo, view: Fork, row: int) -> Status:
         """Return success if enough pods of the group have a node, else WAIT."""

@@ -22,7 +22,7 @@ Requests = Mapping[str, int]
 
 
 def sum_effective_requests(pod: Pod) -> dict[str, int]:
-    """Return a pod's requests: the larger of all containers and any init container, plus overhead.
+    """Return the pod's requests: the sum of its containers or a larger init container, plus overhead.
 
     Raises InputError for an invalid amount.
     """

@@ -1,4 +1,4 @@
-"""ElasticQuotas: what a namespace is guaranteed, what it may use at most, and what it uses.
+"""ElasticQuotas: the guaranteed and the maximum resources of namespaces, and their use.
 
 Upstream: pkg/capacityscheduling/elasticquota.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -47,7 +47,7 @@ class Quota:
         return find_exceeded_resource(requests, used, self.max_amounts, INT64_MAX)
 
     def is_over_min(self, used: Requests) -> bool:
-        """Return whether the namespace uses more than its min, and so borrows from other quotas."""
+        """Return whether the namespace uses more than its min and so borrows from other quotas."""
         return bool(find_exceeded_resource(used, {}, self.min_amounts, 0))
 
     def would_be_over_min(self, used: Requests, requests: Requests) -> bool:
@@ -97,12 +97,12 @@ class QuotaUse:
 
     @property
     def requests(self) -> dict[str, Counts]:
-        """Return, by resource, (T,): the requests of each pod info whose namespace has a quota, else 0."""
+        """Return the requests (T,) of each pod info by resource, or 0 if its namespace has no quota."""
         return self._find_weights(frozenset(self.quotas))
 
     @property
     def quota_numbers(self) -> Counts:
-        """Return (T,): the quota number of each pod info, or -1 if its namespace has no quota."""
+        """Return the quota number (T,) of each pod info, or -1 if its namespace has no quota."""
         infos, numbers = self.view.pods.infos, {namespace: i for i, namespace in enumerate(self.quotas)}
         key = "quotas of infos", tuple(self.quotas)
         return self.view.memo(key, lambda: np.array([numbers.get(i.namespace, -1) for i in infos], np.int64))
@@ -125,7 +125,7 @@ class QuotaUse:
         return int(self.view.tally(key, lambda: weights).sum())
 
     def _build_weights(self, namespaces: frozenset[str]) -> dict[str, Counts]:
-        """Build, by resource, (T,): the requests of each pod info of the namespaces, else 0."""
+        """Build the requests (T,) of each pod info by resource, or 0 for infos of other namespaces."""
         infos = self.view.pods.infos
         weights: dict[str, Counts] = {}
         for number, info in enumerate(infos):

@@ -34,13 +34,13 @@ class NumaChoice(NamedTuple):
 
     @property
     def counts(self) -> Counts:
-        """Return (F,): how many NUMA nodes are chosen."""
+        """Return the number (F,) of chosen NUMA nodes."""
         count: Counts = np.count_nonzero(self.places, axis=1)
         return count
 
 
 def score_containers(containers: Iterable[Requests], numa: NumaList) -> Scores:
-    """Return scores (F,), decided by the container that needs the most NUMA nodes.
+    """Return the scores (F,) for the container that needs the most NUMA nodes.
 
     Each container gets only what the containers before it leave.
     """
@@ -72,15 +72,15 @@ def score_pod(requests: Requests, numa: NumaList) -> Scores:
 
 
 def _find_relevant_nodes(requests: Requests, numa: NumaList) -> Bools:
-    """Return (F,): whether some NUMA node has any of the requested resources."""
+    """Return a mask (F,) of the nodes on which some NUMA node has any of the requested resources."""
     mask = np.zeros(len(numa), np.bool_)
     for name in requests:
-        mask |= (numa.find_available(name) >= 0).any(axis=1)
+        mask |= (numa.get_available(name) >= 0).any(axis=1)
     return mask
 
 
 def _compute_scores(count: Counts, nearest: Bools, max_numa_nodes: Counts) -> Scores:
-    """Return scores (F,) that fall with each NUMA node used; nearest combinations get half a step more."""
+    """Return scores (F,) that fall with each NUMA node used. Nearest combinations get half a step more."""
     step = MAX_NODE_SCORE // max_numa_nodes
     return MAX_NODE_SCORE - count * step + np.where(nearest, step // 2, 0)
 
@@ -97,7 +97,7 @@ def choose_numa_nodes(
     places, nearest = np.zeros(numa.exists.shape, np.bool_), np.zeros(len(numa), np.bool_)
     has_all = numa.exists.copy()
     for name in requests:
-        has_all &= numa.find_available(name) >= 0
+        has_all &= numa.get_available(name) >= 0
     for size in range(1, numa.exists.shape[1] + 1):
         rows = np.flatnonzero(relevant & ~places.any(axis=1) & (numa.exists.sum(axis=1) >= size))
         if not len(rows):
@@ -121,7 +121,7 @@ class _Search(NamedTuple):
     """Amounts (F, Z) by resource that are still free."""
 
     def find_nearest(self, size: int, requests: Requests) -> tuple[Bools, Bools]:
-        """Return the closest sufficient combination of a size, and whether no combination at all is closer.
+        """Return the closest sufficient combination of a size, and whether it is the closest of all combinations.
 
         The shapes are (F, Z) and (F,).
         """
@@ -132,21 +132,21 @@ class _Search(NamedTuple):
         for combination in combinations(range(self.numa.exists.shape[1]), size):
             combination_places = list(combination)
             exists = self.numa.exists[:, combination_places].all(axis=1)
-            distance = self._mean_distance(combination_places)
+            distance = self._compute_mean_distance(combination_places)
             min_distance = np.where(exists, np.minimum(min_distance, distance), min_distance)
-            better = self._have_enough(combination_places, requests) & (distance < best_distance)
+            better = self._are_sufficient(combination_places, requests) & (distance < best_distance)
             best_distance[better] = distance[better]
             places[better] = np.isin(np.arange(places.shape[1]), combination_places)
         return places, places.any(axis=1) & (best_distance == min_distance)
 
-    def _mean_distance(self, places: list[int]) -> Amounts:
-        """Return (F,): the mean distance between the NUMA nodes, each with itself included, as float32."""
+    def _compute_mean_distance(self, places: list[int]) -> Amounts:
+        """Return the mean distance (F,) between the NUMA nodes, including each one's distance to itself, as float32."""
         total = self.numa.costs[:, places][:, :, places].sum(axis=(1, 2))
         mean: Amounts = total.astype(np.float32) / np.float32(len(places) ** 2)
         return mean
 
-    def _have_enough(self, places: list[int], requests: Requests) -> Bools:
-        """Return (F,): whether the NUMA nodes together satisfy the requests."""
+    def _are_sufficient(self, places: list[int], requests: Requests) -> Bools:
+        """Return a mask (F,) of the nodes on which the NUMA nodes together satisfy the requests."""
         fits: Bools = np.all(self.has_all[:, places], axis=1)
         for name, amount in requests.items():
             if amount and name in self.remaining:
@@ -156,7 +156,7 @@ class _Search(NamedTuple):
 
 
 def _subtract_requests(requests: Requests, places: Bools, remaining: dict[str, Amounts], numa: NumaList) -> None:
-    """Subtract the requests from the chosen NUMA nodes in order, as far as each has something left.
+    """Subtract the requests from the chosen NUMA nodes in order, up to the amounts that remain.
 
     Like upstream, it uses the number of a NUMA node as its index in the list.
     """

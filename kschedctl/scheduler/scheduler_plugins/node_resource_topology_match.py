@@ -89,18 +89,18 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return cls(args)
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the nodes on which no NUMA node satisfies a container, or the whole pod."""
-        numa, quality = self._find_numa_nodes(view), compute_qos_class(info.pod)
+        """Yield rejections of the nodes on which no NUMA node satisfies a container or the whole pod."""
+        numa, quality = self._get_numa_nodes(view), compute_qos_class(info.pod)
         if not self._needs_numa_nodes(info):
             return
         remaining = dict(numa.available)
         single = numa.single
         if self.cache:
-            foreign = self.cache.published(view).foreign
+            foreign = self.cache.get_published_pods(view).foreign
             yield Rejection(foreign, Code.UNSCHEDULABLE, INVALID)
             single = single & ~foreign
         checks_containers = single & ~numa.by_pod
-        for kind, requests in _container_demands(info):
+        for kind, requests in _list_container_demands(info):
             fits = _find_fitting_numa_nodes(requests, numa, remaining, view, quality)
             rejected = checks_containers & ~fits.any(axis=1)
             if rejected.any():
@@ -118,32 +118,32 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         return Rejection(rejected, Code.UNSCHEDULABLE, reason, partial(_describe_most_available, requests, numa))
 
     def score(self, info: PodInfo, view: Fork, state: None, rows: Rows) -> Scores:
-        """Return scores (F,) by the NUMA nodes; pods that are not Guaranteed get the maximum everywhere."""
+        """Return scores (F,) by the NUMA nodes. Pods that are not Guaranteed get the maximum everywhere."""
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.full(len(rows), MAX_NODE_SCORE, np.int64)
         if self.strategy == LEAST_NUMA_NODES:
             return self._score_by_numa_count(info, view, rows)
-        numa, strategy = self._find_numa_nodes(view), STRATEGIES[self.strategy]
+        numa, strategy = self._get_numa_nodes(view), STRATEGIES[self.strategy]
         score_requests = partial(score_numa_nodes, strategy=strategy, numa=numa, rows=rows, weights=self.weights)
-        containers = [score_requests(requests) for _, requests in _container_demands(info)]
+        containers = [score_requests(requests) for _, requests in _list_container_demands(info)]
         by_container = sum(containers, np.zeros(len(rows), np.int64)) // len(containers)
         scores = np.where(numa.by_pod[rows], score_requests(sum_effective_requests(info.pod)), by_container)
         return np.where(numa.single[rows], scores, 0)
 
     def _score_by_numa_count(self, info: PodInfo, view: Fork, rows: Rows) -> Scores:
-        """Return scores (F,) that are higher the fewer and the closer NUMA nodes the pod needs."""
-        numa = _index_numa_list(view).subtract(self._find_reserved(view)).select_rows(rows)
-        by_container = score_containers((requests for _, requests in _container_demands(info)), numa)
+        """Return scores (F,) that are higher if the pod needs fewer and closer NUMA nodes."""
+        numa = _index_numa_list(view).subtract(self._get_reserved_amounts(view)).select_rows(rows)
+        by_container = score_containers((requests for _, requests in _list_container_demands(info)), numa)
         scores = np.where(numa.by_pod, score_pod(sum_effective_requests(info.pod), numa), by_container)
         return np.where(numa.known, scores, 0)
 
-    def _find_numa_nodes(self, view: Fork) -> NumaNodes:
+    def _get_numa_nodes(self, view: Fork) -> NumaNodes:
         """Return the NUMA nodes without the amounts reserved in the cache."""
-        return _index_numa_nodes(view).subtract(self._find_reserved(view))
+        return _index_numa_nodes(view).subtract(self._get_reserved_amounts(view))
 
-    def _find_reserved(self, view: Fork) -> Mapping[str, Amounts]:
-        """Return, by resource, (N,): the amounts the cache subtracts from every NUMA node of a node."""
-        return self.cache.reserved(view) if self.cache else {}
+    def _get_reserved_amounts(self, view: Fork) -> Mapping[str, Amounts]:
+        """Return the amounts (N,), by resource, that the cache subtracts from every NUMA node of a node."""
+        return self.cache.sum_reserved_requests(view) if self.cache else {}
 
     def _needs_numa_nodes(self, info: PodInfo) -> bool:
         """Return whether the filter applies to the pod.
@@ -152,7 +152,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         """
         if compute_qos_class(info.pod) is not QualityOfService.BEST_EFFORT:
             return True
-        return not all(is_native(name) for demand in _container_demands(info) for name in demand.requests)
+        return not all(is_native(name) for demand in _list_container_demands(info) for name in demand.requests)
 
     def normalize(self, state: None, scores: Scores) -> Scores:
         """Return the scores unchanged."""
@@ -163,20 +163,20 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
         yield Dependency(KIND, Effect.EITHER)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield what a snapshot cannot show: the contents of the cache, and pods that wait for Permit."""
+        """Yield dependencies that a snapshot cannot show: the contents of the cache, and pods that wait for Permit."""
         if not self._needs_numa_nodes(info):
             return
         if self.cache:
             numa = _index_numa_nodes(view)
             depends_on_amounts = numa.single & _depends_on_amounts(info, numa)
-            yield from self.cache.doubts(view, depends_on_amounts, self._find_scored_nodes(info, view))
+            yield from self.cache.doubts(view, depends_on_amounts, self._find_nodes_scored_by_amounts(info, view))
             if self.frees_victims:
                 yield from self.cache.find_preemption_doubts(info, view, depends_on_amounts)
         if self.discards and _can_any_pod_wait(view):
             yield Unknown(Dependency(KIND, Effect.EITHER), Gap(DISCARDED), self.name)
 
-    def _find_scored_nodes(self, info: PodInfo, view: Fork) -> Bools:
-        """Return (N,): whether the pod's score depends on the available amounts."""
+    def _find_nodes_scored_by_amounts(self, info: PodInfo, view: Fork) -> Bools:
+        """Return a mask (N,) of the nodes on which the pod's score depends on the available amounts."""
         if compute_qos_class(info.pod) is not QualityOfService.GUARANTEED:
             return np.zeros(len(view.nodes), np.bool_)
         return _index_numa_list(view).known if self.strategy == LEAST_NUMA_NODES else _index_numa_nodes(view).single
@@ -209,9 +209,9 @@ def _index_numa_list(view: Fork) -> NumaList:
 
 
 def _depends_on_amounts(info: PodInfo, numa: NumaNodes) -> bool:
-    """Return whether the amounts left on NUMA nodes can decide if the pod fits."""
+    """Return whether the available amounts on NUMA nodes can decide if the pod fits."""
     is_shared = compute_qos_class(info.pod) is not QualityOfService.GUARANTEED
-    requested = {name for demand in _container_demands(info) for name, amount in demand.requests.items() if amount}
+    requested = {name for demand in _list_container_demands(info) for name, amount in demand.requests.items() if amount}
     return any(name in numa.available and not (is_shared and is_affine(name)) for name in requested)
 
 
@@ -230,7 +230,7 @@ class ContainerDemand(NamedTuple):
     requests: Requests
 
 
-def _container_demands(info: PodInfo) -> list[ContainerDemand]:
+def _list_container_demands(info: PodInfo) -> list[ContainerDemand]:
     """Return the requests of each container, init containers first."""
     demands = []
     for container in info.spec.init_containers:
@@ -244,12 +244,12 @@ def _container_demands(info: PodInfo) -> list[ContainerDemand]:
 def _find_fitting_numa_nodes(
     requests: Requests, numa: NumaNodes, remaining: Mapping[str, Amounts], view: Fork, qos_class: QualityOfService
 ) -> Bools:
-    """Return (N, Z): whether the NUMA node satisfies all requests."""
+    """Return a mask (N, Z) of the NUMA nodes that satisfy all requests."""
     fits = np.ones((len(view.nodes), numa.width), np.bool_)
     for resource, amount in requests.items():
         if not amount:
             continue
-        available = remaining.get(resource, numa.find_available(resource))
+        available = remaining.get(resource, numa.get_available(resource))
         has = available >= 0
         shared = qos_class is not QualityOfService.GUARANTEED and is_affine(resource)
         enough = has & (shared | (available >= amount))
@@ -260,7 +260,7 @@ def _find_fitting_numa_nodes(
 
 
 def _find_nodes_with_resource(resource: str, view: Fork) -> Bools:
-    """Return (N,): whether the node has the resource at all."""
+    """Return a mask (N,) of the nodes that have the resource."""
     column = view.resources.get(resource)
     if resource in ASSUMED_RESOURCES:
         return np.ones(len(view.nodes), np.bool_)
@@ -283,9 +283,9 @@ def _subtract_requests(
 
 
 def _describe_most_available(requests: Requests, numa: NumaNodes, row: int) -> str:
-    """Describe each request and the most a NUMA node of the node offers of it."""
+    """Describe each request and the largest amount that one NUMA node of the node offers."""
     amounts = []
     for resource, amount in requests.items():
-        if (max_available := int(numa.find_available(resource)[row].max())) >= 0:
+        if (max_available := int(numa.get_available(resource)[row].max())) >= 0:
             amounts.append(f"{format_amount(resource, amount)} of {format_amount(resource, max_available)} {resource}")
     return f"asked for, and the most that a NUMA node has: {', '.join(amounts)}" if amounts else ""

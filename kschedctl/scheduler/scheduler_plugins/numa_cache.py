@@ -1,4 +1,4 @@
-"""The OverReserve cache of NodeResourceTopologyMatch, as far as a snapshot shows its contents.
+"""The OverReserve cache of NodeResourceTopologyMatch, to the extent that a snapshot shows its contents.
 
 The requests of pods placed since the snapshot count against every NUMA node of their node. A published topology counts
 once its fingerprint matches the pods on the node; a node that rejected a pod is checked again.
@@ -54,7 +54,7 @@ OTHERS = "of {} are not about the pods that are there, and the scheduler's cache
 
 
 class PublishedPods(NamedTuple):
-    """A comparison of the pods on each node with those its published topology is about."""
+    """A comparison of the pods on each node with the pods that its published topology counts."""
 
     differ: Bools
     """(N,): whether the topology is about other pods or does not identify its pods."""
@@ -69,14 +69,13 @@ class OverReserve:
         self.plugin, self.settings = plugin, settings
 
     def doubts(self, view: Fork, decided: Bools, scored: Bools) -> Iterator[Unknown]:
-        """Yield what the snapshot cannot show about the cache.
+        """Yield dependencies on contents of the cache that the snapshot cannot show.
 
-        The cache may hold older topologies of nodes that rejected no pod since, and unknown ones of nodes whose
-        publication does not match their pods.
-
-        ``decided`` and ``scored`` (N,) are the nodes where available amounts decide about a pod or about its score.
+        The cache may hold older topologies of nodes that have not rejected a pod since, and unknown ones of nodes whose
+        published topology does not match their pods. ``decided`` and ``scored`` (N,) are the nodes where available
+        amounts decide whether a pod fits, and where they decide its score.
         """
-        published = self.published(view)
+        published = self.get_published_pods(view)
         doubtful, effect = published.foreign | (published.differ & decided), Effect.EITHER
         if not doubtful.any():
             doubtful, effect = published.differ & scored, Effect.SCORES
@@ -96,7 +95,7 @@ class OverReserve:
         if info.spec.preemption_policy != "Never" and (placements & decided)[view.node[evictable]].any():
             yield Unknown(Dependency(KIND, Effect.ADMITS), Gap(FREED), self.plugin)
 
-    def published(self, view: Fork) -> PublishedPods:
+    def get_published_pods(self, view: Fork) -> PublishedPods:
         """Return the cached comparison of the pods on the nodes with the published topologies."""
         profiles = _find_profiles_with_plugin(self.plugin, view.cluster.configuration)
         key = self.plugin, self.settings, profiles
@@ -107,8 +106,8 @@ class OverReserve:
             of=(view.nodes, view.pods),
         )
 
-    def reserved(self, view: Fork) -> dict[str, Amounts]:
-        """Return, by resource, (N,): the requests of the pods placed since the snapshot."""
+    def sum_reserved_requests(self, view: Fork) -> dict[str, Amounts]:
+        """Return the requests (N,) of the pods placed since the snapshot, by resource."""
         placed = np.flatnonzero(view.arrivals.came & (view.node >= 0))
         info, amounts = view.pods.info[placed], dict[str, Amounts]()
         for number in np.unique(info).tolist():
@@ -141,7 +140,7 @@ class OverReserve:
         return PublishedPods(differ, differ & (np.bincount(row[is_foreign], minlength=nodes) > 0))
 
     def _find_exclusive_templates(self, published: _PublishedTopologies, templates: Sequence[Pod]) -> Bools:
-        """Return (S, T): whether a pod template has exclusive resources, for each set of published names.
+        """Return a mask (S, T) of the pod templates with exclusive resources, for each set of published names.
 
         All are False if the settings do not need it.
         """
@@ -193,7 +192,7 @@ class _PublishedTopologies(NamedTuple):
 
 
 def _find_published_placements(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> Bools:
-    """Return (N,): whether the topology publishes on which NUMA nodes containers run."""
+    """Return a mask (N,) of the nodes whose topology publishes the NUMA nodes of containers."""
     has_placement = np.zeros(len(index), np.bool_)
     for topology in topologies:
         if (row := index.get(topology.metadata.name)) is not None:
@@ -202,7 +201,7 @@ def _find_published_placements(topologies: Iterable[NodeResourceTopology], index
 
 
 def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
-    """Return (T,): whether the predicate holds for each pod template."""
+    """Return a mask (T,) of the pod templates for which the predicate holds."""
     return np.array([predicate(template) for template in pods.templates], np.bool_)
 
 

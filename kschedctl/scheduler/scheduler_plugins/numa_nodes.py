@@ -1,4 +1,4 @@
-"""NUMA nodes of the cluster's nodes and what is available on them, as arrays.
+"""The NUMA nodes of the cluster's nodes and the resources available on them, as arrays.
 
 Upstream: pkg/noderesourcetopology/pluginhelpers.go and nodeconfig/topologymanager.go of
 kubernetes-sigs/scheduler-plugins.
@@ -46,7 +46,7 @@ _NUMA_NODE = re.compile(r"node-(\d{1,2})")
 
 
 class TopologyManager(NamedTuple):
-    """How the kubelet of a node aligns resources."""
+    """The settings by which the kubelet of a node aligns resources."""
 
     policy: str = "none"
     scope: str = CONTAINER_SCOPE
@@ -86,8 +86,8 @@ class NumaNodes(NamedTuple):
     width: int
     """Z, the highest NUMA node number plus 1."""
 
-    def find_available(self, resource: str) -> Amounts:
-        """Return (N, Z): the available amounts of a resource, or -1 if there is none."""
+    def get_available(self, resource: str) -> Amounts:
+        """Return the available amounts (N, Z) of a resource, or -1 for a NUMA node without the resource."""
         amounts = self.available.get(resource)
         return np.full((len(self.single), self.width), -1, np.int64) if amounts is None else amounts
 
@@ -118,12 +118,12 @@ class NumaList:
 
     @cached_property
     def exists(self) -> Bools:
-        """Return (N, Z): whether there is a NUMA node at this place."""
+        """Return a mask (N, Z) of the places that have a NUMA node."""
         exists: Bools = self.numbers >= 0
         return exists
 
-    def find_available(self, resource: str) -> Amounts:
-        """Return (N, Z): the available amounts of a resource, or -1 if there is none."""
+    def get_available(self, resource: str) -> Amounts:
+        """Return the available amounts (N, Z) of a resource, or -1 for a NUMA node without the resource."""
         amounts = self.available.get(resource)
         return np.full(self.numbers.shape, -1, np.int64) if amounts is None else amounts
 
@@ -134,8 +134,8 @@ class NumaList:
     def select_rows(self, rows: Rows) -> NumaList:
         """Return the NUMA nodes of some nodes."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
-        known, by_pod, most = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
-        return NumaList(known, by_pod, most, self.numbers[rows], self.costs[rows], available)
+        known, by_pod, max_numa_nodes = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
+        return NumaList(known, by_pod, max_numa_nodes, self.numbers[rows], self.costs[rows], available)
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
@@ -159,7 +159,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
         numbers = [number for number, _ in zones[row]]
         number[row, : len(numbers)] = numbers
         for place, (_, zone) in enumerate(zones[row]):
-            costs[row, place, : len(numbers)] = _find_costs(zone, numbers)
+            costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
             for name, amount in _parse_available(topology, zone).items():
                 available.setdefault(name, np.full(shape, -1, np.int64))[row, place] = amount
     return NumaList(known, by_pod, max_numa_nodes, number, costs, available)
@@ -174,7 +174,7 @@ def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, 
     return remaining
 
 
-def _find_costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
+def _list_costs(zone: TopologyZone, numbers: Iterable[int]) -> list[int]:
     """Return the distances of a zone to the NUMA nodes with these numbers."""
     costs = {_parse_numa_number(cost.name): cost.value for cost in zone.costs}
     return [costs.get(number, FAR) for number in numbers]

@@ -51,7 +51,7 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
 
 
 def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
-    """Return (N,): the digest of the pods on each of ``count`` nodes.
+    """Return the digest (N,) of the pods on each of ``count`` nodes.
 
     ``hashes`` (P,) are those of the pods' names, seeded by those of their namespaces, and ``rows`` (P,) their nodes.
     """
@@ -67,7 +67,7 @@ def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
 
 
 def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
-    """Return (K,): the XXH64 of texts in UTF-8.
+    """Return the XXH64 hashes (K,) of texts in UTF-8.
 
     >>> [hex(each) for each in hash_texts(["", "xxhash"])]
     ['0xef46db3751d8e999', '0x32dd38952c4bc720']
@@ -84,7 +84,7 @@ def hash_texts(texts: Iterable[str], seeds: Hashes | None = None) -> Hashes:
 
 
 def hash_octets(octets: Octets, seeds: Hashes | None = None) -> Hashes:
-    """Return (K,): the XXH64 of texts (K, L) of the same length."""
+    """Return the XXH64 hashes (K,) of texts (K, L) of the same length."""
     count, length = octets.shape
     seeds = np.zeros(count, np.uint64) if seeds is None else seeds
     tail_start = length // WORD * WORD
@@ -110,7 +110,7 @@ def _hash_stripes(words: Hashes, seeds: Hashes) -> Hashes:
     lanes = [seeds + _FIRST + _SECOND, seeds + _SECOND, seeds, seeds - _FIRST]
     for place, word in enumerate(words.T):
         lanes[place % STRIPE] = _mix_word(lanes[place % STRIPE], word)
-    rotated = [_rotate_left(lane, by) for lane, by in zip(lanes, (1, 7, 12, 18), strict=True)]
+    rotated = [_rotate_left(lane, rotation) for lane, rotation in zip(lanes, (1, 7, 12, 18), strict=True)]
     digest = rotated[0] + rotated[1] + rotated[2] + rotated[3]
     for lane in lanes:
         digest = (digest ^ _mix_word(np.zeros_like(lane), lane)) * _FIRST + _FOURTH

@@ -73,7 +73,7 @@ class QuotaVictims:
         )
         pods_on_nodes = np.flatnonzero(is_evictable[pods.info] & (view.node >= 0) & nodes[view.node])
         pods_on_nodes = pods_on_nodes[self._find_borrowing_pods(pods_on_nodes)] if evicts_borrowers else pods_on_nodes
-        return pods_on_nodes[sort_by_importance(view, pods_on_nodes, self._arrival_keys(pods_on_nodes))]
+        return pods_on_nodes[sort_by_importance(view, pods_on_nodes, self._build_arrival_keys(pods_on_nodes))]
 
     def makes_room(self, position: Position) -> bool:
         """Return whether a terminating pod makes room for this pod."""
@@ -85,8 +85,8 @@ class QuotaVictims:
             return info.priority < self.info.priority
         return not self.is_borrowing and quota.is_over_min(self.use.sum_namespace(quota.namespace))
 
-    def _arrival_keys(self, pods: Positions) -> Positions:
-        """Return (V,): the key that orders pods of equal importance.
+    def _build_arrival_keys(self, pods: Positions) -> Positions:
+        """Return the keys (V,) that order pods of equal importance.
 
         Upstream sorts twice, first with the least important pod first, which reverses the order of equal pods.
         """
@@ -94,14 +94,16 @@ class QuotaVictims:
         return np.where(find_never_started(self.view, pods), arrival, -arrival)
 
     def _find_borrowing_pods(self, pods: Positions) -> Bools:
-        """Return (V,): the pods that can be evicted before their quota is back within its min.
+        """Return a mask (V,) of the pods that can be evicted before their quota is back within its min.
 
         On each node the least important pods are evicted first.
         """
         view, quotas = self.view, self.use.quotas
         info, node = view.pods.info[pods], view.node[pods]
         number = self.use.quota_numbers[info]
-        order = np.lexsort((self._arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node))
+        order = np.lexsort(
+            (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node)
+        )
         group = (node.astype(np.int64) * len(quotas) + number)[order]
         group_start = np.searchsorted(group, group)
         used = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
@@ -130,7 +132,10 @@ class QuotaVictims:
     def _find_nodes_over_quota(
         self, quota: Quota, removed: Positions, same_quota: Requests, all_quotas: Requests
     ) -> Bools:
-        """Return (N,): whether the pod's quota exceeds its max, or all quotas their mins, without the victims."""
+        """Return a mask (N,) of the nodes where evicting the victims does not bring the quotas within their limits.
+
+        The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
+        """
         view, number = self.view, self.use.quota_numbers
         removed_of_quota = removed[number[view.pods.info[removed]] == self.use.find_quota_number(quota.namespace)]
         over = np.zeros(len(view.nodes), np.bool_)
@@ -148,7 +153,7 @@ class QuotaVictims:
         )
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
-        """Return, by resource, (N,): the requests of some pods on each node."""
+        """Return the requests (N,) of some pods on each node, by resource."""
         view, sums = self.view, {}
         for name, amounts in self.use.requests.items():
             sums[name] = np.zeros(len(view.nodes), np.int64)
@@ -158,7 +163,7 @@ class QuotaVictims:
     def _find_nodes_over_limits(
         self, used: Requests, removed: Mapping[str, Amounts], limits: Mapping[str, int]
     ) -> Bools:
-        """Return (N,): whether some usage exceeds its limit after the victims on the node are removed."""
+        """Return a mask (N,) of the nodes where some usage exceeds its limit even without the node's victims."""
         over = np.zeros(len(self.view.nodes), np.bool_)
         for name, limit in limits.items():
             over |= used.get(name, 0) - removed.get(name, 0) > limit

@@ -28,7 +28,7 @@ AUTODETECT, DEDICATED = "Autodetect", "Dedicated"
 
 
 class NumaScoringStrategy(PluginArgs, frozen=True):
-    """How NodeResourceTopologyMatch scores nodes."""
+    """The strategy by which NodeResourceTopologyMatch scores nodes."""
 
     type: str = "LeastAllocated"
     resources: tuple[ResourceSpec, ...] = ()
@@ -90,34 +90,34 @@ class NumaOffer(NamedTuple):
         """Return the available amounts, at least 1."""
         return np.maximum(self.available, 1)
 
-    def average(self, scores: Amounts) -> Scores:
-        """Return (F, Z): the weighted mean of scores (F, Z, X); insufficient resources count as 0."""
+    def compute_mean_score(self, scores: Amounts) -> Scores:
+        """Return the weighted mean (F, Z) of scores (F, Z, X). Insufficient resources count as 0."""
         counted = np.where(self.is_insufficient | (self.available == 0), 0, scores)
         mean: Scores = (counted * self.weights).sum(axis=2) // self.weights.sum()
         return mean
 
 
-def least_allocated(offer: NumaOffer) -> Scores:
-    """Return (F, Z): scores that favor NUMA nodes with much left."""
-    return offer.average((offer.available - offer.requested) * MAX_NODE_SCORE // offer.divisor)
+def score_least_allocated(offer: NumaOffer) -> Scores:
+    """Return scores (F, Z) that favor NUMA nodes with large remaining amounts."""
+    return offer.compute_mean_score((offer.available - offer.requested) * MAX_NODE_SCORE // offer.divisor)
 
 
-def most_allocated(offer: NumaOffer) -> Scores:
-    """Return (F, Z): scores that favor NUMA nodes with little left."""
-    return offer.average(offer.requested * MAX_NODE_SCORE // offer.divisor)
+def score_most_allocated(offer: NumaOffer) -> Scores:
+    """Return scores (F, Z) that favor NUMA nodes with small remaining amounts."""
+    return offer.compute_mean_score(offer.requested * MAX_NODE_SCORE // offer.divisor)
 
 
-def balanced_allocation(offer: NumaOffer) -> Scores:
-    """Return (F, Z): scores that fall with the variance of the requested shares."""
+def score_balanced_allocation(offer: NumaOffer) -> Scores:
+    """Return scores (F, Z) that fall with the variance of the requested shares."""
     share = np.where(offer.available == 0, 1.0, offer.requested / offer.divisor)
     variance = share.var(axis=2, ddof=1) if share.shape[2] > 1 else np.zeros(share.shape[:2])
     return np.where((share > 1).any(axis=2), 0, ((1 - variance) * float(MAX_NODE_SCORE)).astype(np.int64))
 
 
 STRATEGIES: Mapping[str, Callable[[NumaOffer], Scores]] = {
-    "LeastAllocated": least_allocated,
-    "MostAllocated": most_allocated,
-    "BalancedAllocation": balanced_allocation,
+    "LeastAllocated": score_least_allocated,
+    "MostAllocated": score_most_allocated,
+    "BalancedAllocation": score_balanced_allocation,
 }
 """Strategies by name. Each maps an offer to scores (F, Z), 0 if the request does not fit."""
 
@@ -129,10 +129,10 @@ def score_numa_nodes(
     rows: Rows,
     weights: Mapping[str, int],
 ) -> Scores:
-    """Return scores (F,): the lowest positive score of a NUMA node of each node, or 0 if there is none."""
+    """Return, for each node (F,), the lowest positive score of its NUMA nodes, or 0 if there is none."""
     if not requests or not numa.available:
         return np.zeros(len(rows), np.int64)
-    exact = np.stack([numa.find_available(name)[rows] for name in requests], axis=2)
+    exact = np.stack([numa.get_available(name)[rows] for name in requests], axis=2)
     unit = np.array([1000 if name == CPU else 1 for name in requests], np.int64)
     requested = np.array(list(requests.values()), np.int64)
     offer = NumaOffer(

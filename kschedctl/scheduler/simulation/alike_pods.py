@@ -24,8 +24,8 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
+    get_reads,
     offers,
-    reads_of,
 )
 from kschedctl.scheduler.simulation.claim_answers import (
     ClaimAnswers,
@@ -69,14 +69,14 @@ class AlikePods:
         self.framework, self.info, self.local, self.view = framework, info, local, local.view
         self.claims = ClaimAnswers(framework, info, self.view) if claiming else None
         """The answers about claims, which may differ between the pods; None if the pods have no claims."""
-        before = run_pre_filter(self._list_plugins("preFilter"), info, self.view)
+        pre_filter = run_pre_filter(self._list_plugins("preFilter"), info, self.view)
         lasting = {
             p.name
             for p in self._list_plugins("preFilter")
-            if _find_dependency(p, before.results.get(p.name)) is Reads.NODES
+            if _find_dependency(p, pre_filter.results.get(p.name)) is Reads.NODES
         }
         self.lasting_pre_filter = PreFilterOutcome(
-            {name: result for name, result in before.results.items() if name in lasting}
+            {name: result for name, result in pre_filter.results.items() if name in lasting}
         )
         self.hopeless = any(result.status.rejected for result in self.lasting_pre_filter.results.values())
         self.always: Scores | None = None
@@ -85,18 +85,18 @@ class AlikePods:
         self._rank_count = 0
         self._ranking: GroupedRanking | None = None
         self._share_column = shared
-        if self.hopeless:  # what the other plugins need of a pod may be missing
+        if self.hopeless:  # other plugins may lack data about the pod that they need
             return
         rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
         self.changing_filters = [
-            a for a in rejecting if _find_dependency(a.plugin, before.results.get(a.plugin.name)) is Reads.PODS
+            a for a in rejecting if _find_dependency(a.plugin, pre_filter.results.get(a.plugin.name)) is Reads.PODS
         ]
         base, self.fixed_scores, self.changing_scores = self._split_score_plugins()
-        never_fits = self._find_never_feasible(before)
+        never_fits = self._find_never_feasible(pre_filter)
         is_uniform = not never_fits.any() and (base == base[:1]).all()
         self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
 
-    def rank(
+    def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows. Raises PluginError.
@@ -108,7 +108,7 @@ class AlikePods:
             return NO_ROWS, 0
         self.local.update(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
         ranking = self._find_grouped_ranking()
-        ranked = self._rank_in_groups(ranking, info, nominated) if ranking and not sampling else None
+        ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
             self.best_rows, feasible_count = ranked
             return ranked
@@ -126,26 +126,26 @@ class AlikePods:
         self.best_rows = rows[(total == total.max()).nonzero()[0]]
         return self.best_rows, len(rows)
 
-    def _rank_in_groups(
+    def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Return the result of `rank` by looking at groups, or None if all nodes have to be judged."""
+        """Return the result of `find_best_rows` by looking at groups, or None if all nodes have to be judged."""
         rejected: Bools | bool = False
         if nominated:
-            if self.changing_filters:  # what they say of nodes with the nominated pods on them depends on more
+            if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes
                 return None
             rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
             rejected = self.claims.find_rejected(info, nominated) | rejected
             if not self.claims.are_scores_zero(info):
                 return None
-        return ranking.rank(rejected)
+        return ranking.find_best_rows(rejected)
 
     def _find_grouped_ranking(self) -> GroupedRanking | None:
         """Return the nodes in groups, or None if they have to be judged one by one. Raises PluginError."""
-        if self.view.group_since is not None:  # then plugins count other pods
+        if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
-        if self.view.closed is not None:  # then pods of many kinds come in turn, and groups would be outdated each time
+        if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
@@ -240,8 +240,8 @@ class AlikePods:
             return False
         if (self.always is not None and self.always[row] < 0) or not self.local.fits(row):
             return False
-        here = nominated.node == row
-        return not (nominated and here.any())
+        is_nominated_here = nominated.node == row
+        return not (nominated and is_nominated_here.any())
 
     @property
     def claim_pre_filter_results(self) -> Mapping[str, PreFilterResult]:
@@ -261,10 +261,10 @@ class AlikePods:
         for fixed, state, raw in self.fixed_scores:
             total += self._get_weight(fixed) * fixed.normalize(state, raw[rows])
         for moving, prepare in self.changing_scores:
-            before = prepare(self.info, self.view, rows)
-            if not before.skip:
-                scores = moving.score(self.info, self.view, before.state, rows)
-                total += self._get_weight(moving) * moving.normalize(before.state, scores)
+            pre_score = prepare(self.info, self.view, rows)
+            if not pre_score.skip:
+                scores = moving.score(self.info, self.view, pre_score.state, rows)
+                total += self._get_weight(moving) * moving.normalize(pre_score.state, scores)
         return total
 
     def _list_plugins(self, point: str) -> list[Plugin]:
@@ -273,10 +273,10 @@ class AlikePods:
 
     # -- filters -------------------------------------------------------------------------------------------------
 
-    def _iter_lasting_filters(self, before: PreFilterOutcome) -> Iterator[FilterPlugin]:
+    def _iter_lasting_filters(self, pre_filter: PreFilterOutcome) -> Iterator[FilterPlugin]:
         """Yield the Filter plugins whose verdict about such pods never changes."""
         for plugin in self._list_plugins("filter"):
-            result = before.results.get(plugin.name)
+            result = pre_filter.results.get(plugin.name)
             if offers(plugin, FilterPlugin) and _find_dependency(plugin, result) is Reads.NODES:
                 yield plugin
 
@@ -289,14 +289,14 @@ class AlikePods:
                 allowed &= mask_named_rows(result.node_names, self.view)
         return allowed
 
-    def _find_never_feasible(self, before: PreFilterOutcome) -> Bools:
+    def _find_never_feasible(self, pre_filter: PreFilterOutcome) -> Bools:
         """Return the nodes that plugins reject no matter which pods run there, (N,)."""
         rejected = ~self.allowed
         filter_names = {
             p.name
             for p in Filtering.from_framework(self.framework, self.lasting_pre_filter, self.info, self.view).plugins
         }
-        for plugin in self._iter_lasting_filters(before):
+        for plugin in self._iter_lasting_filters(pre_filter):
             if plugin.name in filter_names:
                 result = self.lasting_pre_filter.results.get(plugin.name)
                 rejected |= filter_nodes(plugin, self.info, self.view, result.state if result else None)
@@ -313,17 +313,17 @@ class AlikePods:
         base = np.zeros(len(everywhere), np.int64)
         fixed, moving = [], []
         for plugin in self._list_plugins("score"):
-            if reads_of(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
+            if get_reads(plugin) is Reads.OWN_ROW or not offers(plugin, ScorePlugin):
                 continue
-            before = prepares[plugin.name](self.info, self.view, everywhere)
-            if _find_dependency(plugin, before) is Reads.PODS:
+            pre_score = prepares[plugin.name](self.info, self.view, everywhere)
+            if _find_dependency(plugin, pre_score) is Reads.PODS:
                 moving.append((plugin, prepares[plugin.name]))
-            elif not before.skip:
-                raw = plugin.score(self.info, self.view, before.state, everywhere)
-                if (raw == raw[:1]).all():  # the same for any set of nodes
-                    base += self._get_weight(plugin) * plugin.normalize(before.state, raw)
+            elif not pre_score.skip:
+                raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
+                if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
+                    base += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
-                    fixed.append((plugin, before.state, self._share_column(raw)))
+                    fixed.append((plugin, pre_score.state, self._share_column(raw)))
         return base, fixed, moving
 
     def _get_weight(self, plugin: Plugin) -> int:
@@ -337,6 +337,6 @@ def _find_dependency(plugin: Plugin, result: PreFilterResult | PreScoreResult | 
 
     A result may narrow the plugin's declaration from all pods to nodes, but never to a node's own row.
     """
-    if reads_of(plugin) is Reads.OWN_ROW:
+    if get_reads(plugin) is Reads.OWN_ROW:
         return Reads.OWN_ROW
-    return Reads.NODES if reads_of(plugin, result) is Reads.NODES else Reads.PODS
+    return Reads.NODES if get_reads(plugin, result) is Reads.NODES else Reads.PODS

@@ -24,8 +24,8 @@ from kschedctl.scheduler.framework import (
     PreScorePlugin,
     Reads,
     ScorePlugin,
+    get_reads,
     offers,
-    reads_of,
 )
 from kschedctl.scheduler.framework.declaration import PodTrait
 from kschedctl.scheduler.simulation.local_scores import filter_nodes
@@ -43,12 +43,12 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
 
     A plugin that does not declare which kinds it reads may read any kind.
     """
-    if reads_of(plugin) is Reads.OWN_ROW:
+    if get_reads(plugin) is Reads.OWN_ROW:
+        return False
+    if RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)):
         return False
     trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)) and (
-        trait is None or trait.has_trait(info.spec)
-    )
+    return trait is None or trait.has_trait(info.spec)
 
 
 def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:
@@ -66,8 +66,8 @@ class ClaimAnswers:
             [p for p in framework.plugins_at("preFilter") if reads_claims(p, info)],
             [p for p in framework.plugins_at("filter") if reads_claims(p, info)],
         )
-        self._lasting = [asking for asking in rejecting if reads_of(asking.plugin) is Reads.NODES]
-        self._changing = [asking for asking in rejecting if reads_of(asking.plugin) is not Reads.NODES]
+        self._lasting = [asking for asking in rejecting if get_reads(asking.plugin) is Reads.NODES]
+        self._changing = [asking for asking in rejecting if get_reads(asking.plugin) is not Reads.NODES]
         self._latest: tuple[PodInfo, int, Bools | bool] | None = None
         self.pre_filter_results: dict[str, PreFilterResult] = {}
         pre_scores = _map_claim_readers(framework, "preScore", PreScorePlugin, info)
@@ -116,7 +116,9 @@ class ClaimAnswers:
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
         """Add the weighted scores of the feasible rows (F,) to the total, except scores that are equal on all rows."""
         for plugin, state, scores in self._iter_scores(info, rows):
-            if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
+            if (
+                np.count_nonzero(scores) and (scores != scores[:1]).any()
+            ):  # scores that all rows share make no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
     def are_scores_zero(self, info: PodInfo) -> bool:

@@ -25,8 +25,8 @@ from kschedctl.scheduler.framework import (
     PreScoreResult,
     Reads,
     ScorePlugin,
+    get_reads,
     offers,
-    reads_of,
     scores_with_pre_filter_state,
 )
 from kschedctl.scheduler.simulation.ranked_groups import TiedRows
@@ -39,9 +39,9 @@ INFEASIBLE = -(2**61)
 """Score of an infeasible node. It stays below zero whatever scores are added to it."""
 
 LOOKAHEAD = 4
-"""Number of further such pods for which a node is computed ahead."""
+"""Number of further such pods for which the scores of a node are computed ahead."""
 MANY_PODS = 12
-"""Once this many such pods were placed, more are expected, and all nodes that are best now are computed ahead."""
+"""Number of placed pods of a kind after which more are expected, so that all best nodes are computed ahead."""
 MANY_NODES = 64
 """From this many nodes, pods whose scores depend on other pods are computed only one pod ahead."""
 Prepare = Callable[[PodInfo, Any, Rows], PreScoreResult]
@@ -123,17 +123,19 @@ class LocalScores:
 
     def find_crowded(self, nominated: Delta, priority: int) -> Bools:
         """Return the nodes that reject a pod of this priority because of pods nominated ahead of it, (N,)."""
-        known, trail_length = self._crowded.get(priority), len(self.view.trail)
-        if known is None or known.nominated is not nominated:
-            known = self._crowded[priority] = self._recompute_crowded(nominated, known)
-        elif known.seen != trail_length:
-            if trail_length - known.seen == 1:
-                self._update_crowded(known, *self.view.trail.latest)
-            elif len(rows := np.flatnonzero(known.has_nominations & (self.view.touched > known.seen))):
-                known.rejected[rows] = self._find_rejected(known.nominated.restrict_to(rows), OwnRows(self.view, rows))
-                known.ahead.clear()
-            known.seen = trail_length
-        return known.rejected
+        crowded, trail_length = self._crowded.get(priority), len(self.view.trail)
+        if crowded is None or crowded.nominated is not nominated:
+            crowded = self._crowded[priority] = self._recompute_crowded(nominated, crowded)
+        elif crowded.seen != trail_length:
+            if trail_length - crowded.seen == 1:
+                self._update_crowded(crowded, *self.view.trail.latest)
+            elif len(rows := np.flatnonzero(crowded.has_nominations & (self.view.touched > crowded.seen))):
+                crowded.rejected[rows] = self._find_rejected(
+                    crowded.nominated.restrict_to(rows), OwnRows(self.view, rows)
+                )
+                crowded.ahead.clear()
+            crowded.seen = trail_length
+        return crowded.rejected
 
     def _recompute_crowded(self, nominated: Delta, previous: Crowded | None) -> Crowded:
         """Recompute which nodes are crowded, reusing the `previous` answers for unchanged nodes."""
@@ -227,12 +229,14 @@ def _list_local_filters(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
     Plugins whose PreFilter skips or rejects the pod are left out.
     """
     pre_filters = framework.plugins_at("preFilter")
-    before = {p.name: p.pre_filter(info, view) for p in pre_filters if _reads_own_row(p) and offers(p, PreFilterPlugin)}
+    pre_filter_results = {
+        p.name: p.pre_filter(info, view) for p in pre_filters if _reads_own_row(p) and offers(p, PreFilterPlugin)
+    }
     filters = []
     for plugin in framework.plugins_at("filter"):
         if not _reads_own_row(plugin) or not offers(plugin, FilterPlugin):
             continue
-        result = before.get(plugin.name)
+        result = pre_filter_results.get(plugin.name)
         if result is None or result.status.code is Code.SUCCESS:
             filters.append((plugin, result.state if result else None))
     return filters
@@ -248,9 +252,9 @@ def _list_local_scorers(framework: FrameworkLike, info: PodInfo, view: Fork) -> 
     for plugin in framework.plugins_at("score"):
         if not _reads_own_row(plugin) or not offers(plugin, ScorePlugin):
             continue
-        before = prepares[plugin.name](info, view, view.nodes.rows)
-        if not before.skip:
-            scorers.append((plugin, before.state, framework.profile.weights[plugin.name]))
+        pre_score = prepares[plugin.name](info, view, view.nodes.rows)
+        if not pre_score.skip:
+            scorers.append((plugin, pre_score.state, framework.profile.weights[plugin.name]))
     return scorers
 
 
@@ -276,7 +280,7 @@ def _prepare_nothing(info: PodInfo, view: object, rows: Rows) -> PreScoreResult:
 
 def _reads_own_row(plugin: Plugin) -> bool:
     """Return whether the plugin reads nothing but a node's own row."""
-    return reads_of(plugin) is Reads.OWN_ROW
+    return get_reads(plugin) is Reads.OWN_ROW
 
 
 def filter_nodes(plugin: Any, info: PodInfo, view: NodeView, state: object, delta: Delta = NO_CHANGE) -> Bools:

@@ -133,18 +133,16 @@ class RankedGroups:
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
                 self._move(row, self._find_current_group(row), new_score)
         else:
-            chosen = np.asarray(rows)
-            self._move_many(chosen, score[chosen] if always is None else score[chosen] + always[chosen])
+            row_array = np.asarray(rows)
+            self._move_many(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
         """Return the distinct rows of the latest moves in ascending order."""
         if count == 1:
             return (self.trail.latest.row,)
-        return (
-            sorted({move[0] for move in self.trail.list_recent(count)})
-            if count <= SMALL_COUNT
-            else self.trail.rows_since(self.seen)
-        )
+        if count <= SMALL_COUNT:
+            return sorted({row for row, _, _ in self.trail.list_recent(count)})
+        return self.trail.rows_since(self.seen)
 
     def _move(self, row: int, group: int, score: int) -> None:
         """Move one row to this group and score."""
@@ -272,9 +270,9 @@ class RankedGroups:
         self._lists.append({})
         self._floor.append(0)
         if group == len(self.count):
-            more = np.zeros(group, np.int64)
-            self.count, self.top = np.concatenate((self.count, more)), np.concatenate((self.top, more))
-            self.example = np.concatenate((self.example, more))
+            zeros = np.zeros(group, np.int64)
+            self.count, self.top = np.concatenate((self.count, zeros)), np.concatenate((self.top, zeros))
+            self.example = np.concatenate((self.example, zeros))
         return group
 
 

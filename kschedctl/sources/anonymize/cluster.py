@@ -46,7 +46,7 @@ class AnonymizedCluster(NamedTuple):
     cluster: Cluster
     """The cluster with pseudonyms."""
     originals: dict[str, str]
-    """Pseudonym -> original."""
+    """The original of each pseudonym."""
     stays: tuple[str, ...]
     """Descriptions of what is kept."""
 
@@ -62,7 +62,7 @@ def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
     expressions, pseudonyms = Expressions.from_cluster(cluster), Pseudonyms(find_composed_names(cluster))
     numbers = Numbers.from_cluster(cluster)
     _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
-    originals = pseudonyms.settle()
+    originals = pseudonyms.assign_pseudonyms()
     rewritten = _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     return AnonymizedCluster(
         rewritten,
@@ -79,10 +79,10 @@ def _describe_kept_keys(kept_keys: set[str]) -> Iterator[str]:
 
 def _describe_kept_texts(expressions: Expressions) -> Iterator[str]:
     """Describe the texts in CEL expressions that are kept, if there are any."""
-    if expressions.open:
+    if expressions.kept_expressions:
         values = f", and the values of the attributes {', '.join(sorted(expressions.computed))}"
-        number = f"the texts in {len(expressions.open)} CEL expressions that compute with them"
-        yield number + (values if expressions.computed else "")
+        description = f"the texts in {len(expressions.kept_expressions)} CEL expressions that compute with them"
+        yield description + (values if expressions.computed else "")
     if expressions.drivers_stay:
         yield "the names of device drivers, as a CEL expression computes with them"
 
@@ -119,9 +119,9 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
 
 
 def _choose_gap_reason(kind: str, gap: Gap) -> str:
-    """Return why a kind is not covered, without the API server's own message.
+    """Return the reason why a kind is not covered, without the API server's own message.
 
-    For objects of batch queues, it is kept whether anybody asked for them, because files need not contain them.
+    For objects of batch queues, the reason that they were not requested is kept, because files need not contain them.
     """
     return gap.why if kind in QUEUE_KINDS and gap.why in NOT_ASKED_FOR else UNREAD
 
@@ -160,14 +160,14 @@ _DROPPED = frozenset({"leaderElection", "clientConnection"})
 
 
 _VERBS = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "preemptVerb": "preempt", "bindVerb": "bind"}
-"""Parts of an extender's URLs with neutral values. It only matters which of them are set."""
+"""Neutral values for parts of an extender's URLs, of which it only matters whether they are set."""
 
 
 def anonymize_configuration(document: Document, rewriter: Rewriter) -> dict[str, object]:
     """Replace schedulers' names, resources, keys, node affinities and extenders' addresses in a valid document.
 
-    The connection to the cluster, TLS settings and the arguments of plugins that are not in-tree are left out, as it is
-    not known what the latter contain.
+    The connection to the cluster, TLS settings and the arguments of plugins that are not in-tree are left out, since
+    the content of the latter is unknown.
     """
     anonymized = {key: value for key, value in drop_nulls(document).items() if key not in _DROPPED}
     if "profiles" in anonymized:

@@ -22,7 +22,7 @@ LONGEST = 10 << 10
 """
 IN_TREE = "kubernetes.io/"
 KNOWN_DRIVERS = frozenset(plugin.driver for plugin in PLUGINS)
-"""CSI drivers that replace in-tree plugins. They are well known, and the scheduler knows their names."""
+"""CSI drivers that replace in-tree plugins. They are well known, and the scheduler has their names."""
 
 _TOKEN = re.compile(
     r"(?P<comment>//[^\n]*)"
@@ -44,7 +44,7 @@ _HARMLESS = frozenset(
         *("optional", "of", "none", "or", "orValue", "hasValue", "value"),
     }
 )
-"""Functions whose result does not change with pseudonyms. All others compute with texts, or may do so."""
+"""Functions whose result does not depend on pseudonyms. All others may compute with texts."""
 _COMPUTES = re.compile(r"\+|[<>]=?\s*\0|\0\s*[<>]|(?<!\0)\s+in\s+device\b|\0\s*in\s+(?!device\b|\[)|\]\s*\[(?!\s*\0)")
 """Matches an expression whose texts, each replaced by a NUL, are concatenated, ordered or searched for."""
 _COMPUTES_DRIVER = re.compile(r"\bdevice\.driver\s*[.+<>]|(?:[+<>]=?|\w\()\s*device\.driver")
@@ -56,13 +56,13 @@ class Expressions:
     """Facts about a cluster's CEL expressions that decide what may be replaced."""
 
     drivers: frozenset[str]
-    """Device drivers and the domains of their devices' attributes."""
+    """The device drivers and the domains of their devices' attributes."""
     drivers_stay: bool
     """Whether an expression computes with drivers, so that they keep their names."""
     computed: frozenset[str]
-    """Names, without domain, of attributes with which expressions compute and which keep their values."""
-    open: frozenset[str]
-    """Expressions that keep their texts."""
+    """The names, without domain, of attributes that keep their values because expressions compute with them."""
+    kept_expressions: frozenset[str]
+    """The expressions that keep their texts."""
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Expressions:
@@ -71,9 +71,9 @@ class Expressions:
         names = frozenset(get_local_name(key) for key in _iter_qualified_names(cluster))
         computing = {text for text in texts if computes_with_texts(text)}
         computed = _find_mentioned(computing, names)
-        while more := {text for text in texts - computing if _find_mentioned({text}, computed)}:
-            computing |= more
-            computed |= _find_mentioned(more, names)
+        while dependent := {text for text in texts - computing if _find_mentioned({text}, computed)}:
+            computing |= dependent
+            computed |= _find_mentioned(dependent, names)
         drivers_stay = any(map(_COMPUTES_DRIVER.search, texts))
         return cls(frozenset(_iter_drivers(cluster)) - {""}, drivers_stay, computed, frozenset(computing))
 
@@ -90,7 +90,7 @@ class Expressions:
         """Remove the comments of an expression and replace the names in it."""
         if len(text) > LONGEST:  # the API takes no such
             return name(text)
-        is_open = text in self.open
+        is_open = text in self.kept_expressions
 
         def rewrite_token(match: re.Match[str]) -> str:
             if match["comment"]:
@@ -110,8 +110,8 @@ class Expressions:
             return self.drivers_stay or value not in self.drivers
         if is_open or _ARGUMENT.search(text, max(start - _NEAR, 0), start) or _SOUGHT.match(text, match.end()):
             return True
-        indexed = _INDEXED.search(text, max(start - _NEAR, 0), start)
-        return indexed is not None and indexed["word"] not in ("in", "attributes", "capacity")
+        index_match = _INDEXED.search(text, max(start - _NEAR, 0), start)
+        return index_match is not None and index_match["word"] not in ("in", "attributes", "capacity")
 
     def replace_attribute(self, key: str, value: DeviceAttribute, name: Callable[[str], str]) -> DeviceAttribute:
         """Replace the texts of an attribute unless an expression computes with it."""
@@ -125,7 +125,9 @@ class Expressions:
 
 
 def computes_with_texts(text: str) -> bool:
-    """Return whether an expression does more with texts than compare them, or has texts that are not understood here.
+    """Return whether an expression does more with texts than compare them.
+
+    Expressions with texts that cannot be analyzed count as well.
 
     >>> computes_with_texts("device.attributes['a'].model == 'A100'")
     False
@@ -137,8 +139,8 @@ def computes_with_texts(text: str) -> bool:
     tokens = list(_TOKEN.finditer(text))
     if any(match["prefix"] or "\\" in match["literal"] for match in tokens if match["literal"]):
         return True
-    bare = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
-    return bool(_COMPUTES.search(bare)) or not {*_CALL.findall(bare)} <= _HARMLESS
+    masked_text = _TOKEN.sub(lambda match: "" if match["comment"] else "\0", text)
+    return bool(_COMPUTES.search(masked_text)) or not {*_CALL.findall(masked_text)} <= _HARMLESS
 
 
 def is_known_driver(text: str) -> bool:

@@ -21,10 +21,10 @@ _NUMBER = re.compile(r"([+-]?)(0*)(\d+)")
 
 @dataclass(frozen=True)
 class Numbers:
-    """Replacements of integers that are compared by order: each becomes its rank among the values of its key."""
+    """Replacements for integers that are compared by order: their ranks among the values of the same key."""
 
     ranks: Mapping[str, Mapping[int, int]]
-    """Key of a label or taint -> integer -> rank."""
+    """The rank of each integer, by the key of a label or taint."""
 
     @classmethod
     def from_cluster(cls, cluster: Cluster) -> Numbers:
@@ -38,7 +38,7 @@ class Numbers:
         return cls({key: _rank_numbers(numbers) for key, numbers in numbers_by_key.items()})
 
     def replace_number(self, key: str, value: str) -> str | None:
-        """Return the number that replaces this one under the key, or None if the value is not a ranked number.
+        """Return the replacement of a number under a key, or None if the value is not a ranked number.
 
         >>> Numbers({"cores": {8: 0, 16: 1}}).replace_number("cores", "016")
         '01'

@@ -1,9 +1,4 @@
-"""Pseudonyms that sort as their originals do, with the original of each.
-
-Names and values are replaced as a whole. Keys of the form ``[domain/]name`` are replaced part by part, because some
-settings refer to all keys of a domain. Kept keys keep their position among replaced ones, because the order of
-resources decides which devices are allocated to which request.
-"""
+"""Pseudonyms that sort like their originals, and the original of each."""
 
 from __future__ import annotations
 
@@ -21,9 +16,10 @@ _LETTERS = string.ascii_lowercase + string.digits
 
 
 class Pseudonyms:
-    """Pseudonyms of texts, which are collected in a first pass and replaced in a second pass after ``settle``.
+    """Pseudonyms of texts, which are collected in a first pass and replaced in a second.
 
-    ``composed`` maps texts whose parts between dashes have a meaning to these parts.
+    ``assign_pseudonyms`` is called between the passes. ``composed`` maps texts whose parts between dashes have a
+    meaning to these parts.
     """
 
     def __init__(self, composed: Mapping[str, tuple[str, ...]]) -> None:
@@ -35,7 +31,7 @@ class Pseudonyms:
         """The keys and names of resources that have no pseudonym."""
 
     def name(self, text: str) -> str:
-        """Replace a text as a whole. The dashes of a composed text are kept, as is the empty text."""
+        """Replace a text as a whole. Empty texts and the dashes of a composed text are kept."""
         if text in self._composed:
             return "-".join(map(self.name, self._composed[text]))
         return self._names.setdefault(text, text) if text else text
@@ -63,8 +59,8 @@ class Pseudonyms:
             return text
         return self._replace_sort_prefix(f"{text}/")
 
-    def settle(self) -> dict[str, str]:
-        """Choose a pseudonym for every text that was collected. Return pseudonym -> original."""
+    def assign_pseudonyms(self) -> dict[str, str]:
+        """Choose a pseudonym for every collected text, and return the original of each pseudonym."""
         kept = sorted(self._kept - {""})
         texts = sorted([*((text, False) for text in self._names), *((text, True) for text in self._heads)])
         digits = max(len(str(len(texts))), LEAST_DIGITS)

@@ -1,4 +1,4 @@
-"""A rewriter of objects that replaces texts field by field, in the form in which plugins read them."""
+"""A rewriter of objects, which replaces texts field by field in the form in which plugins read them."""
 
 from __future__ import annotations
 
@@ -25,8 +25,9 @@ _LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
 
 
 class Rewriter:
-    """Rewrites objects with pseudonyms. ``fields`` has the handlers of fields, and texts in all other fields are
-    kept.
+    """A rewriter of objects with pseudonyms.
+
+    ``fields`` has the handlers of fields. Texts in all other fields are kept.
     """
 
     def __init__(self, fields: Fields, pseudonyms: Pseudonyms, numbers: Numbers, expressions: Expressions) -> None:
@@ -38,13 +39,13 @@ class Rewriter:
             pseudonyms.domain,
         )
         self.numbers, self.expressions = numbers, expressions
-        self._once: dict[object, object] = {}
+        self._rewritten: dict[object, object] = {}
 
     def rewrite_once(self, obj: Any) -> Any:
         """Rewrite a hashable struct that occurs often, and reuse the result."""
-        if obj not in self._once:
-            self._once[obj] = self.rewrite_struct(obj)
-        return self._once[obj]
+        if obj not in self._rewritten:
+            self._rewritten[obj] = self.rewrite_struct(obj)
+        return self._rewritten[obj]
 
     def rewrite_struct(self, obj: Any) -> Any:
         """Rewrite a struct with everything in it."""

@@ -1,8 +1,4 @@
-"""Kustomizations, read only as far as they tell what the objects of a file are without a build.
-
-Patches, and files of generators and charts, are not objects. Others get a selector, labels and replicas from their
-kustomization.
-"""
+"""Kustomizations, read only as far as they determine the objects of a file without a build."""
 
 from __future__ import annotations
 
@@ -26,47 +22,49 @@ _SPREADING_FIELDS = ("affinity", "topologySpreadConstraints")
 _BASE_FIELDS = ("resources", "bases", "components")
 
 _PATCH_NAME = re.compile(r"(^|[-_.])patch(es)?[-_.]")
-"""What people call files of patches, whichever program applies them."""
+"""The usual names of patch files, whichever program applies them."""
 
 
 class Kustomizations:
     """The kustomizations in the folders of files."""
 
     def __init__(self, files: Iterable[str]) -> None:
-        self._aside: set[str] = set()
-        self._read: dict[str, list[JsonObject]] = {}
+        self._other_files: set[str] = set()
+        self._documents: dict[str, list[JsonObject]] = {}
         self._folders: dict[str, tuple[str, ...]] = {}
         self._labels: dict[str, dict[str, str]] = {}
         self._overrides: dict[str, dict[tuple[str, str], dict[str, Json]]] = {}
         for folder in list_folders(files):
             if find_kustomization(folder):
-                self._read[folder] = documents = read_kustomization(folder)
+                self._documents[folder] = documents = read_kustomization(folder)
                 self._folders[folder] = tuple(_iter_bases(folder, documents))
-                self._aside |= {os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)}
+                self._other_files |= {
+                    os.path.abspath(os.path.join(folder, file)) for file in _iter_other_files(documents)
+                }
         self._used = {path for paths in self._folders.values() for path in paths}
-        for folder, documents in self._read.items():
+        for folder, documents in self._documents.items():
             labels, given = _get_selector_labels(documents), dict(_iter_overrides(folder, documents))
-            for path in self._find_changed(folder) if labels or given else ():
+            for path in self._find_changed_paths(folder) if labels or given else ():
                 self._labels[path] = labels | self._labels.get(path, {})
                 self._overrides[path] = given | self._overrides.get(path, {})
 
     def contains(self, folder: str) -> bool:
-        """Return whether the folder is a kustomization."""
+        """Return whether the folder has a kustomization."""
         return folder in self._folders
 
-    def iter_roots(self, wanted: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
-        """Yield each root folder with the files and folders that it builds upon.
+    def iter_roots(self, extra_roots: Collection[str] = ()) -> Iterator[tuple[str, set[str]]]:
+        """Yield each root folder with the files and folders of all its bases.
 
-        Roots are kustomizations that no other one builds upon, except components, and those that are ``wanted``.
+        Roots are the kustomizations that are no base of another one, except components, and those in ``extra_roots``.
         """
         for folder in self._folders:
-            if folder in wanted or (folder not in self._used and not _is_component(self._read[folder])):
+            if folder in extra_roots or (folder not in self._used and not _is_component(self._documents[folder])):
                 yield folder, self._find_bases(folder)
 
     def is_patch(self, file: str, document: JsonObject) -> bool:
-        """Return whether an object of a file is a patch of another object."""
+        """Return whether an object of a file is a patch for another object."""
         path = os.path.abspath(file)
-        if path in self._aside or _PATCH_NAME.search(os.path.basename(path)):
+        if path in self._other_files or _PATCH_NAME.search(os.path.basename(path)):
             return True
         spec = document.get("spec")
         if document.get("kind") not in _KINDS_WITH_SELECTOR or not isinstance(spec, dict) or "selector" in spec:
@@ -76,20 +74,20 @@ class Kustomizations:
             return True
         if not containers:
             return bool(self._folders)
-        unnamed = bool(self._folders) and path not in self._used
-        return unnamed and not _get_field(spec, "template", "metadata", "labels")
+        may_be_patch = bool(self._folders) and path not in self._used
+        return may_be_patch and not _get_field(spec, "template", "metadata", "labels")
 
     def complete_object(self, file: str, document: JsonObject) -> JsonObject:
-        """Return the object with the replicas, spreading, selector and labels that a kustomization gives it."""
+        """Return the object with the replicas, spreading, selector and labels that kustomizations give it."""
         path, kind = os.path.abspath(file), str(document.get("kind"))
         name = str(_as_mapping(document.get("metadata")).get("name"))
-        known = self._overrides.get(path, {})
-        for overrides in (known.get((kind, name)), known.get(("", name))):
+        overrides_by_object = self._overrides.get(path, {})
+        for overrides in (overrides_by_object.get((kind, name)), overrides_by_object.get(("", name))):
             document = _apply_overrides(document, overrides) if overrides and kind in _KINDS_WITH_SELECTOR else document
         return self._add_labels(path, document)
 
     def _add_labels(self, path: str, document: JsonObject) -> JsonObject:
-        """Return the object with the labels that a kustomization adds to selectors and pods."""
+        """Return the object with the labels that kustomizations add to selectors and pods."""
         labels, spec = self._labels.get(path), document.get("spec")
         if (
             not labels
@@ -103,20 +101,20 @@ class Kustomizations:
         selector = _as_mapping(_get_field(spec, "selector")) | {"matchLabels": labels}
         return {**document, "spec": _as_mapping(spec) | {"selector": selector, "template": template}}
 
-    def _find_changed(self, folder: str) -> set[str]:
+    def _find_changed_paths(self, folder: str) -> set[str]:
         """Return the files and folders that a kustomization changes.
 
-        A component changes everything that its users build upon.
+        A component changes all bases of its users.
         """
         users = (
             [user for user, used in self._folders.items() if folder in used]
-            if _is_component(self._read[folder])
+            if _is_component(self._documents[folder])
             else []
         )
         return self._find_bases(folder).union(*map(self._find_bases, users))
 
     def _find_bases(self, folder: str) -> set[str]:
-        """Return all files and folders that a folder builds upon."""
+        """Return the files and folders of all direct and indirect bases."""
         bases: set[str] = set()
         unvisited = list(self._folders[folder])
         while unvisited:
@@ -139,7 +137,7 @@ def find_kustomization(folder: str) -> str:
 
 
 def read_kustomization(folder: str) -> list[JsonObject]:
-    """Return the documents of a folder's kustomization, or none if it cannot be read."""
+    """Return the documents of a folder's kustomization, or [] if it cannot be read."""
     if not (file := find_kustomization(folder)):
         return []
     try:
@@ -150,17 +148,17 @@ def read_kustomization(folder: str) -> list[JsonObject]:
 
 
 def iter_bases(folder: str) -> Iterator[str]:
-    """Yield the absolute paths of local files and folders upon which a folder's kustomization builds."""
+    """Yield the absolute paths of the local bases of a folder's kustomization."""
     yield from _iter_bases(folder, read_kustomization(folder))
 
 
 def is_component(folder: str) -> bool:
-    """Return whether the folder is a component."""
+    """Return whether the folder is a Kustomize component."""
     return _is_component(read_kustomization(folder))
 
 
 def _iter_bases(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the existing files and folders upon which the documents of a kustomization build."""
+    """Yield the existing bases that the documents of a kustomization name."""
     for document in documents:
         for key in _BASE_FIELDS:
             for entry in get_list(document, key):
@@ -171,7 +169,7 @@ def _iter_bases(folder: str, documents: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _get_selector_labels(documents: Iterable[JsonObject]) -> dict[str, str]:
-    """Return the labels that a kustomization adds to selectors and to the pods that they select."""
+    """Return the labels that a kustomization adds to selectors and to the selected pods."""
     labels: dict[str, str] = {}
     for document in documents:
         pairs = [document.get("commonLabels")]
@@ -193,17 +191,17 @@ def _is_component(documents: Iterable[JsonObject]) -> bool:
 def _iter_overrides(
     folder: str, documents: Iterable[JsonObject]
 ) -> Iterator[tuple[tuple[str, str], dict[str, object]]]:
-    """Yield ((kind, name), replicas and spreading) that a kustomization sets.
+    """Yield kind and name of objects with the replicas and spreading that a kustomization sets.
 
-    The kind is "" if objects of any kind with that name are meant.
+    The kind is "" if the setting is for objects of any kind with that name.
     """
     for document in documents:
         for entry in get_list(document, "replicas"):
             if isinstance(entry, dict) and type(entry.get("count")) is int:
                 yield ("", str(entry.get("name"))), {"replicas": entry["count"]}
         for patch in _iter_patches(folder, document):
-            pods = _as_mapping(_get_field(patch, "spec", "template", "spec"))
-            overrides = {key: pods[key] for key in _SPREADING_FIELDS if key in pods}
+            pod_spec = _as_mapping(_get_field(patch, "spec", "template", "spec"))
+            overrides = {key: pod_spec[key] for key in _SPREADING_FIELDS if key in pod_spec}
             if type(replicas := _get_field(patch, "spec", "replicas")) is int:
                 overrides["replicas"] = replicas
             if overrides:
@@ -211,7 +209,7 @@ def _iter_overrides(
 
 
 def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
-    """Return the object with the replicas, and with the spreading unless it has its own."""
+    """Return the object with other replicas, and with other spreading unless it has its own."""
     spec = _as_mapping(document.get("spec"))
     template = _as_mapping(spec.get("template"))
     template["spec"] = {key: overrides[key] for key in _SPREADING_FIELDS if key in overrides} | _as_mapping(
@@ -222,12 +220,12 @@ def _apply_overrides(document: JsonObject, overrides: JsonObject) -> JsonObject:
 
 
 def list_patch_files(folder: str) -> list[str]:
-    """Return the files with patches that a folder's kustomization names."""
+    """Return the patch files that a folder's kustomization names."""
     return [file for document in read_kustomization(folder) for file in _iter_patch_files(folder, document)]
 
 
 def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
-    """Yield the existing files with patches that a kustomization names."""
+    """Yield the existing patch files that a kustomization names."""
     paths = [patch.get("path") if isinstance(patch, dict) else patch for patch in get_list(kustomization, "patches")]
     paths += get_list(kustomization, "patchesStrategicMerge")
     paths += [patch.get("path") for patch in get_list(kustomization, "patchesJson6902") if isinstance(patch, dict)]
@@ -237,9 +235,9 @@ def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
 
 
 def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
-    """Yield the patches that have the shape of objects. Invalid ones are left out."""
-    written = [patch for patch in get_list(kustomization, "patches") if isinstance(patch, dict)]
-    texts = [text for patch in written if isinstance(text := patch.get("patch"), str)]
+    """Yield the patches of a kustomization that can be parsed."""
+    inline_patches = [patch for patch in get_list(kustomization, "patches") if isinstance(patch, dict)]
+    texts = [text for patch in inline_patches if isinstance(text := patch.get("patch"), str)]
     for file in _iter_patch_files(folder, kustomization):
         with suppress(InputError):
             texts.append(load_content(file).text)
@@ -249,7 +247,7 @@ def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:
 
 
 def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
-    """Yield the files that a kustomization names and that are not resources, relative to its folder."""
+    """Yield the files, relative to the folder, that a kustomization names for other purposes than resources."""
     for value in documents:
         yield from (
             path
@@ -259,7 +257,7 @@ def _iter_other_files(documents: Iterable[JsonObject]) -> Iterator[str]:
 
 
 def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
-    """Yield the entries of a kustomization's fields with files that are not resources."""
+    """Yield the entries of the fields with files that are not resources."""
     for key in _FILE_ENTRY_FIELDS:
         yield from (entry.get("path") if isinstance(entry, dict) else entry for entry in get_list(kustomization, key))
     for key in _FILE_FIELDS:
@@ -274,7 +272,7 @@ def _iter_other_entries(kustomization: JsonObject) -> Iterator[object]:
 
 
 def get_list(value: JsonObject, key: str) -> list[object]:
-    """Return the items of a field, or none if it is not a list."""
+    """Return the items of a field, or [] if the field is not a list."""
     elements = value.get(key)
     return elements if isinstance(elements, list) else []
 
@@ -286,7 +284,7 @@ def _get_containers(spec: JsonObject) -> list[object]:
 
 
 def _as_mapping(value: object) -> dict[str, object]:
-    """Return a copy of the value if it is a mapping, else an empty one."""
+    """Return a copy of the value if it is a mapping, or an empty mapping."""
     return dict(value) if isinstance(value, dict) else {}
 
 

@@ -55,7 +55,7 @@ class AppliedSets:
         self._add_fleet_bundles()
 
     def declare_clusters(self, lists: Iterable[Collection[str]]) -> None:
-        """Add the sets that the user declares: lists of paths, one for each cluster.
+        """Add the sets that the user declares as lists of paths, one for each cluster.
 
         Files that are in no set belong to all of these clusters.
         """
@@ -67,12 +67,12 @@ class AppliedSets:
                     self._declared.setdefault(path, set()).add(cluster)
 
     def get_sets(self, place: Location) -> frozenset[AppliedSet]:
-        """Return the sets that contain an object, by its place."""
+        """Return the sets of the object at a place."""
         if place.build:
             return frozenset({AppliedSet(f"build {place.build}")})
         path = os.path.abspath(place.file)
-        if known := self._declared.get(path) or self._sets.get(path):
-            return frozenset(known)
+        if sets := self._declared.get(path) or self._sets.get(path):
+            return frozenset(sets)
         if (folder := os.path.dirname(path)) in self._tests:
             return frozenset({AppliedSet(f"alone {path}")})
         if self._folders.is_standalone(path):
@@ -80,13 +80,13 @@ class AppliedSets:
         return frozenset({_UNDECLARED, *self._clusters})
 
     def _add_kustomizations(self, applied_sets: Iterable[AppliedFolders]) -> None:
-        """Add a set for each kustomization that no other one builds upon, or that an applier names."""
-        wanted = {folder for applied in applied_sets for folder in applied.folders}
-        for folder, built_upon in self._kustomizations.iter_roots(wanted):
-            self._add_set(f"kustomization {folder}", built_upon, closed=True)
+        """Add a set for each kustomization that is no base of another one or that an applier names."""
+        applied_folders = {folder for applied in applied_sets for folder in applied.folders}
+        for folder, bases in self._kustomizations.iter_roots(applied_folders):
+            self._add_set(f"kustomization {folder}", bases, closed=True)
 
     def _add_charts(self) -> None:
-        """Add a set for the templates of each chart."""
+        """Add a set for the templates and CRDs of each chart."""
         for chart in self._find_folders_with(CHART):
             self._add_set(
                 f"chart {chart}",
@@ -94,7 +94,10 @@ class AppliedSets:
             )
 
     def _add_fleet_bundles(self) -> None:
-        """Add a set for each Fleet bundle and each of its overlays. Files below another bundle belong to that one."""
+        """Add a set for each Fleet bundle and each of its overlays.
+
+        Files below another bundle belong only to that bundle.
+        """
         bundles = set(self._find_folders_with(BUNDLE))
         for bundle in sorted(bundles):
             inner = tuple(other for other in bundles if is_below(other, bundle))
@@ -105,8 +108,10 @@ class AppliedSets:
             base = [path for path in files if not is_below(path, overlays)]
             variants = {path[len(overlays) + 1 :].split(os.sep)[0] for path in files if is_below(path, overlays)}
             for variant in variants or {""}:
-                own = [path for path in files if is_below(path, f"{overlays}{os.sep}{variant}")] if variant else []
-                self._add_set(f"bundle {bundle} {variant}", [*base, *own])
+                variant_files = (
+                    [path for path in files if is_below(path, f"{overlays}{os.sep}{variant}")] if variant else []
+                )
+                self._add_set(f"bundle {bundle} {variant}", [*base, *variant_files])
 
     def _find_folders_with(self, name: str) -> Iterator[str]:
         """Yield the folders that contain a file of this name."""
@@ -118,12 +123,12 @@ class AppliedSets:
             if os.path.isdir(folder) and not self._kustomizations.contains(folder):
                 first = bisect(self._paths, folder + os.sep)
                 for path in takewhile(lambda path: is_below(path, folder), self._paths[first:]):  # noqa: B023 - used up here
-                    shallow = os.path.dirname(path) == folder
-                    if (applied.deep or shallow) and not self._folders.is_standalone(path, below=folder):
+                    is_direct = os.path.dirname(path) == folder
+                    if (applied.deep or is_direct) and not self._folders.is_standalone(path, below=folder):
                         yield path
 
     def _add_set(self, name: str, paths: Iterable[str], *, closed: bool = False) -> None:
-        """Add a set of files."""
+        """Add the files to a set."""
         for path in paths:
             self._sets[path].add(AppliedSet(name, closed))
 
@@ -147,11 +152,11 @@ class AppliedFolders(NamedTuple):
 
     folders: tuple[str, ...]
     deep: bool = True
-    """Whether the folders inside are applied, too."""
+    """Whether subfolders are applied as well."""
 
 
 class Applier(NamedTuple):
-    """An object that declares which folders are applied, and the file that contains it."""
+    """An object that declares which folders are applied, with the file that contains it."""
 
     file: str
     value: JsonObject
@@ -177,7 +182,10 @@ class Applier(NamedTuple):
         return AppliedFolders(self._find_folders([source.get("path") for source in sources], all_folders), deep)
 
     def _iter_application_set(self, spec: JsonObject, all_folders: RepositoryFolders) -> Iterator[AppliedFolders]:
-        """Yield each folder that matches a generator's pattern, or a path with placeholders, of an ApplicationSet."""
+        """Yield each folder that an ApplicationSet applies.
+
+        Such a folder matches a generator's pattern, or a path with placeholders.
+        """
         template = _as_mapping(_as_mapping(spec.get("template")).get("spec"))
         sources = [_as_mapping(source) for source in (template.get("source"), *get_list(template, "sources"))]
         patterns = [_PLACEHOLDER.sub("*", path) for source in sources if isinstance(path := source.get("path"), str)]
@@ -186,12 +194,15 @@ class Applier(NamedTuple):
             yield from (AppliedFolders((folder,)) for folder in self._find_matching(pattern, all_folders))
 
     def _find_folders(self, paths: Iterable[object], all_folders: RepositoryFolders) -> tuple[str, ...]:
-        """Return the existing folders among the paths, which are relative to some folder above the file."""
+        """Return the existing folders among paths, which are relative to any folder above the file."""
         folders = (self._find_folder(path.strip("/"), all_folders) for path in paths if isinstance(path, str))
         return tuple(folder for folder in folders if folder)
 
     def _find_folder(self, path: str, all_folders: RepositoryFolders) -> str:
-        """Return the folder at a path below the top of the repository or below another folder above the file, or ""."""
+        """Return the folder at a path relative to the top of the repository or another folder above the file.
+
+        Return "" if there is none.
+        """
         folders = (
             os.path.normpath(os.path.join(top, path))
             for top in all_folders.list_ancestors(self.file)
@@ -200,7 +211,7 @@ class Applier(NamedTuple):
         return next(filter(all_folders.all.__contains__, folders), "")
 
     def _find_matching(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
-        """Return the folders that match the pattern below the first folder that has any.
+        """Return the folders that match the pattern below the first folder above the file that has any.
 
         A star stands for one step, as in Go.
         """
@@ -234,12 +245,12 @@ def find_helmfile_charts(file: str) -> AppliedFolders | None:
 
 
 def _match_steps(path: list[str], patterns: list[str]) -> bool:
-    """Return whether each step of a path matches the step of a pattern."""
+    """Return whether each step of a path matches the corresponding step of a pattern."""
     return len(path) == len(patterns) and all(map(fnmatchcase, path, patterns))
 
 
 def _iter_directory_patterns(generators: object) -> Iterator[str]:
-    """Yield the patterns of git generators, including those nested in other generators."""
+    """Yield the patterns of git generators, including generators nested in others."""
     unvisited = [generators]
     while unvisited:
         value = unvisited.pop()
@@ -251,12 +262,12 @@ def _iter_directory_patterns(generators: object) -> Iterator[str]:
 
 
 def _iter_included_patterns(directories: Iterable[object]) -> Iterator[str]:
-    """Yield the patterns of a git generator that do not exclude folders."""
+    """Yield the patterns with which a git generator includes folders."""
     for directory in map(_as_mapping, directories):
         if isinstance(path := directory.get("path"), str) and not directory.get("exclude"):
             yield path
 
 
 def _as_mapping(value: object) -> JsonObject:
-    """Return the value if it is a mapping, else an empty one."""
+    """Return the value if it is a mapping, or an empty mapping."""
     return value if isinstance(value, dict) else {}

@@ -27,7 +27,7 @@ _WORD = re.compile(r"[a-z0-9]+")
 
 
 def has_standalone_name(folder: str) -> bool:
-    """Return whether a folder's name is one of tests or examples.
+    """Return whether a folder has a name that is usual for tests or examples.
 
     >>> [has_standalone_name(name) for name in (".chainsaw-test", "e2e_v1", "examples", "latest", "contest")]
     [True, True, True, False, False]
@@ -36,14 +36,14 @@ def has_standalone_name(folder: str) -> bool:
 
 
 class RepositoryFolders:
-    """The folders of files, by absolute path. Folders above their repositories are ignored."""
+    """The folders of files, by absolute path. Folders above a repository are ignored."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self.files = tuple(files)
         self._tops: dict[str, str] = {}
 
     def is_standalone(self, file: str, below: str = "") -> bool:
-        """Return whether a folder on the way to the file is one of tests or examples.
+        """Return whether a folder on the way to the file has the name of tests or examples.
 
         The way begins at ``below``, or at the top of the repository.
         """
@@ -51,7 +51,7 @@ class RepositoryFolders:
         return any(map(has_standalone_name, os.path.relpath(folder, below or self._get_top(folder)).split(os.sep)))
 
     def list_ancestors(self, file: str) -> list[str]:
-        """Return the folders to which paths in the file may be relative, from the top of its repository down."""
+        """Return the folders that paths in the file may be relative to, from the top of the repository down."""
         folder = os.path.dirname(file)
         top = self._get_top(folder)
         ancestors = [candidate for candidate in (folder, *iter_parents(folder)) if is_within(candidate, top)]
@@ -63,7 +63,7 @@ class RepositoryFolders:
         return frozenset(folder for file in self.files for folder in self.list_ancestors(file)[1:])
 
     def _get_top(self, folder: str) -> str:
-        """Return the top folder of the repository, cached; see _find_top."""
+        """Return the top folder of the folder's repository. The result is cached."""
         if folder not in self._tops:
             self._tops[folder] = self._find_top(folder)
         return self._tops[folder]
@@ -80,7 +80,7 @@ class RepositoryFolders:
 
     @cached_property
     def _fallback_top(self) -> str:
-        """The working directory if all files are below it, else the common folder of all files."""
+        """The working directory if all files are below it, or else the common folder of all files."""
         here = os.getcwd()
         if all(is_below(file, here) for file in self.files):
             return here
@@ -111,7 +111,7 @@ _SELECTING = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet"})
 
 
 class TestScripts:
-    """The tests found among the files that are read."""
+    """The tests among the files that are read, with the results that they expect."""
 
     __test__ = False
 
@@ -120,14 +120,17 @@ class TestScripts:
         self._patterns: set[str] = set()
 
     def add_object(self, path: str, value: JsonObject) -> None:
-        """Note the object at an absolute path, if it is a test."""
+        """Record the object at an absolute path if it is a test."""
         if str(value.get("apiVersion") or "").partition("/")[0] in _TEST_GROUPS:
             folder = os.path.dirname(path)
             self.folders.add(folder)
             self._patterns |= {os.path.normpath(os.path.join(folder, file)) for file in _iter_expected_files(value)}
 
     def is_expected_result(self, path: str) -> bool:
-        """Return whether a test names the file as an expected result, or it lies beside a test and has such a name."""
+        """Return whether a test expects the file as a result.
+
+        Either a test names the file, or the file is in the folder of a test and has the name of an expected result.
+        """
         if path in self._patterns or any(fnmatchcase(path, pattern) for pattern in self._globs):
             return True
         return has_expectation_name(path) and os.path.dirname(path) in self.folders
@@ -139,7 +142,7 @@ class TestScripts:
 
 
 def has_expectation_name(path: str) -> bool:
-    """Return whether the file's name is one that tests use for expected results.
+    """Return whether tests use the file's name for expected results.
 
     >>> [has_expectation_name(name) for name in ("00-assert.yaml", "my-assert-1.yaml", "web-errors.yaml")]
     [True, True, False]
@@ -148,7 +151,7 @@ def has_expectation_name(path: str) -> bool:
 
 
 def is_partial_workload(value: JsonObject) -> bool:
-    """Return whether the value is a workload without fields that every workload has, such as containers."""
+    """Return whether the value is a workload without required fields, such as containers."""
     kind = str(value.get("kind"))
     if kind not in POD_TEMPLATE_PATHS or kind == "PodTemplate":
         return False
@@ -172,7 +175,7 @@ def _iter_expected_files(value: object) -> Iterator[str]:
 
 
 def _iter_files(expectations: object) -> Iterator[str]:
-    """Yield the files in expectations."""
+    """Yield the files that expectations name."""
     for expectation in expectations if isinstance(expectations, list) else [expectations]:
         if isinstance(expectation, dict) and isinstance(expectation.get("file"), str):
             yield expectation["file"]

@@ -1,7 +1,6 @@
-"""The zip file of a snapshot. Limits follow from the size of the file, since nothing that it says about itself is
-trusted.
+"""The zip file of a snapshot, which is read with limits that follow from the size of the file.
 
-A zip file has a checksum for each member, and any archiver can list the members.
+Sizes that the file itself states are not trusted.
 """
 
 from __future__ import annotations
@@ -25,11 +24,11 @@ from kschedctl.sources.documents.files import STDIN, display_path, open_raw
 MAGIC = b"PK\x03\x04"
 MAX_FILE_SIZE = 1 << 30
 MIN_MEMORY_LIMIT = 1 << 30
-"""Bytes of memory that every snapshot may take."""
+"""The bytes of memory that every snapshot may take."""
 MAX_MEMORY_RATIO = 300
-"""Bytes of memory that a snapshot may take for each byte of its file.
+"""The bytes of memory that a snapshot may take for each byte of its file.
 
-Those of real clusters take 50. Constructed ones could take a thousand, and what they contain two hundred times that.
+Snapshots of real clusters take 50. Constructed files could take a thousand, and their content two hundred times more.
 """
 MAP_BYTES, OBJECT_BYTES, REFERENCE_BYTES = 200, 56, 8
 """Memory for what msgpack stores in one byte: the largest struct, any other object, and its place in a list."""
@@ -42,31 +41,31 @@ _DAMAGE_ERRORS = (
     *(zipfile.BadZipFile, zlib.error, struct.error, EOFError, OSError, MemoryError, RecursionError),
     *(ValueError, KeyError, IndexError, OverflowError, NotImplementedError, RuntimeError),
 )
-"""What zipfile and the decoders raise for damaged files. msgspec.DecodeError is a ValueError."""
+"""The errors that zipfile and the decoders raise for damaged files. msgspec.DecodeError is a ValueError."""
 
 
 def build_archive(members: Mapping[str, bytes]) -> bytes:
-    """Return the zip file of the members. Equal members give equal files."""
-    made = io.BytesIO()
-    with zipfile.ZipFile(made, "w") as file:
+    """Build the zip file of the members. Equal members give equal files."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
         for name, data in members.items():
             file.writestr(zipfile.ZipInfo(name, _EPOCH), data, zipfile.ZIP_DEFLATED, _COMPRESSION_LEVEL)
-    return made.getvalue()
+    return buffer.getvalue()
 
 
 class Archive:
-    """Reads the members of a zip file, also from several threads."""
+    """A reader of the members of a zip file, which several threads may use."""
 
     def __init__(self, file: BinaryIO, size: int) -> None:
         self._zip = zipfile.ZipFile(file)
         self._limit = max(MIN_MEMORY_LIMIT, MAX_MEMORY_RATIO * size)
-        self._held = 0
+        self._reserved = 0
 
     def __contains__(self, name: str) -> bool:
         return name in self._zip.NameToInfo
 
     def read(self, name: str, max_size: int = MAX_FILE_SIZE) -> bytes:
-        """Return a member. Raises InputError if it is too large, and zipfile's errors if it is damaged."""
+        """Return a member. Raises InputError if the member is too large, and zipfile's errors if it is damaged."""
         info = self._zip.getinfo(name)
         if info.file_size > max_size:
             raise InputError(f"{name} in it is larger than {max_size >> 20:,} MiB")
@@ -79,34 +78,34 @@ class Archive:
         return data
 
     def _reserve(self, size: int) -> None:
-        """Count memory that is needed. Raises InputError if it exceeds the limit."""
-        self._held += size
-        if self._held > self._limit:
+        """Reserve memory. Raises InputError if the reserved memory exceeds the limit."""
+        self._reserved += size
+        if self._reserved > self._limit:
             raise InputError(f"would take more than {self._limit >> 20:,} MiB of memory")
 
 
 def _estimate_memory(data: bytes) -> int:
-    """Return the most memory that objects decoded from msgpack take, apart from their places in lists.
+    """Estimate the maximum memory of objects decoded from msgpack, without their places in lists.
 
-    It is estimated by counting the bytes that can begin an object.
+    The bytes that can begin an object are counted.
 
     >>> _estimate_memory(bytes([0x92, 0x80, 0xA1, 0x61])) == MAP_BYTES + 2 * OBJECT_BYTES
     True
     """
     bytes_read = np.frombuffer(data, np.int8)  # what begins an object is from 0x80 on: negative; up to 0x8f a map
-    maps = others = 0
+    maps = starts = 0
     for start in range(0, len(bytes_read), _BLOCK_SIZE):
         block = bytes_read[start : start + _BLOCK_SIZE]
-        others += int(np.count_nonzero(block < 0))
+        starts += int(np.count_nonzero(block < 0))
         maps += int(np.count_nonzero(block < 0x90 - 0x100))
-    return MAP_BYTES * maps + OBJECT_BYTES * (others - maps)
+    return MAP_BYTES * maps + OBJECT_BYTES * (starts - maps)
 
 
 @contextmanager
 def open_archive(path: str) -> Iterator[Archive]:
     """Open the zip file at the path, or on standard input for ``-``.
 
-    Raises InputError, also for every error while it is open, since the file is damaged then.
+    Every error within the block is raised as an InputError, since the file is damaged then.
     """
     with _open_seekable(path) as (file, size):
         try:
@@ -134,7 +133,7 @@ def _open_seekable(path: str) -> Iterator[tuple[BinaryIO, int]]:
 
 
 def _validate_head(head: bytes, size: int, path: str) -> None:
-    """Raise InputError if the file is not a zip file, before the rest of it is read."""
+    """Raise InputError if the file is not a zip file or too large, before the rest of the file is read."""
     if size > MAX_FILE_SIZE:
         raise InputError(f"larger than {MAX_FILE_SIZE >> 20:,} MiB", where=display_path(path))
     if match := _FIRST_FORMAT.match(head):

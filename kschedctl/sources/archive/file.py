@@ -1,8 +1,4 @@
-"""Snapshot files, which hold what scheduling reads of a cluster and are fast to read.
-
-A snapshot is a zip file. ``snapshot.json`` says what it is and how many objects of each kind it holds (``unzip -p FILE
-snapshot.json``). Each kind is a member of its own.
-"""
+"""Snapshot files, which contain what scheduling reads of a cluster and are fast to read."""
 
 from __future__ import annotations
 
@@ -46,7 +42,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     written_at: str = ""
     anonymized: bool = False
     stays: tuple[str, ...] = ()
-    """Names that were not replaced by pseudonyms."""
+    """The names that were not replaced by pseudonyms."""
     kube_version: str = ""
     feature_gates: dict[str, bool] = {}
     configuration: dict[str, Json] | None = None
@@ -54,9 +50,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
     gaps: dict[str, Gap] = {}
     provenance: Provenance | None = msgspec.field(default=None, name="picture")
     objects: dict[str, int] = {}
-    """Number of objects of each kind."""
+    """The number of objects of each kind."""
     kinds: tuple[str, ...] = ()
-    """The kinds that the snapshot can hold. The first snapshots of this format do not say."""
+    """The kinds that the snapshot can contain. The first snapshots of this format do not state them."""
     autoscaler: AutoscalerInstance | None = None
     api_server: ApiServerInstance = DEFAULT_API_SERVER
 
@@ -67,9 +63,9 @@ class Header(msgspec.Struct, frozen=True, rename="camel", omit_defaults=False):
 def write_archive(
     cluster: Cluster, path: str, *, written_by: str = "", anonymized: bool = False, stays: tuple[str, ...] = ()
 ) -> Header:
-    """Write a snapshot to the file, or to standard output for ``-``. Raises InputError if it cannot be written.
+    """Write a snapshot to a file, or to standard output for ``-``. Raises InputError if the file cannot be written.
 
-    ``stays`` are the names that have no pseudonyms if it is ``anonymized``.
+    ``stays`` are the names without pseudonyms in an anonymized cluster.
     """
     by_kind = {kind: getattr(cluster, field) for kind, field in FIELDS.items() if getattr(cluster, field)}
     header = Header(
@@ -105,34 +101,39 @@ def read_header(path: str) -> Header:
 
 
 def read_archive(path: str) -> Cluster:
-    """Return the cluster of a snapshot, or of standard input for ``-``. Raises InputError."""
+    """Return the cluster in a snapshot file, or on standard input for ``-``. Raises InputError."""
     with without_garbage_collection(), open_archive(path) as members:
         header = _decode_header(members)
         return _build_cluster(header, _load_objects(header, members))
 
 
 def _decode_header(members: Archive) -> Header:
-    """Return the header. Raises InputError, msgspec.DecodeError, KeyError."""
+    """Decode the header. Raises InputError, msgspec.DecodeError, KeyError."""
     data = members.read(HEADER, MAX_HEADER_SIZE) if HEADER in members else b"{}"
-    form = decode_json(data, _HeaderFormat)
-    if form.kind != KIND:
+    header_format = decode_json(data, _HeaderFormat)
+    if header_format.kind != KIND:
         raise InputError("not a snapshot", hint="kschedctl snapshot save writes them; -f reads other files")
-    if form.format != FORMAT:
-        what = f"a snapshot of format {form.format}, written by {form.written_by or 'nobody knows what'}"
-        raise InputError(what, hint=f"this kschedctl reads format {FORMAT}")
+    if header_format.format != FORMAT:
+        problem = (
+            f"a snapshot of format {header_format.format}, written by {header_format.written_by or 'nobody knows what'}"
+        )
+        raise InputError(problem, hint=f"this kschedctl reads format {FORMAT}")
     return decode_json(data, Header)
 
 
 def _load_objects(header: Header, members: Archive) -> dict[str, object]:
     """Return the objects by field of the Cluster. Kinds that this version does not know are skipped."""
-    known = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
+    count_by_kind = {kind: count for kind, count in header.objects.items() if kind in FIELDS}
     with ThreadPoolExecutor(4) as threads:  # unpacking leaves the interpreter to the others
-        read = {kind: threads.submit(members.read, _get_member_name(kind)) for kind in known}
-        return {FIELDS[kind]: decode_objects(kind, read.pop(kind).result(), count) for kind, count in known.items()}
+        futures = {kind: threads.submit(members.read, _get_member_name(kind)) for kind in count_by_kind}
+        return {
+            FIELDS[kind]: decode_objects(kind, futures.pop(kind).result(), count)
+            for kind, count in count_by_kind.items()
+        }
 
 
 def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
-    """Return the cluster of header and objects."""
+    """Build the cluster from the header and the objects."""
     return Cluster(
         configuration=header.configuration,
         feature_gates=header.feature_gates,
@@ -148,13 +149,13 @@ def _build_cluster(header: Header, objects: JsonDict) -> Cluster:
 
 
 def _build_gaps(header: Header) -> dict[str, Gap]:
-    """Return the gaps of the cluster, and of kinds that snapshots of that version do not hold."""
-    newer = CREATION_KINDS if not header.kinds else [kind for kind in FIELDS if kind not in header.kinds]
-    return {kind: Gap(NOT_HELD) for kind in newer if kind not in header.objects} | header.gaps
+    """Return the gaps of the cluster, and gaps for kinds that snapshots of that version do not contain."""
+    unsupported = CREATION_KINDS if not header.kinds else [kind for kind in FIELDS if kind not in header.kinds]
+    return {kind: Gap(NOT_HELD) for kind in unsupported if kind not in header.objects} | header.gaps
 
 
 def _build_warnings(header: Header) -> tuple[str, ...]:
-    """Return the warning that the server had another version than the rules that are replayed, if so."""
+    """Return a warning if the server had another version than the rules that are replayed."""
     server_version = header.provenance.server_version if header.provenance else ""
     try:
         minor = KubeVersion.parse(server_version).minor
@@ -165,5 +166,5 @@ def _build_warnings(header: Header) -> tuple[str, ...]:
 
 
 def _get_member_name(kind: str) -> str:
-    """Return the name of the member with the objects of a kind."""
+    """Return the name of the archive member with the objects of a kind."""
     return f"{kind}.msgpack"

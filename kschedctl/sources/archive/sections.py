@@ -1,8 +1,4 @@
-"""The objects of a kind as bytes in a snapshot: msgpack, with pods and nodes as tables.
-
-Pods are stored as their table: distinct parts once, and for each pod the numbers of its parts. Nodes are stored without
-their images, which many share. Everything that other modules rely on is checked when a section is read.
-"""
+"""The objects of a kind as bytes in a snapshot: msgpack, in which pods and nodes are tables."""
 
 from __future__ import annotations
 
@@ -46,7 +42,7 @@ class _ColumnForm(StrEnum):
 
 
 class _Column(msgspec.Struct, array_like=True):
-    """A column of texts, stored as one of three forms."""
+    """A column of texts, stored in one of three forms."""
 
     form: _ColumnForm
     data: bytes
@@ -56,7 +52,7 @@ class _Column(msgspec.Struct, array_like=True):
 
 
 class _PodRecord(msgspec.Struct, array_like=True):
-    """A PodTable. The first snapshots of this format end before ``scheduled``."""
+    """The stored form of a PodTable. The first snapshots of this format end before ``scheduled``."""
 
     metadata: list[PodMeta]
     specs: list[PodSpec]
@@ -80,7 +76,7 @@ class _PodRecord(msgspec.Struct, array_like=True):
 
 
 class _NodeRecord(msgspec.Struct, array_like=True):
-    """A table of nodes."""
+    """The stored form of nodes, with each distinct image stored once."""
 
     nodes: list[Node]
     """The nodes without images."""
@@ -96,7 +92,7 @@ class _NodeRecord(msgspec.Struct, array_like=True):
 
 
 def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
-    """Return the section for the objects of a kind."""
+    """Encode the objects of a kind as a section."""
     if kind == "Pod":
         record: object = _build_pod_record(PodTable.from_pods(objects))
     elif kind == "Node":
@@ -107,23 +103,23 @@ def encode_objects(kind: str, objects: Sequence[Any]) -> bytes:
 
 
 class _DistinctParts:
-    """Numbers the distinct values among many parts."""
+    """The distinct values among many parts, with a number for each."""
 
     def __init__(self) -> None:
         self.parts: list[Any] = []
-        self._known: dict[bytes, int] = {}
+        self._numbers: dict[bytes, int] = {}
         self._encode = msgspec.msgpack.Encoder().encode
 
     def get_number(self, part: object) -> int:
         """Return the number of a part. Equal parts have the same number."""
-        place = self._known.setdefault(self._encode(part), len(self.parts))
-        if place == len(self.parts):
+        number = self._numbers.setdefault(self._encode(part), len(self.parts))
+        if number == len(self.parts):
             self.parts.append(part)
-        return place
+        return number
 
 
 def _build_pod_record(table: PodTable) -> _PodRecord:
-    """Return the record of a pod table."""
+    """Build the record of a pod table."""
     parts = [_DistinctParts() for _ in range(5)]
     rows = [
         [column.get_number(part) for column, part in zip(parts, _split_template(template), strict=True)]
@@ -144,7 +140,7 @@ def _build_pod_record(table: PodTable) -> _PodRecord:
 
 
 def _split_template(template: Pod) -> tuple[object, ...]:
-    """Return the five parts of a template that are stored separately."""
+    """Split a template into the five parts that are stored separately."""
     spec = template.spec
     return (
         template.metadata,
@@ -156,7 +152,7 @@ def _split_template(template: Pod) -> tuple[object, ...]:
 
 
 def _build_node_record(nodes: list[Node]) -> _NodeRecord:
-    """Return the record of nodes."""
+    """Build the record of nodes."""
     images = _DistinctParts()
     codes = [images.get_number(image) for node in nodes for image in node.status.images]
     return _NodeRecord(
@@ -168,7 +164,7 @@ def _build_node_record(nodes: list[Node]) -> _NodeRecord:
 
 
 def _encode_column(column: TextColumn) -> _Column:
-    """Return the record of a column."""
+    """Build the record of a column."""
     match column:
         case TimeColumn():
             return _Column(_ColumnForm.TIMES, column.seconds.astype("<i8").tobytes())
@@ -180,7 +176,7 @@ def _encode_column(column: TextColumn) -> _Column:
 
 
 def _encode_numbers(numbers: object) -> bytes:
-    """Return the numbers as little-endian int32."""
+    """Encode numbers as little-endian int32."""
     return np.asarray(numbers, "<i4").tobytes()
 
 
@@ -188,9 +184,9 @@ def _encode_numbers(numbers: object) -> bytes:
 
 
 def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
-    """Return the objects of a section. Raises ValueError if it is not a section of so many objects."""
-    unpacked = _DECODERS.get(kind)
-    objects = unpacked(data) if unpacked else _decode_list(kind, data)
+    """Decode the objects of a section. Raises ValueError if it is not a section with that many objects."""
+    decode = _DECODERS.get(kind)
+    objects = decode(data) if decode else _decode_list(kind, data)
     if len(objects) != count:
         raise ValueError(f"{len(objects):,} objects of kind {kind} instead of {count:,}")
     if kind != "Pod":
@@ -199,7 +195,7 @@ def decode_objects(kind: str, data: bytes, count: int) -> Sequence[Struct]:
 
 
 def _decode_pods(data: bytes) -> PodTable:
-    """Return the pods of a section. Raises ValueError."""
+    """Decode the pods of a section. Raises ValueError."""
     record = decode_msgpack(data, _PodRecord)
     validate_stored_names(record.names)
     validate_stored_names(meta.namespace for meta in record.metadata)
@@ -228,7 +224,7 @@ def _decode_pods(data: bytes) -> PodTable:
 
 
 def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
-    """Return the columns of a table of so many pods. Raises ValueError."""
+    """Decode the columns of a table of that many pods. Raises ValueError."""
     return PodTextColumns(
         uids=_decode_column(record.uids, count),
         node=_decode_texts(record.node, count),
@@ -243,34 +239,36 @@ def _decode_columns(record: _PodRecord, count: int) -> PodTextColumns:
 
 
 def _build_constant_column(count: int, text: str = "") -> _Column:
-    """Return a column with the same text in every row."""
+    """Build a column with the same text in every row."""
     return _Column(_ColumnForm.TEXTS, bytes(4 * count), [text])
 
 
 def _decode_nodes(data: bytes) -> tuple[Node, ...]:
-    """Return the nodes of a section. Raises ValueError."""
+    """Decode the nodes of a section. Raises ValueError."""
     record = decode_msgpack(data, _NodeRecord)
     images, counts, codes = record.images, _decode_numbers(record.counts), _decode_numbers(record.codes)
     _validate_codes(codes, len(images))
     _validate_codes(counts, len(codes) + 1)
     _validate_length(int(counts.sum(dtype=np.int64)), len(codes))
     numbers, ends = codes.tolist(), np.cumsum(counts, dtype=np.int64).tolist()
-    held = (tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False))
+    images_by_node = (
+        tuple([images[code] for code in numbers[start:end]]) for start, end in zip([0, *ends], ends, strict=False)
+    )
     return tuple(
         replace(node, status=replace(node.status, images=images)) if images else node
-        for node, images in zip(record.nodes, held, strict=True)
+        for node, images in zip(record.nodes, images_by_node, strict=True)
     )
 
 
 def _decode_list(kind: str, data: bytes) -> tuple[Struct, ...]:
-    """Return the objects of a section that is a list. Raises ValueError."""
+    """Decode the objects of a section that is a list. Raises ValueError."""
     objects: Any = GenericAlias(tuple, (KINDS[kind].struct, ...))
     decoded: tuple[Struct, ...] = decode_msgpack(data, objects)
     return decoded
 
 
 def _decode_texts(column: _Column, count: int) -> InternedTexts:
-    """Return a column of texts. Raises ValueError."""
+    """Decode a column of texts. Raises ValueError."""
     if column.form != _ColumnForm.TEXTS:
         raise ValueError(f"a column of {column.form}")
     codes = _decode_numbers(column.data)
@@ -280,7 +278,7 @@ def _decode_texts(column: _Column, count: int) -> InternedTexts:
 
 
 def _decode_column(column: _Column, count: int) -> TextColumn:
-    """Return a column of any form. Raises ValueError."""
+    """Decode a column of any form. Raises ValueError."""
     match column.form:
         case _ColumnForm.TIMES:
             seconds = np.frombuffer(column.data, "<i8").astype(np.int64, copy=False)
@@ -295,19 +293,19 @@ def _decode_column(column: _Column, count: int) -> TextColumn:
 
 
 def _decode_numbers(data: bytes) -> Ints:
-    """Return little-endian int32 numbers."""
+    """Decode little-endian int32 numbers."""
     return np.frombuffer(data, "<i4").astype(np.int32, copy=False)
 
 
-def _validate_codes(codes: Ints, values: int) -> None:
-    """Raise ValueError if a code is not the index of one of so many values."""
-    if len(codes) and not 0 <= codes.min() <= codes.max() < values:
+def _validate_codes(codes: Ints, value_count: int) -> None:
+    """Raise ValueError if a code is not the index of a value."""
+    if len(codes) and not 0 <= codes.min() <= codes.max() < value_count:
         raise ValueError("an unknown code")
 
 
-def _validate_length(length: int, wanted: int) -> None:
-    """Raise ValueError if the length is not the one wanted."""
-    if length != wanted:
+def _validate_length(length: int, expected_length: int) -> None:
+    """Raise ValueError if the length is not the expected one."""
+    if length != expected_length:
         raise ValueError("columns of different length")
 
 

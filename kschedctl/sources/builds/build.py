@@ -26,35 +26,35 @@ class BuiltObject(NamedTuple):
     build: str
     """The folder that was built."""
     file: str
-    """The file that the object was made of."""
+    """The file that the object was built from."""
     source: str = ""
     """The chart template from which Helm rendered the object, or ""."""
     origin: LocatedObject | None = None
-    """The object in the file, if it is one there."""
+    """The object in the file, if the file contains it as an object."""
     lines: Mapping[str, int] = {}
-    """Lines of fields whose names occur once in a template."""
+    """The lines of fields whose names occur once in a template."""
     overlays: Overlays | None = None
     """The kustomizations that changed the object."""
 
     def file_of(self, path: Path) -> str:
-        """Return the patch or kustomization that set the field, else the file of the object."""
+        """Return the patch or kustomization that set the field, or else the file of the object."""
         patched = self.overlays.find_patch(path) if self.overlays else None
         return relative_path(patched.file) if patched else self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
         """Return line and column, from 1, of the field in its file.
 
-        If the file does not have the field, that is the nearest ancestor there, or the beginning.
+        If the file does not have the field, they are those of the nearest ancestor, or of the beginning of the file.
         """
         if self.overlays and (change := self.overlays.find_patch(path)):
             return change.line, 1
         if self.origin is not None:
-            return self.origin.locate(self.overlays.written_path(path) if self.overlays else path)
+            return self.origin.locate(self.overlays.find_written_path(path) if self.overlays else path)
         return next((self.lines[step] for step in reversed(path) if isinstance(step, str) and step in self.lines), 1), 1
 
 
 class Build(Protocol):
-    """A folder to be built."""
+    """A folder that can be built."""
 
     @property
     def name(self) -> str:
@@ -63,7 +63,7 @@ class Build(Protocol):
 
     @property
     def files(self) -> frozenset[str]:
-        """Absolute paths of the files that the build uses, which are no manifests of their own."""
+        """Absolute paths of the files that the build uses, which are not manifests of their own."""
         ...
 
     def build_objects(self) -> Iterable[BuiltObject]:
@@ -72,13 +72,13 @@ class Build(Protocol):
 
 
 BUILD_TIMEOUT_SECONDS = 120
-"""For one build. Kustomize may fetch remote bases."""
+"""The time limit for one build. Kustomize may fetch remote bases."""
 MAX_MESSAGE_LENGTH = 500  # characters
 NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
 
 def find_program(option: str, *commands: Sequence[str]) -> tuple[str, ...]:
-    """Return the first of the commands that is installed, with its full path. Raises UsageError if none is."""
+    """Return the first command whose program is installed, with its full path. Raises UsageError if none is."""
     for name, *arguments in commands:
         if path := shutil.which(name):
             return path, *arguments
@@ -124,7 +124,7 @@ def _get_last_words(stderr: bytes) -> str:
 
 TRANSFORMATIONS = "alpha.config.kubernetes.io/transformations"
 _IDENTIFYING_FIELDS = ("name", "key", "topologyKey", "containerPort")
-"""Fields by which items of a list are matched if others were inserted before them."""
+"""Fields that identify items of a list if others were inserted before them."""
 
 
 class PatchedField(NamedTuple):
@@ -140,12 +140,12 @@ class Overlays(NamedTuple):
     files: Sequence[str]
     """The kustomizations, the innermost first."""
     written: object
-    """The object as it was written."""
+    """The object before the build."""
     built: object
-    """The object as it was built."""
+    """The object after the build."""
 
     def find_patch(self, path: Path) -> PatchedField | None:
-        """Return the file and line that changed or added a field, or None if it is as it was written."""
+        """Return the file and line that changed or added a field, or None if no build changed the field."""
         if not self.files or not _is_changed(self.written, self.built, path):
             return None
         fields = [step for step in reversed(path) if isinstance(step, str)]
@@ -156,13 +156,13 @@ class Overlays(NamedTuple):
                         return PatchedField(file, line)
         return PatchedField(self.files[-1], 1)
 
-    def written_path(self, path: Path) -> Path:
-        """Return the path of the field in the object as it was written, where items may have other indices."""
+    def find_written_path(self, path: Path) -> Path:
+        """Return the path of the field in the object before the build, where items may have other indices."""
         written, built, steps = self.written, self.built, list(path)
-        for at, step in enumerate(path):
+        for position, step in enumerate(path):
             if isinstance(step, int) and isinstance(built, list) and isinstance(written, list) and step < len(built):
                 item = _find_written_item(built[step], step, written)
-                steps[at] = next((i for i, sibling in enumerate(written) if sibling is item), step)
+                steps[position] = next((i for i, sibling in enumerate(written) if sibling is item), step)
                 written, built = item, built[step]
             else:
                 written, built = _get_field(written, step), _get_field(built, step)
@@ -170,7 +170,7 @@ class Overlays(NamedTuple):
 
 
 def list_kustomizations(annotation: str, folder: str) -> list[str]:
-    """Return the kustomizations that an annotation names, relative to a folder."""
+    """Return the kustomizations that an annotation names relative to a folder."""
     paths: dict[str, None] = {}
     for transformation in _parse_annotation(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
@@ -191,7 +191,7 @@ def _parse_annotation(annotation: str) -> list[object]:
 
 
 def _is_changed(written: object, built: object, path: Path) -> bool:
-    """Return whether a build changed the field. Mappings and lists that existed before count as unchanged."""
+    """Return whether a build changed the field. A mapping or list that existed before counts as unchanged."""
     for step in path:
         if isinstance(built, list) and isinstance(step, int):
             item = built[step] if step < len(built) else None
@@ -209,7 +209,7 @@ def _get_field(value: object, step: str | int) -> object:
 
 
 def _find_written_item(item: object, index: int, written_list: object) -> object:
-    """Return the item of a list as it was written: by its identifying field, else by its index."""
+    """Return a list's item before the build, found by its identifying field or else by its index."""
     items = written_list if isinstance(written_list, list) else []
     for name in _IDENTIFYING_FIELDS:
         if isinstance(item, Mapping) and item.get(name) is not None:
@@ -229,7 +229,7 @@ def _find_line(file: str, field: str) -> int:
 
 @lru_cache(maxsize=256)
 def _read_lines(file: str) -> list[str]:
-    """Return the lines of a file, or none if it cannot be read."""
+    """Return the lines of a file, or [] if the file cannot be read."""
     try:
         return load_content(file).text.splitlines()
     except InputError:

@@ -54,14 +54,14 @@ class HelmRender:
             yield BuiltObject(manifest.value, relative_path(self.folder), file, manifest.source, lines=lines[template])
 
     def _find_template(self, source: str) -> str:
-        """Return the file that Helm calls ``chart/templates/web.yaml``, or "" if it is inside a packed chart."""
+        """Return the file for Helm's name ``chart/templates/web.yaml``, or "" if it is in a packed chart."""
         path = os.path.join(self.folder, *source.split("/")[1:])
-        inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
-        return path if source and inside and os.path.isfile(path) else ""
+        is_inside = os.path.abspath(path).startswith(os.path.abspath(self.folder) + os.sep)
+        return path if source and is_inside and os.path.isfile(path) else ""
 
 
 def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_version: str = "") -> list[HelmRender]:
-    """Return the renderings of charts among the files, except subcharts and libraries.
+    """Return the renderings of the charts among the files, except subcharts and libraries.
 
     Raises UsageError if helm is not installed.
     """
@@ -70,13 +70,13 @@ def find_helm_renders(files: Collection[str], values: Sequence[str] = (), kube_v
         command += ["--values", file]
     if kube_version:
         command += ["--kube-version", kube_version]
-    named = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
-    charts = sorted(folder for folder in named if not _is_subchart(folder) and not _is_library(folder))
+    chart_folders = {os.path.dirname(os.path.abspath(f)) for f in files if f != STDIN and os.path.basename(f) == CHART}
+    charts = sorted(folder for folder in chart_folders if not _is_subchart(folder) and not _is_library(folder))
     return [HelmRender(folder, command) for folder in charts]
 
 
 def _is_chart_file(entry: str) -> bool:
-    """Return whether a chart's folder has this file for the chart itself."""
+    """Return whether an entry of a chart's folder is a file of the chart itself."""
     return entry in (CHART, "Chart.lock") or (entry.startswith("values") and entry.endswith((".yaml", ".yml", ".json")))
 
 
@@ -96,11 +96,11 @@ def _is_library(folder: str) -> bool:
 
 
 def _find_unique_lines(template: str) -> dict[str, int]:
-    """Return the lines of field names that occur once in a template."""
+    """Return the lines of the fields whose names occur once in a template."""
     try:
         lines = load_content(template).text.splitlines()
     except InputError:
         return {}
     fields = [(match[1], number) for number, line in enumerate(lines, 1) if (match := _FIELD.match(line))]
-    often = Counter(field for field, _ in fields)
-    return {field: line for field, line in fields if often[field] == 1}
+    counts = Counter(field for field, _ in fields)
+    return {field: line for field, line in fields if counts[field] == 1}

@@ -1,9 +1,4 @@
-"""Guard between kustomize and helm that runs helm only with the options that kustomize itself passes.
-
-Kustomize puts values of a repository on helm's command line unchecked, where a value that begins with a dash is an
-option: ``releaseName: --post-renderer=…`` runs a program. The file is run by ``python -I`` and needs nothing but
-Python.
-"""
+"""A guard between kustomize and helm, which runs helm only with the options that kustomize itself passes."""
 
 from __future__ import annotations
 
@@ -32,14 +27,20 @@ OPTIONS_WITH_VALUE = frozenset(
     | {"--version"}
 )
 HOME_VARIABLES = ("HELM_CONFIG_HOME", "HELM_CACHE_HOME", "HELM_DATA_HOME")
-"""Where helm looks for configuration and plugins. Kustomize points them to a temporary folder."""
+"""The variables that name helm's configuration and plugin folders.
+
+Kustomize points them to a temporary folder.
+"""
 _READS_ENVIRONMENT = re.compile(r"\b(env|expandenv|getHostByName)\b")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
 _ALLOWED_SCHEMES = ("http://", "https://", "oci://")
 
 
-def find_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
-    """Return why a call of helm is refused, or "". ``top`` is the top folder of the repository."""
+def explain_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: str) -> str:
+    """Return the reason why a call of helm is rejected, or "".
+
+    ``top`` is the top folder of the repository.
+    """
     if not arguments or arguments[0] not in ALLOWED_COMMANDS:
         return f"{' '.join(['helm', *arguments[:1]])} is not a command that kustomize needs"
     words = iter(arguments[1:])
@@ -47,7 +48,7 @@ def find_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: 
         value = next(words, "") if word in OPTIONS_WITH_VALUE else word
         if word.startswith("-") and word not in ALLOWED_OPTIONS | OPTIONS_WITH_VALUE:
             return f'"{word}" would be an option of helm'
-        if reason := check_value(word if word in OPTIONS_WITH_VALUE else "", value, top):
+        if reason := explain_unsafe_value(word if word in OPTIONS_WITH_VALUE else "", value, top):
             return reason
     homes = {name: environment[name] for name in HOME_VARIABLES if name in environment}
     return next(
@@ -58,8 +59,8 @@ def find_refusal(arguments: Sequence[str], environment: Mapping[str, str], top: 
 HOME_REFUSAL = "a repository does not say where helm has its configuration and plugins"
 
 
-def check_value(option: str, value: str, top: str) -> str:
-    """Return why a value of an option, or of a positional argument if ``option`` is "", is refused, or ""."""
+def explain_unsafe_value(option: str, value: str, top: str) -> str:
+    """Return the reason why the value of an option is rejected, or "". Positional arguments have the option ""."""
     if value.startswith("-") and (option or value not in ALLOWED_OPTIONS):
         return f'"{value}" would be an option of helm'
     if option == "--name-template" and _READS_ENVIRONMENT.search(value):
@@ -72,26 +73,26 @@ def check_value(option: str, value: str, top: str) -> str:
 
 
 def _is_within(path: str, folder: str) -> bool:
-    """Return whether the real path is the folder or below it."""
+    """Return whether the path, with links resolved, is the folder or below it."""
     path, folder = os.path.realpath(path), os.path.realpath(folder)
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
 def _is_kustomize_folder(path: str) -> bool:
     """Return whether the path is in a temporary folder of kustomize, such as that of a remote base."""
-    made = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-")
-    return os.path.realpath(path).startswith(made)
+    prefix = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-")
+    return os.path.realpath(path).startswith(prefix)
 
 
 def _is_kustomize_home(home: str) -> bool:
-    """Return whether the folder is the temporary one that kustomize makes for helm."""
-    made = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-helm-")
-    return os.path.realpath(home).startswith(made)
+    """Return whether the folder is the temporary one that kustomize creates for helm."""
+    prefix = os.path.join(os.path.realpath(tempfile.gettempdir()), "kustomize-helm-")
+    return os.path.realpath(home).startswith(prefix)
 
 
 def run_helm(helm: str, top: str, *arguments: str) -> None:
-    """Become helm, unless the call is refused."""
-    if reason := find_refusal(arguments, os.environ, top):
+    """Replace this process by helm, unless the call is rejected."""
+    if reason := explain_refusal(arguments, os.environ, top):
         sys.exit(f"not run: {reason}")
     os.execv(helm, [helm, *arguments])
 

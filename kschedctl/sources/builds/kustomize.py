@@ -40,11 +40,11 @@ from kschedctl.sources.documents.positions import LocatedObject, load_objects, p
 
 ORIGIN = "config.kubernetes.io/origin"
 GIT_ENVIRONMENT = {"GIT_ALLOW_PROTOCOL": "http:https:ssh", "GIT_TERMINAL_PROMPT": "0"}
-"""Limits for git, by which kustomize fetches remote bases: read nothing of this machine, and never prompt."""
+"""Limits for git, with which kustomize fetches remote bases: no local repositories, and no prompts."""
 
 
 class OriginFinder:
-    """Finds the objects of files from which objects were built. Each file is read once."""
+    """A finder of the objects in files from which objects were built. Each file is read once."""
 
     def __init__(self) -> None:
         self._objects: dict[str, list[LocatedObject]] = {}
@@ -52,17 +52,17 @@ class OriginFinder:
     def find_origin(self, built: JsonObject, file: str) -> LocatedObject | None:
         """Return the object of the file from which an object was built, or None.
 
-        It has the same kind, and the longest name that is part of the built object's name.
+        The object has the same kind, and the longest name that is part of the built object's name.
         """
         name = _get_name(built)
-        alike = [located for located in self._load_file(file) if located.value.get("kind") == built.get("kind")]
-        named = [located for located in alike if _get_name(located.value) and _get_name(located.value) in name]
-        if named:
-            return max(named, key=lambda located: len(_get_name(located.value)))
-        return alike[0] if len(alike) == 1 else None
+        same_kind = [located for located in self._load_file(file) if located.value.get("kind") == built.get("kind")]
+        candidates = [located for located in same_kind if _get_name(located.value) and _get_name(located.value) in name]
+        if candidates:
+            return max(candidates, key=lambda located: len(_get_name(located.value)))
+        return same_kind[0] if len(same_kind) == 1 else None
 
     def _load_file(self, file: str) -> list[LocatedObject]:
-        """Return the objects of a file, or none if it cannot be read."""
+        """Return the objects of a file, or [] if the file cannot be read."""
         if file not in self._objects:
             try:
                 self._objects[file] = list(load_objects(file))
@@ -79,7 +79,7 @@ class KustomizeBuild:
     command: Sequence[str]
     origins: OriginFinder
     helm: str = ""
-    """Path of helm, if charts are built, too."""
+    """The path of helm if charts are built as well, or ""."""
 
     @property
     def name(self) -> str:
@@ -88,61 +88,67 @@ class KustomizeBuild:
 
     @cached_property
     def files(self) -> frozenset[str]:
-        """The kustomizations and resources in the folder and in everything that it builds upon."""
-        read: set[str] = set()
+        """The kustomizations and resources in the folder and in all of its bases."""
+        paths: set[str] = set()
         unvisited = [os.path.abspath(self.folder)]
         while unvisited:
             path = unvisited.pop()
-            if path in read:
+            if path in paths:
                 continue
-            read.add(path)
+            paths.add(path)
             if file := find_kustomization(path):
-                read.add(file)
+                paths.add(file)
                 unvisited += iter_bases(path)
-        return frozenset(read)
+        return frozenset(paths)
 
     def build_objects(self) -> Iterator[BuiltObject]:
-        """Build the folder and yield its objects. Raises InputError for unsafe fields, and with Kustomize's message."""
-        top = _find_top(os.path.abspath(self.folder))
-        for refused in find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
-            raise refused.error
-        with tempfile.TemporaryDirectory(prefix="kschedctl-") as temporary:
-            around = os.path.realpath(temporary)
-            inner = os.path.relpath(os.path.realpath(self.folder), around)
-            kustomization = {"resources": [inner], "buildMetadata": ["originAnnotations", "transformerAnnotations"]}
-            with open(os.path.join(around, "kustomization.yaml"), "w", encoding="utf-8") as file:
-                json.dump(kustomization, file)
-            command = [*self.command, *_write_helm_guard(self.helm, around, top)]
-            content = run_program([*command, around], self.name, GIT_ENVIRONMENT)
-            for built in parse_objects(self.name, content):
-                yield self._trace_object(dict(built.value), around)
+        """Build the folder and yield its objects.
 
-    def _trace_object(self, value: dict[str, object], around: str) -> BuiltObject:
+        Raises InputError for unsafe fields, and with Kustomize's message.
+        """
+        top = _find_top(os.path.abspath(self.folder))
+        for unsafe_field in find_unsafe_fields(self.folder, top, with_helm=bool(self.helm)):
+            raise unsafe_field.error
+        with tempfile.TemporaryDirectory(prefix="kschedctl-") as temporary:
+            outer_folder = os.path.realpath(temporary)
+            relative_folder = os.path.relpath(os.path.realpath(self.folder), outer_folder)
+            kustomization = {
+                "resources": [relative_folder],
+                "buildMetadata": ["originAnnotations", "transformerAnnotations"],
+            }
+            with open(os.path.join(outer_folder, "kustomization.yaml"), "w", encoding="utf-8") as file:
+                json.dump(kustomization, file)
+            command = [*self.command, *_write_helm_guard(self.helm, outer_folder, top)]
+            content = run_program([*command, outer_folder], self.name, GIT_ENVIRONMENT)
+            for built in parse_objects(self.name, content):
+                yield self._trace_object(dict(built.value), outer_folder)
+
+    def _trace_object(self, value: dict[str, object], outer_folder: str) -> BuiltObject:
         """Return a built object with its origin and the kustomizations that changed it."""
         path, transformations = _take_annotations(value)
         folder = relative_path(self.folder)
-        if not path or not os.path.isfile(file := os.path.normpath(os.path.join(around, path))):
+        if not path or not os.path.isfile(file := os.path.normpath(os.path.join(outer_folder, path))):
             return BuiltObject(value, folder, self.name)  # generated, or read from another repository
         origin = self.origins.find_origin(value, relative_path(file))
-        overlays = Overlays(list_kustomizations(transformations, around), origin.value, value) if origin else None
+        overlays = Overlays(list_kustomizations(transformations, outer_folder), origin.value, value) if origin else None
         return BuiltObject(value, folder, relative_path(file), origin=origin, overlays=overlays)
 
 
 def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> list[KustomizeBuild]:
-    """Return the builds of kustomizations upon which no other one builds.
+    """Return the builds of the kustomizations that are not bases of others.
 
     Raises UsageError if neither kustomize nor kubectl is installed.
     """
     command = find_program("--kustomize", ("kustomize", "build"), ("kubectl", "kustomize"))
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
-    used = {path for folder in folders for path in iter_bases(folder)}
-    roots = [folder for folder in folders if folder not in used and not is_component(folder)]
+    bases = {path for folder in folders for path in iter_bases(folder)}
+    roots = [folder for folder in folders if folder not in bases and not is_component(folder)]
     helm, origins = find_program("--helm", ("helm",))[0] if with_helm else "", OriginFinder()
     return [KustomizeBuild(folder, command, origins, helm) for folder in roots]
 
 
 def _write_helm_guard(helm: str, folder: str, top: str) -> Iterator[str]:
-    """Write a script that guards helm into the folder, and yield the options by which kustomize calls it."""
+    """Write a script that guards helm into the folder, and yield the options that make kustomize call the script."""
     if helm:
         script = os.path.join(folder, "helm")
         words = shlex.join([sys.executable, "-I", helm_guard.__file__, helm, top])
@@ -161,7 +167,7 @@ def _find_top(folder: str) -> str:
 
 
 def _take_annotations(value: JsonDict) -> tuple[str, str]:
-    """Remove Kustomize's annotations, and return the path of the object's file and the changing kustomizations."""
+    """Remove Kustomize's annotations, and return the object's file and the kustomizations that changed the object."""
     metadata = dict(value.get("metadata") or {})
     annotations = dict(metadata.pop("annotations", None) or {})
     origin, transformations = (str(annotations.pop(annotation, "")) for annotation in (ORIGIN, TRANSFORMATIONS))

@@ -1,8 +1,4 @@
-"""Refuse kustomizations that would pass options to helm or git, before anything is built.
-
-Keys are compared regardless of case, as Go's JSON does. Remote bases cannot be checked here: helm_guard guards helm
-there, and git is limited to HTTP and SSH.
-"""
+"""Fields of kustomizations that would pass options to helm or git, for which nothing is built."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from urllib.parse import parse_qs
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import InputError
 from kschedctl.sources.applied.kustomizations import FILE_NAMES, find_kustomization
-from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, check_value
+from kschedctl.sources.builds.helm_guard import HOME_REFUSAL, explain_unsafe_value
 from kschedctl.sources.documents.documents import Content, load_content, parse_documents
 from kschedctl.sources.documents.files import relative_path
 
@@ -38,12 +34,12 @@ class UnsafeField(NamedTuple):
 
     @property
     def error(self) -> InputError:
-        """The error that names the field and its file."""
+        """An error that names the field and its file."""
         return InputError(f"{self.field}: {self.message}; it is not built", where=relative_path(self.file))
 
 
 def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[UnsafeField]:
-    """Yield the unsafe fields of a kustomization and of everything local that it builds upon."""
+    """Yield the unsafe fields of a kustomization and of all its local bases."""
     seen: set[str] = set()
     unvisited = [os.path.abspath(folder)]
     while unvisited:
@@ -53,24 +49,28 @@ def find_unsafe_fields(folder: str, top: str, *, with_helm: bool) -> Iterator[Un
             continue
         seen.add(file)
         for document in _load_documents(file):
-            yield from _check_document(file, document, top if with_helm else "")
+            yield from _iter_unsafe_fields(file, document, top if with_helm else "")
             for _, entry in _iter_bases(document):
                 inner = os.path.abspath(os.path.join(os.path.dirname(file), entry))
                 unvisited += [inner] * os.path.exists(inner)
 
 
-def _check_document(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
+def _iter_unsafe_fields(file: str, document: JsonObject, top: str) -> Iterator[UnsafeField]:
     """Yield the unsafe fields of a document."""
     yield from (
-        UnsafeField(file, field, what) for field, entry in _iter_bases(document) if (what := _check_reference(entry))
+        UnsafeField(file, field, what)
+        for field, entry in _iter_bases(document)
+        if (what := _explain_unsafe_reference(entry))
     )
     if top:
         for field, chart in _iter_charts(document):
-            yield from (UnsafeField(file, field + name, what) for name, what in _check_chart(chart, file, top))
+            yield from (
+                UnsafeField(file, field + name, what) for name, what in _iter_unsafe_chart_fields(chart, file, top)
+            )
 
 
-def _check_reference(reference: str) -> str:
-    """Return why a reference to another repository is unsafe, or ""."""
+def _explain_unsafe_reference(reference: str) -> str:
+    """Return the reason why a reference to another repository is unsafe, or ""."""
     query = parse_qs(reference.partition("?")[2])
     for value in (*query.get("ref", ()), *query.get("version", ())):
         if value.startswith("-"):
@@ -83,70 +83,70 @@ def _check_reference(reference: str) -> str:
 
 
 def _iter_bases(document: JsonObject) -> Iterator[tuple[str, str]]:
-    """Yield (field, path or URL) of the bases of a kustomization."""
-    folded = _fold_keys(document)
+    """Yield field and path or URL of each base of a kustomization."""
+    fields = _lower_keys(document)
     for key in _BASE_FIELDS:
-        for number, entry in enumerate(_as_list(folded.get(key))):
+        for number, entry in enumerate(_as_list(fields.get(key))):
             if isinstance(entry, str) and "\n" not in entry and "\0" not in entry:
                 yield f"{key}[{number}]", entry
 
 
 def _iter_charts(document: JsonObject) -> Iterator[tuple[str, JsonObject]]:
-    """Yield (field, chart) of a kustomization and of its generators, including inline ones."""
-    folded = _fold_keys(document)
+    """Yield field and chart for each chart of a kustomization and of its generators, including inline ones."""
+    fields = _lower_keys(document)
     if document.get("kind") == _GENERATOR:
         yield "", document
-    yield "helmGlobals.", _as_mapping(folded.get("helmglobals"))
+    yield "helmGlobals.", _as_mapping(fields.get("helmglobals"))
     for key, name in zip(_CHART_FIELDS, ("helmCharts", "helmChartInflationGenerator"), strict=True):
-        yield from ((f"{name}[{i}].", _as_mapping(chart)) for i, chart in enumerate(_as_list(folded.get(key))))
+        yield from ((f"{name}[{i}].", _as_mapping(chart)) for i, chart in enumerate(_as_list(fields.get(key))))
     for key in _PLUGIN_FIELDS:
-        for number, entry in enumerate(_as_list(folded.get(key))):
+        for number, entry in enumerate(_as_list(fields.get(key))):
             if isinstance(entry, str) and "\n" in entry:
                 for inner in _parse_mappings(Content(key, entry, is_json=False)):
                     yield from ((f"{key}[{number}].{field}", chart) for field, chart in _iter_charts(inner))
 
 
-def _check_chart(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
-    """Yield (field, message) for the unsafe fields of a chart."""
+def _iter_unsafe_chart_fields(chart: JsonObject, file: str, top: str) -> Iterator[tuple[str, str]]:
+    """Yield field and message for each unsafe field of a chart."""
     for name, value in chart.items():
         key = name.casefold()
         if key in _FORBIDDEN_FIELDS and value:
             yield name, f'"{value}": {HOME_REFUSAL}'
         for text in map(str, value if isinstance(value, list) else [value] if key not in _FREE_TEXT_FIELDS else []):
-            if message := _check_chart_field(key, text, file, top):
+            if message := _explain_unsafe_chart_field(key, text, file, top):
                 yield name, message
 
 
-def _check_chart_field(key: str, text: str, file: str, top: str) -> str:
-    """Return why the value of a chart's field is unsafe, or ""."""
+def _explain_unsafe_chart_field(key: str, text: str, file: str, top: str) -> str:
+    """Return the reason why the value of a chart's field is unsafe, or ""."""
     if not text:
         return ""
     if key == "charthome":
-        return check_value("--untardir", os.path.join(os.path.dirname(file), text), top)
+        return explain_unsafe_value("--untardir", os.path.join(os.path.dirname(file), text), top)
     if key in _PATH_FIELDS and (".." in text.split("/") or text.startswith("/")):
         return f'"{text}" leads to another folder'
-    return check_value(_OPTIONS.get(key, ""), text, top)
+    return explain_unsafe_value(_OPTIONS.get(key, ""), text, top)
 
 
-def _fold_keys(value: JsonObject) -> dict[str, object]:
+def _lower_keys(value: JsonObject) -> dict[str, object]:
     """Return the mapping with keys in lower case."""
     return {key.casefold(): inner for key, inner in value.items()}
 
 
 def _as_mapping(value: object) -> JsonObject:
-    """Return the value if it is a mapping, else an empty one."""
+    """Return the value if it is a mapping, or an empty mapping."""
     return value if isinstance(value, Mapping) else {}
 
 
 def _as_list(value: object) -> Iterable[object]:
-    """Return the value if it is a list, else an empty one."""
+    """Return the value if it is a list, or an empty list."""
     return value if isinstance(value, list) else ()
 
 
 def _load_documents(file: str) -> list[JsonObject]:
     """Return the documents of a kustomization or generator file.
 
-    A file that cannot be read has none, since kustomize reports it.
+    A file that cannot be read has no documents, since kustomize reports the error.
     """
     try:
         content = load_content(file)
@@ -157,7 +157,7 @@ def _load_documents(file: str) -> list[JsonObject]:
 
 
 def _parse_mappings(content: Content) -> Iterator[JsonObject]:
-    """Yield the documents that are mappings, or none if they cannot be parsed."""
+    """Yield the documents that are mappings, or none if the text cannot be parsed."""
     try:
         documents: list[object] = [document.value for document in parse_documents(content)]
     except InputError:

@@ -1,7 +1,4 @@
-"""Read a file into JSON or YAML documents, with bounds on size and depth.
-
-All input passes through here, except long JSON lists, which json_lists.py reads piece by piece.
-"""
+"""Reading of files as JSON or YAML documents, with limits on size and depth."""
 
 from __future__ import annotations
 
@@ -16,10 +13,10 @@ from kschedctl.sources.documents.files import Reader, open_file
 from kschedctl.sources.documents.json_documents import parse_json
 from kschedctl.sources.documents.place import ParsedDocument
 
-SMALL = 1 << 20  # bytes; what a person writes is smaller
-"""Bytes. Files written by people are smaller."""
-MAX_SIZE = 256 << 20  # bytes of what is parsed as a whole
-"""Bytes of a file that is parsed as a whole."""
+SMALL = 1 << 20
+"""A number of bytes that files written by people do not reach."""
+MAX_SIZE = 256 << 20
+"""The maximum size in bytes of a file that is parsed as a whole."""
 _SNIFFED_BYTES = 64 << 10
 _JSON = re.compile(rb'\s*+(?:\[\s*+)?\{\s*+["}]')
 _DOCUMENT_MARKER = re.compile(rb"^---", re.MULTILINE)  # no line of JSON begins so
@@ -31,13 +28,13 @@ class Content(NamedTuple):
     """The text of a file."""
 
     name: str
-    """What messages call the file."""
+    """The name of the file in messages."""
     text: str
     is_json: bool
 
 
 def read_content(reader: Reader, data: bytes = b"") -> Content:
-    """Read the text of a file whose first bytes may have been read already.
+    """Read the text of a file, of which the first bytes may have been read already.
 
     Raises InputError if the file is too large or not UTF-8 text.
     """
@@ -61,12 +58,12 @@ def load_content(path: str, stdin: BinaryIO | None = None) -> Content:
 
 
 def load_documents(path: str, stdin: BinaryIO | None = None) -> list[ParsedDocument]:
-    """Parse the documents of a file that are not empty. Raises InputError."""
+    """Parse the non-empty documents of a file. Raises InputError."""
     return list(parse_documents(load_content(path, stdin)))
 
 
 def parse_documents(content: Content, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Parse the documents that are not empty and number them from ``first_number``. Raises InputError."""
+    """Yield the non-empty documents, numbered from ``first_number``. Raises InputError."""
     if content.is_json:
         yield from parse_json(content.text, content.name, first_number)
     elif content.text.strip():
@@ -96,19 +93,19 @@ def decode_utf8(data: bytes, file: str) -> str:
 _YAML_MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _CRD_KIND = re.compile(r"^kind: *+CustomResourceDefinition[ \t\r]*+$", re.MULTILINE)
 _CRD_SCHEMAS = re.compile(r"^( ++)(?:versions|validation):[ \t\r]*+\n(?:(?:\1[ -].*+|[ \t\r]*+)\n)++", re.MULTILINE)
-"""The field and the lines indented deeper, and the items of its list."""
+"""A field with schemas: its line, the lines indented deeper, and the items of its list."""
 
 
 def parse_without_schemas(content: Content) -> list[ParsedDocument]:
-    """Parse the documents, but leave out the schemas of CustomResourceDefinitions, which nothing reads.
+    """Parse the documents without the schemas of CustomResourceDefinitions, which nothing reads.
 
-    Schemas are nearly all that operators ship: 115 of the 121 MB of one repository. All line numbers stay. Definitions
-    whose schemas cannot be told by indentation are parsed as a whole. Raises InputError.
+    Schemas are most of what operators ship, for example 115 of the 121 MB of one repository. Line numbers do not
+    change. Definitions whose schemas cannot be recognized by indentation are parsed as a whole. Raises InputError.
     """
-    short = blank_schemas(content.text)
-    if len(short) < len(content.text):
+    shortened_text = blank_schemas(content.text)
+    if len(shortened_text) < len(content.text):
         try:
-            return list(parse_documents(content._replace(text=short)))
+            return list(parse_documents(content._replace(text=shortened_text)))
         except InputError:  # such as an alias of what was left out
             pass
     return list(parse_documents(content))
@@ -132,7 +129,7 @@ def _iter_document_ranges(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _blank_schemas_of_document(document: str) -> str:
-    """Return the document with empty lines in place of its schemas if it is a CustomResourceDefinition."""
+    """Return the document with empty lines in place of its schemas, if it is a CustomResourceDefinition."""
     if _CRD_KIND.search(document) is None:
         return document
     return _CRD_SCHEMAS.sub(lambda match: "\n" * match[0].count("\n"), document)

@@ -1,4 +1,4 @@
-"""Find, open and unpack the files that users name. Every failure is an InputError."""
+"""Search, opening and unpacking of the files that users name. Every failure is an InputError."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXTENSIONS = (".json", ".yaml", ".yml", ".json.gz", ".yaml.gz", ".yml.gz")
 GZIP_MAGIC = b"\x1f\x8b"
 MAX_EXPANSION = 200  # lists of pods shrink some 30 times, made-up ones 60 times; 1000 is what gzip can do
 MIN_EXPANDED_LIMIT = 64 << 20  # bytes
-"""Bytes to which every gzip file may expand."""
+"""The bytes to which every gzip file may expand."""
 PIPE_TIMEOUT_SECONDS = 5
 _CHUNK = 8 << 20
 
@@ -39,7 +39,7 @@ def display_path(path: str) -> str:
 
 
 def relative_path(file: str) -> str:
-    """Return the path relative to the working directory if the file is in it, else the path itself.
+    """Return the path relative to the working directory if the file is in it, or else the path itself.
 
     Code scanning and annotations of CI systems expect relative paths.
     """
@@ -53,34 +53,35 @@ class FoundFiles(NamedTuple):
     files: tuple[str, ...]
     """The files in the order in which they are read."""
     skipped_count: int
-    """Number of files in folders that are not documents."""
+    """The number of files in folders that are not documents."""
     dumps: tuple[str, ...]
     """The folders that ``kubectl cluster-info dump`` wrote."""
 
 
 def find_files(paths: Sequence[str], recursive: bool = False) -> FoundFiles:
-    """Find the files to read: named files as they are, and the .json, .yaml and .yml files of folders, also with .gz.
+    """Find the files to read: named files as they are, and the JSON and YAML files in named folders.
 
-    The files of a folder are sorted by name. Folders in it are read only if ``recursive``, or if ``kubectl cluster-info
-    dump`` wrote it. Raises InputError if a path does not exist, cannot be listed, or is a folder without such files.
+    The files of a folder (.json, .yaml, .yml, also with .gz) are sorted by name. Folders in it are read only if
+    ``recursive``, or if ``kubectl cluster-info dump`` wrote it. Raises InputError if a path does not exist, cannot be
+    listed, or is a folder without such files.
     """
     files: list[str] = []
     dumps = []
-    passed_over = 0
+    skipped_count = 0
     for path in paths:
         if path == STDIN or "\0" in path or not os.path.isdir(path):
             files.append(path)
             continue
-        dump = is_dump(path)
-        dumps += [path] * dump
-        entries = list(_iter_files(path, recursive or dump))
+        is_cluster_dump = is_dump(path)
+        dumps += [path] * is_cluster_dump
+        entries = list(_iter_files(path, recursive or is_cluster_dump))
         documents = [entry for entry in entries if entry.lower().endswith(EXTENSIONS)]
         if not documents:
             hint = "" if recursive or not _has_folders(path) else "-R also reads the folders in it"
             raise InputError("no .json, .yaml or .yml file in this folder", where=display_path(path), hint=hint)
         files += documents
-        passed_over += len(entries) - len(documents)
-    return FoundFiles(tuple(files), passed_over, tuple(dumps))
+        skipped_count += len(entries) - len(documents)
+    return FoundFiles(tuple(files), skipped_count, tuple(dumps))
 
 
 def is_dump(folder: str) -> bool:
@@ -100,7 +101,7 @@ def open_file(path: str, stdin: BinaryIO | None = None) -> Iterator[Reader]:
 
 @contextmanager
 def open_raw(path: str, stdin: BinaryIO | None = None) -> Iterator[tuple[BinaryIO, bytes]]:
-    """Open a file without unpacking. Yield it and the bytes that were already read from it. Raises InputError."""
+    """Open a file without unpacking it. Yield the file and the bytes already read from it. Raises InputError."""
     try:
         with nullcontext(stdin or _get_stdin()) if path == STDIN else _open_nonblocking(path) as raw:
             yield raw, b"" if path == STDIN else _await_writer(raw.fileno())
@@ -116,7 +117,7 @@ def _get_stdin() -> BinaryIO:
 
 
 def _open_nonblocking(path: str) -> BinaryIO:
-    """Open the file without waiting for the writer if it is a pipe. Raises OSError."""
+    """Open the file. If it is a pipe, do not wait for its writer. Raises OSError."""
     try:
         return open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0)))
     except ValueError as error:  # a NUL in the path
@@ -124,10 +125,10 @@ def _open_nonblocking(path: str) -> BinaryIO:
 
 
 def _await_writer(file: int) -> bytes:
-    """Wait until somebody writes to the file if it is a pipe, and return the bytes read meanwhile.
+    """Wait until a pipe has a writer, and return the bytes read meanwhile. Other files have no writer.
 
-    Afterwards reading blocks. A pipe that is open without blocking is at its end if it has no writer, and not readable
-    if its writer is silent. Raises OSError if no writer came in time.
+    Afterwards reading blocks. A non-blocking pipe is at its end if it has no writer, and not readable if its writer is
+    silent. Raises OSError if no writer came in time.
     """
     first = b""
     if stat.S_ISFIFO(os.fstat(file).st_mode):
@@ -144,18 +145,18 @@ def _await_writer(file: int) -> bytes:
 
 
 class Reader:
-    """Reads the bytes of one file and unpacks gzip."""
+    """A reader of the bytes of one file, which unpacks gzip."""
 
     def __init__(self, name: str, raw: BinaryIO, first: bytes = b"") -> None:
         """Take the open file and the bytes already read from it."""
         self.name = display_path(name)
         self._raw = _CountingStream(raw, first)
-        self._packed = self._raw.head == GZIP_MAGIC
-        self._stream = gzip.GzipFile(fileobj=self._raw) if self._packed else self._raw
+        self._is_gzip = self._raw.head == GZIP_MAGIC
+        self._stream = gzip.GzipFile(fileobj=self._raw) if self._is_gzip else self._raw
         self._total = 0
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes, as many as asked for unless the file ends. Raises InputError, OSError."""
+        """Return the requested number of bytes, or fewer at the end of the file. Raises InputError, OSError."""
         if size <= _CHUNK:
             return self._read_chunk(size)
         chunks = []
@@ -165,26 +166,26 @@ class Reader:
         return b"".join(chunks)
 
     def _read_chunk(self, size: int) -> bytes:
-        """Read at most so many bytes. Raises InputError if a gzip file is damaged or expands without bounds."""
+        """Read at most ``size`` bytes. Raises InputError if a gzip file is damaged or expands without bounds."""
         try:
             data = self._stream.read(size)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise InputError(f"damaged gzip file: {str(error).rstrip('.')}", where=self.name) from None
         self._total += len(data)
-        if self._packed and self._total > max(MIN_EXPANDED_LIMIT, MAX_EXPANSION * self._raw.count):
+        if self._is_gzip and self._total > max(MIN_EXPANDED_LIMIT, MAX_EXPANSION * self._raw.count):
             raise InputError(f"expands to more than {MAX_EXPANSION} times its size", where=self.name)
         return data
 
 
 class _CountingStream(io.RawIOBase):
-    """A stream that counts the bytes read and whose first two bytes are known."""
+    """A stream that counts the bytes read and whose first two bytes are known in advance."""
 
     def __init__(self, raw: BinaryIO, first: bytes) -> None:
         self._raw, self.head = raw, first + raw.read(len(GZIP_MAGIC) - len(first))
         self._unread, self.count = self.head, 0
 
     def read(self, size: int = -1) -> bytes:
-        """Read at most so many bytes, the first of which may be known."""
+        """Read at most ``size`` bytes, beginning with the known ones."""
         data = self._unread + self._raw.read(max(size - len(self._unread), 0) if size >= 0 else -1)
         self._unread = b""
         self.count += len(data)
@@ -192,7 +193,7 @@ class _CountingStream(io.RawIOBase):
 
 
 def _iter_files(folder: str, recursive: bool) -> Iterator[str]:
-    """Yield the regular files of a folder by name, each folder's own files before those of its folders."""
+    """Yield the regular files of a folder by name. The files of a folder precede those of its subfolders."""
     for parent, folders, names in os.walk(folder, onerror=_raise_input_error):
         folders.sort()
         if not recursive:
@@ -206,7 +207,7 @@ def _has_folders(path: str) -> bool:
 
 
 def _raise_input_error(error: OSError) -> None:
-    """Raise the error of a folder that cannot be listed as an InputError."""
+    """Raise an InputError for a folder that cannot be listed."""
     raise InputError(_describe_error(error), where=display_path(str(error.filename))) from None
 
 

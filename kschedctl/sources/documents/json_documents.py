@@ -11,25 +11,25 @@ from kschedctl.errors import InputError
 from kschedctl.sources.documents.place import ParsedDocument
 
 MAX_DEPTH = 100
-"""Levels of nesting of a document, JSON or YAML. API objects have about thirty."""
+"""The maximum nesting of a document in JSON or YAML. API objects have about thirty levels."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 
 
 def parse_json(text: str, file: str, first_number: int = 1) -> Iterator[ParsedDocument]:
-    """Parse the JSON documents of a text, which follow each other. Raises InputError."""
-    counted_to, line, end = 0, 1, skip_space(text, 0)
+    """Yield the JSON documents of a text, which follow each other. Raises InputError."""
+    counted_until, line, end = 0, 1, skip_space(text, 0)
     while end < len(text):
-        line += text.count("\n", counted_to, end)
-        counted_to = end
+        line += text.count("\n", counted_until, end)
+        counted_until = end
         value, stop = _parse_document(text, end, f"{file}: document {first_number}")
         yield ParsedDocument(value, first_number, line)
         first_number, end = first_number + 1, skip_space(text, stop)
 
 
 def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
-    """Parse the document at ``start`` and return it and its end. Raises InputError."""
+    """Parse the document at ``start``, and return its value and its end. Raises InputError."""
     try:
         value, stop = _DECODER.raw_decode(text, start)
         _validate_depth(value)
@@ -48,13 +48,13 @@ def _parse_document(text: str, start: int, where: str) -> tuple[object, int]:
 
 
 def describe_json_error(error: json.JSONDecodeError) -> str:
-    """Return the parser's message without the words that lead to a position."""
+    """Return the parser's message without the words that introduce a position."""
     message = error.msg.removesuffix(" at").removesuffix(" starting")
     return message[:1].lower() + message[1:]
 
 
 def skip_space(text: str, start: int) -> int:
-    """Return the position of the first character that is not white space."""
+    """Return the position of the first character that is not a blank."""
     match = _SPACE.match(text, start)
     return match.end() if match else start
 
@@ -74,17 +74,17 @@ def _validate_depth(value: object) -> None:
 
 
 def _filter_containers(values: Iterable[object]) -> list[dict[object, object] | list[object]]:
-    """Return those of the values that are objects or arrays."""
+    """Return the values that are objects or arrays."""
     return [value for value in values if isinstance(value, dict | list)]
 
 
 def _describe_value_error(error: ValueError) -> str:
-    """Return the message of the error. Python itself refuses to read integers of more than 4,300 digits."""
+    """Return the message of the error, in plainer words for Python's limit on digits."""
     return "an integer of more than 4,300 digits" if str(error).startswith("Exceeds the limit") else str(error)
 
 
 def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Build the object of the pairs. Raises ValueError if a key occurs twice."""
+    """Build an object from pairs. Raises ValueError if a key occurs twice."""
     fields = dict(pairs)
     if len(fields) < len(pairs):
         unseen = set(fields)
@@ -95,9 +95,9 @@ def _build_object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return fields
 
 
-def _refuse_constant(constant: str) -> NoReturn:
+def _reject_constant(constant: str) -> NoReturn:
     """Raise ValueError for NaN and Infinity."""
     raise ValueError(f"{constant} is not a JSON value")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_build_object, parse_constant=_reject_constant)

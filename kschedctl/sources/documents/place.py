@@ -12,9 +12,9 @@ class ParsedDocument(NamedTuple):
 
     value: Any
     number: int
-    """Number in the file, from 1."""
+    """The number of the document in the file, from 1."""
     line: int
-    """Line where the document begins, from 1."""
+    """The line where the document begins, from 1."""
 
 
 class Place(NamedTuple):
@@ -23,9 +23,9 @@ class Place(NamedTuple):
     file: str
     document: int = 1
     line: int = 1
-    """Line where the document begins, or of the field if it is known."""
+    """The line where the document begins, or the line of the field if it is known."""
     path: str = ""
-    """Path of the list item in the document, or ""."""
+    """The path of the list item in the document, or ""."""
 
     def item(self, index: int) -> Place:
         """Return the place of an item of the list at this place."""
@@ -33,7 +33,7 @@ class Place(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """``file``, or ``file, document 3`` unless it is the first document."""
+        """The file, followed by ``document 3`` unless the document is the first one."""
         return self.file if self.document == 1 else f"{self.file}, document {self.document}"
 
     def __str__(self) -> str:
@@ -41,6 +41,6 @@ class Place(NamedTuple):
         return f"{self.file}: document {self.document}{line}" + (f", {self.path}" if self.path else "")
 
     def error(self, message: str, field: str = "", hint: str = "") -> InputError:
-        """Build an InputError about this place or a field of the object at this place."""
+        """Build an InputError about this place, or about a field of the object at this place."""
         path = f"{self.path}.{field}".strip(".") if not field.startswith("[") else self.path + field
         return InputError(message, where=str(self._replace(path=path)), hint=hint)

@@ -1,7 +1,4 @@
-"""Objects of manifests with the line and column of each of their fields.
-
-Positions are looked up in the text only when they are needed, so that clean manifests cost no more than parsing.
-"""
+"""Objects of manifests, with the line and column of each of their fields."""
 
 from __future__ import annotations
 
@@ -30,7 +27,7 @@ from kschedctl.sources.documents.place import Place
 
 _HELM_SOURCE = re.compile(r"^# Source: (\S+)", re.MULTILINE)
 Path = tuple[str | int, ...]
-"""Keys of mappings and indices of lists, from the root of a document to a field."""
+"""The path from the root of a document to a field: keys of mappings and indices of lists."""
 
 
 class Text:
@@ -40,21 +37,21 @@ class Text:
         self.file, self.content = file, content
 
     def locate(self, document: int, path: Path) -> tuple[int, int]:
-        """Return line and column, from 1, of a field's key or a list's item, or of the nearest ancestor that exists.
+        """Return line and column, from 1, of a field's key or of a list's item.
 
-        Documents are numbered from 1.
+        If the field does not exist, they are those of its nearest ancestor. Documents are numbered from 1.
         """
         if self.content.is_json:
             return self._json.locate(document, path)
         return self._yaml.locate(document, path)
 
     def get_source(self, line: int) -> str:
-        """Return the chart template from which Helm rendered the document that begins on the line, or ""."""
+        """Return the chart template of the document that begins on the line, as noted by Helm, or ""."""
         return self._sources.get(line + 1, "")
 
     @cached_property
     def _sources(self) -> dict[int, str]:
-        """Templates that Helm notes in comments, by line."""
+        """The templates that Helm notes in comments, by line."""
         text, sources, line, counted = self.content.text, {}, 1, 0
         for match in _HELM_SOURCE.finditer(text):
             line += text.count("\n", counted, match.start())
@@ -76,16 +73,16 @@ class Text:
 
 
 class LocatedObject(NamedTuple):
-    """An object of a file and its position."""
+    """An object of a file, with its position."""
 
     value: JsonObject
     text: Text
     document: int = 1
-    """Number of the document, from 1."""
+    """The number of the document, from 1."""
     root: Path = ()
-    """Path of the object in its document, which is empty unless it is an item of a List."""
+    """The path of the object in its document, which is empty unless the object is an item of a List."""
     line: int = 1
-    """Line where the document begins."""
+    """The line where the document begins."""
 
     @property
     def source(self) -> str:
@@ -103,7 +100,7 @@ class LocatedObject(NamedTuple):
         return self.text.file
 
     def file_of(self, path: Path) -> str:
-        """Return the file that contains the field."""
+        """Return the file with the field."""
         return self.file
 
     def locate(self, path: Path) -> tuple[int, int]:
@@ -112,12 +109,15 @@ class LocatedObject(NamedTuple):
 
 
 def load_objects(file: str) -> Iterator[LocatedObject]:
-    """Read the objects of a file, or of standard input for ``-``, including items of Lists. Raises InputError."""
+    """Yield the objects of a file, or of standard input for ``-``. Lists are replaced by their items.
+
+    Raises InputError.
+    """
     return parse_objects("<stdin>" if file == STDIN else display_path(file), load_content(file))
 
 
 def parse_objects(file: str, content: Content) -> Iterator[LocatedObject]:
-    """Yield the objects of a text, including items of Lists. Raises InputError."""
+    """Yield the objects of a text. Lists are replaced by their items. Raises InputError."""
     text = Text(file, content)
     for document in parse_documents(content):
         yield from iter_objects(document, text)
@@ -145,27 +145,27 @@ _skip_value = json.JSONDecoder().raw_decode
 
 
 class JsonPositions:
-    """Finds the positions of fields in a JSON text that can be parsed. Objects are scanned once."""
+    """A finder of the positions of fields in a valid JSON text, which scans each object once."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._starts = [skip_space(text, 0)]
-        self._inside: dict[int, dict[Key, tuple[int, int]]] = {}
+        self._fields: dict[int, dict[Key, tuple[int, int]]] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of a document, or of its nearest ancestor that exists."""
-        start = at = self._find_document(number)
+        """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
+        start = value_start = self._find_document(number)
         for step in path:
-            field = self._get_fields(at).get(step)
+            field = self._get_fields(value_start).get(step)
             if field is None:
                 break
-            start, at = field
+            start, value_start = field
         line = bisect_right(self._line_starts, start)
         return line, start - self._line_starts[line - 1] + 1
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        """Offsets at which lines begin."""
+        """The offsets at which lines begin."""
         return [0, *(end.end() for end in re.finditer("\n", self._text))]
 
     def _find_document(self, number: int) -> int:
@@ -174,21 +174,21 @@ class JsonPositions:
             self._starts.append(skip_space(self._text, _skip_value(self._text, self._starts[-1])[1]))
         return self._starts[number - 1]
 
-    def _get_fields(self, at: int) -> dict[Key, tuple[int, int]]:
-        """Return the fields of the value at an offset: key or index -> (offset of the key, offset of the value)."""
-        if at not in self._inside:
-            self._inside[at] = dict(_iter_fields(self._text, at))
-        return self._inside[at]
+    def _get_fields(self, start: int) -> dict[Key, tuple[int, int]]:
+        """Return the offsets of key and value for each key or index of the value at an offset."""
+        if start not in self._fields:
+            self._fields[start] = dict(_iter_fields(self._text, start))
+        return self._fields[start]
 
 
-def _iter_fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
-    """Yield key or index, and the offsets of key and value, of the fields of the value at ``at``."""
-    if text[at] not in "{[":
+def _iter_fields(text: str, value_start: int) -> Iterator[tuple[Key, tuple[int, int]]]:
+    """Yield each key or index of the value at an offset, with the offsets of key and value."""
+    if text[value_start] not in "{[":
         return
-    position, index = skip_space(text, at + 1), 0
+    position, index = skip_space(text, value_start + 1), 0
     while text[position] not in "}]":
         start, key = position, index
-        if text[at] == "{":
+        if text[value_start] == "{":
             key, position = scanstring(text, position + 1)
             position = skip_space(text, skip_space(text, position) + 1)
         yield key, (start, position)
@@ -199,14 +199,14 @@ def _iter_fields(text: str, at: int) -> Iterator[tuple[Key, tuple[int, int]]]:
 
 
 MAX_SEARCHED_SIZE = 1 << 20  # bytes of a file in which a line is looked for; people write less
-"""Bytes of a file in which lines are looked up."""
+"""The maximum size in bytes of a file in which lines are looked up."""
 _STEP = re.compile(r"([^.\[\]]+)|\[(\d{1,9})\]")
 
 
 def locate_field(place: Place, path: Path) -> Place:
-    """Return the place with the line of the field, or of its nearest ancestor that exists.
+    """Return the place with the line of the field, or of the field's nearest ancestor that exists.
 
-    The file is read again. If that is not possible, as with standard input, the place is returned without change.
+    The file is read again. If that is impossible, as for standard input, the place is returned unchanged.
     """
     text = _load_text(place.file, _get_stamp(place.file), place.document)
     if text is None:
@@ -216,7 +216,7 @@ def locate_field(place: Place, path: Path) -> Place:
 
 
 def _get_stamp(file: str) -> tuple[int, int] | None:
-    """Return time of modification and size of a regular file, or None."""
+    """Return the modification time and size of a regular file, or None."""
     try:
         status = os.stat(file)
     except (OSError, ValueError):
@@ -226,7 +226,7 @@ def _get_stamp(file: str) -> tuple[int, int] | None:
 
 @lru_cache(maxsize=16)
 def _load_text(file: str, stamp: tuple[int, int] | None, document: int) -> Text | None:
-    """Return the text of a file, or None if it is too large, gone, or no longer has the document."""
+    """Return the text of a file, or None if the file is too large, gone, or no longer has the document."""
     if stamp is None:
         return None
     try:

@@ -30,6 +30,7 @@ from kschedctl.sources.documents.place import ParsedDocument, Place
 
 Scalar = str | float | None
 MAX_ALIASED_VALUES = 100_000  # values that aliases stand for, in one document
+"""The maximum number of values that the aliases of one document may stand for."""
 
 LOADER: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _WORDS = {
@@ -60,7 +61,7 @@ _CONTAINER_TAGS = (None, "!", f"{_TAG}map", f"{_TAG}seq")
 
 
 def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
-    """Parse the documents that are not empty. Raises InputError."""
+    """Yield the non-empty documents of a text. Raises InputError."""
     number = 0
     stream: Iterator[Event] = yaml.parse(text, Loader=LOADER)
     try:
@@ -78,7 +79,7 @@ def parse_yaml(text: str, file: str) -> Iterator[ParsedDocument]:
 
 
 class _MergeKey(str):
-    """The key ``<<`` when it means to merge."""
+    """The key ``<<`` if it means to merge."""
 
 
 _MERGE = _MergeKey("<<")
@@ -96,7 +97,7 @@ class _Container:
 
 
 class _DocumentBuilder:
-    """Builds the value of one document."""
+    """A builder of the value of one document."""
 
     def __init__(self, place: Place) -> None:
         self.place = place
@@ -131,8 +132,8 @@ class _DocumentBuilder:
             value = self._resolve_tagged(event)
         if event.anchor:
             self.anchors[event.anchor] = value, 1
-        merge = event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG)
-        self._add_value(event, value, 1, merge)
+        is_merge_key = event.value == "<<" and (event.implicit[0] or event.tag == _MERGE_TAG)
+        self._add_value(event, value, 1, is_merge_key)
 
     def _resolve_tagged(self, event: ScalarEvent) -> Json:
         """Return the value of a scalar with a tag. Raises InputError if the value does not fit the tag."""
@@ -154,7 +155,7 @@ class _DocumentBuilder:
         self.open.append(_Container(value, event.anchor))
 
     def _close_container(self, event: Event) -> None:
-        """Finish the innermost mapping or list, with what it merges, and add it."""
+        """Finish the innermost mapping or list, including merged mappings, and add it."""
         container = self.open.pop()
         if container.merged and isinstance(container.value, dict):
             for key, value in chain.from_iterable(mapping.items() for mapping in container.merged):
@@ -164,7 +165,10 @@ class _DocumentBuilder:
         self._add_value(event, container.value, container.size)
 
     def _add_alias(self, event: AliasEvent) -> None:
-        """Add the value of an alias. Raises InputError if it is unknown, or if aliases stand for too many values."""
+        """Add the value of an alias.
+
+        Raises InputError if the alias is unknown, or if aliases stand for too many values.
+        """
         if event.anchor not in self.anchors:
             raise self._build_error(event, f"unknown anchor '{event.anchor}', or one that contains itself")
         value, size = self.anchors[event.anchor]
@@ -173,8 +177,8 @@ class _DocumentBuilder:
             raise self._build_error(event, "document contains excessive aliasing")
         self._add_value(event, value, size)
 
-    def _add_value(self, event: Event, value: Json, size: int, merge: bool = False) -> None:
-        """Add a complete value as the root, an item, a key or the value of a key."""
+    def _add_value(self, event: Event, value: Json, size: int, is_merge_key: bool = False) -> None:
+        """Add a complete value: as the root, an item, a key, or the value of a key."""
         if isinstance(value, float) and not math.isfinite(value):
             raise self._build_error(event, f"unsupported value: {value}")
         if not self.open:
@@ -185,7 +189,7 @@ class _DocumentBuilder:
         if isinstance(parent.value, list):
             parent.value.append(value)
         elif parent.key is None:
-            parent.key = _MERGE if merge else self._build_key(event, parent.value, value)
+            parent.key = _MERGE if is_merge_key else self._build_key(event, parent.value, value)
         elif parent.key is _MERGE:
             parent.merged += self._get_merged_mappings(event, value)
             parent.key = None
@@ -194,36 +198,36 @@ class _DocumentBuilder:
             parent.key = None
 
     def _build_key(self, event: Event, mapping: Mapping[str, Json], value: Json) -> str:
-        """Return the text of a key. Raises InputError if it is a duplicate or not a scalar."""
+        """Return the text of a key. Raises InputError if the key is a duplicate or not a scalar."""
         if not isinstance(value, str | int | float):
             raise self._build_error(event, f"unsupported map key of type {_type_name(value)}")
-        key = key_text(value)
+        key = format_key(value)
         if key in mapping:
             raise self._build_error(event, f"key {key[:60]!r} already set in map")
         return key
 
     def _get_merged_mappings(self, event: Event, value: Json) -> list[JsonObject]:
-        """Return the mappings that ``<<`` merges, of which earlier ones win. Raises InputError."""
+        """Return the mappings that ``<<`` merges, in order of precedence. Raises InputError."""
         values = value if isinstance(value, list) else [value]
         mappings: list[JsonObject] = [mapping for mapping in values if isinstance(mapping, dict)]
         if len(mappings) < len(values):
             raise self._build_error(event, "map merge requires map or sequence of maps as the value")
         return mappings
 
-    def _build_error(self, event: Event, what: str) -> InputError:
+    def _build_error(self, event: Event, message: str) -> InputError:
         """Build an InputError with the line of the event."""
         line = event.start_mark.line + 1  # type: ignore[union-attr]
-        return InputError(what, where=f"{self.place.file}: document {self.place.document}, line {line}")
+        return InputError(message, where=f"{self.place.file}: document {self.place.document}, line {line}")
 
 
-def key_text(value: Scalar) -> str:
+def format_key(value: Scalar) -> str:
     """Return the key of an object that a scalar stands for."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @lru_cache(maxsize=16384)
 def resolve_scalar(text: str) -> Scalar:
-    """Return the value of a plain scalar.
+    """Return the value of a plain scalar, as Kubernetes resolves it.
 
     >>> [resolve_scalar(text) for text in ("yes", "0o17", "017", "1_000", "1e3", "12:30", "2024-01-02", "1e400", "~")]
     [True, 15, 15, 1000, 1000, '12:30', '2024-01-02', '1e400', None]
@@ -243,19 +247,19 @@ def resolve_scalar(text: str) -> Scalar:
 
 
 def _to_json_number(value: float) -> int | float:
-    """Return an integer if the value is one of 64 bits, as Go writes it into JSON, else the value itself."""
+    """Return an integer for a whole number of 64 bits, as Go writes it into JSON, or else the value itself."""
     return int(value) if value.is_integer() and abs(value) < _MAX_INTEGER else value
 
 
 def _parse_integer(sign: str, hexadecimal: str, binary: str, octal: str, decimal: str) -> int:
-    """Return the integer with these digits, or 2**64 if it has more digits than any integer of 64 bits."""
+    """Return the integer with these digits, or 2**64 if it has more digits than any 64-bit integer."""
     base = 16 if hexadecimal else 2 if binary else 8 if octal else 10
     digits = (hexadecimal or binary or octal or decimal).lstrip("0") or "0"
     return int(sign + digits, base) if len(digits) <= 64 else 2**64
 
 
 def _type_name(value: object) -> str:
-    """Return the name of a value's type in messages."""
+    """Return the name of a value's type for messages."""
     if value is None:
         return "null"
     return "map" if isinstance(value, dict) else "list"
@@ -265,11 +269,11 @@ def _build_syntax_error(error: yaml.YAMLError, file: str, number: int) -> InputE
     """Build the InputError for an error of the YAML parser."""
     mark = getattr(error, "problem_mark", None)
     line = f", line {mark.line + 1}" if mark else ""
-    what = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
-    return InputError(f"invalid YAML: {what}", where=f"{file}: document {max(number, 1)}{line}")
+    problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
+    return InputError(f"invalid YAML: {problem}", where=f"{file}: document {max(number, 1)}{line}")
 
 
 def _add_template_hint(error: InputError, text: str) -> InputError:
-    """Return the error with the hint that the text may be a template if it has placeholders."""
+    """Return the error. If the text has placeholders, the hint says that it may be a template."""
     hint = "is it a template? give what it renders to" if "{{" in text else error.hint
     return InputError(error.what, where=error.where, hint=hint)

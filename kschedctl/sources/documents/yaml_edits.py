@@ -29,11 +29,11 @@ class TextEdit(NamedTuple):
 
 
 class NotEditableError(Exception):
-    """A field cannot be edited by itself: it is shared by an anchor, merged, written on several lines, or absent."""
+    """An error for a field that cannot be edited alone: shared by an anchor, merged, on several lines, or absent."""
 
 
 class EditableText:
-    """A text and the YAML nodes of its documents. Raises NotEditableError if it cannot be parsed."""
+    """A text with the YAML nodes of its documents. Raises NotEditableError if the text cannot be parsed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -44,7 +44,7 @@ class EditableText:
         self._shared = _find_shared_nodes(self._documents)
 
     def build_edit(self, document: int, root: Path, change: FieldEdit) -> TextEdit:
-        """Return the edit of the text that makes the change to an object. Raises NotEditableError."""
+        """Build the edit of the text that makes a change to an object. Raises NotEditableError."""
         *steps, last = (*root, *change.path)
         parent = self._documents[document - 1]
         for step in steps:
@@ -53,11 +53,11 @@ class EditableText:
             raise NotEditableError("shared by an anchor")
         value = self._get_child(parent, last)
         if isinstance(change, SetField):
-            return self._replace_scalar(value, change.value)
+            return self._build_replacement(value, change.value)
         index = next(i for i, (_, node) in enumerate(parent.value) if node is value)
         if isinstance(change, RenameField):
-            return self._replace_scalar(parent.value[index][0], change.key)
-        return self._remove_field(parent, index)
+            return self._build_replacement(parent.value[index][0], change.key)
+        return self._build_field_removal(parent, index)
 
     def _get_child(self, node: object, step: str | int) -> object:
         """Return the node at a key or index of a node. Raises NotEditableError."""
@@ -71,8 +71,8 @@ class EditableText:
                     return value
         raise NotEditableError("not there, or merged from elsewhere")
 
-    def _replace_scalar(self, node: object, value: str | int) -> TextEdit:
-        """Return the edit that replaces a scalar. Raises NotEditableError."""
+    def _build_replacement(self, node: object, value: str | int) -> TextEdit:
+        """Build the edit that replaces a scalar. Raises NotEditableError."""
         if not isinstance(node, yaml.ScalarNode) or node.style in ("|", ">") or id(node) in self._shared:
             raise NotEditableError("not a simple value")
         start, end = node.start_mark.index, node.end_mark.index
@@ -80,56 +80,58 @@ class EditableText:
             raise NotEditableError("anchored, tagged, or more than a line")
         return TextEdit(start, end, _render_scalar(value, node.style))
 
-    def _remove_field(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Return the edit that removes a field of a mapping. Raises NotEditableError."""
+    def _build_field_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
+        """Build the edit that removes a field of a mapping. Raises NotEditableError."""
         key, value = mapping.value[index]
         if len(mapping.value) == 1 or not isinstance(value, yaml.ScalarNode) or value.style in ("|", ">"):
             raise NotEditableError("the only field, or one with others in it")
         start, end = key.start_mark.index, value.end_mark.index
         if mapping.flow_style:
-            return self._remove_from_flow(mapping, index)
-        before = self.text[self.text.rfind("\n", 0, start) + 1 : start]
+            return self._build_flow_removal(mapping, index)
+        indentation = self.text[self.text.rfind("\n", 0, start) + 1 : start]
         rest = _REST_OF_LINE.match(self.text, end)
-        if rest is None or before.strip(" "):  # another item of the line, or the dash of a list's item
-            return self._remove_up_to_next(mapping, index)
-        line = start - len(before)
+        if rest is None or indentation.strip(" "):  # another item of the line, or the dash of a list's item
+            return self._build_removal_to_next(mapping, index)
+        line = start - len(indentation)
         if rest[1]:
-            return TextEdit(line, rest.end(), before + rest[1])
-        broken = _LINE_BREAK.match(self.text, rest.end())
-        return TextEdit(line, broken.end() if broken else rest.end(), "")
+            return TextEdit(line, rest.end(), indentation + rest[1])
+        line_break = _LINE_BREAK.match(self.text, rest.end())
+        return TextEdit(line, line_break.end() if line_break else rest.end(), "")
 
-    def _remove_up_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Return the edit that removes a field up to the next one, which takes its place."""
+    def _build_removal_to_next(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
+        """Build the edit that removes a field up to the next one, which takes its place."""
         if index + 1 == len(mapping.value):
             raise NotEditableError("nothing follows that could take its place")
         start, end = mapping.value[index][0].start_mark.index, mapping.value[index + 1][0].start_mark.index
-        return self._remove_range(start, end)
+        return self._build_range_removal(start, end)
 
-    def _remove_from_flow(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
-        """Return the edit that removes a field of a mapping in braces."""
+    def _build_flow_removal(self, mapping: yaml.MappingNode, index: int) -> TextEdit:
+        """Build the edit that removes a field of a mapping in braces."""
         if index + 1 < len(mapping.value):
-            return self._remove_up_to_next(mapping, index)
-        return self._remove_range(mapping.value[index - 1][1].end_mark.index, mapping.value[index][1].end_mark.index)
+            return self._build_removal_to_next(mapping, index)
+        return self._build_range_removal(
+            mapping.value[index - 1][1].end_mark.index, mapping.value[index][1].end_mark.index
+        )
 
-    def _remove_range(self, start: int, end: int) -> TextEdit:
-        """Return the edit that removes a range. Raises NotEditableError if a comment is in it."""
+    def _build_range_removal(self, start: int, end: int) -> TextEdit:
+        """Build the edit that removes a range. Raises NotEditableError if the range has a comment."""
         if "#" in self.text[start:end]:
             raise NotEditableError("a comment would go with it")
         return TextEdit(start, end, "")
 
 
 def apply_edits(text: str, edits: Sequence[TextEdit]) -> str:
-    """Return the text after all edits. Raises NotEditableError if two of them overlap."""
-    after = len(text)
+    """Return the text after all edits. Raises NotEditableError if two edits overlap."""
+    next_start = len(text)
     for start, end, new in sorted(edits, reverse=True):
-        if end > after:
+        if end > next_start:
             raise NotEditableError("two edits of one place")
-        text, after = text[:start] + new + text[end:], start
+        text, next_start = text[:start] + new + text[end:], start
     return text
 
 
 def _render_scalar(value: str | int, style: str | None) -> str:
-    """Return a value in the style of the value that it replaces if that is possible."""
+    """Render a value in the style of the value that it replaces, if that is possible."""
     if isinstance(value, int):
         return str(value)
     if style == '"':
@@ -141,7 +143,7 @@ def _render_scalar(value: str | int, style: str | None) -> str:
 
 
 def _find_shared_nodes(documents: Sequence[object]) -> set[int]:
-    """Return the ids of the nodes to which aliases refer."""
+    """Return the ids of the nodes that aliases refer to."""
     seen: set[int] = set()
     shared: set[int] = set()
     unvisited = [node for node in documents if node is not None]
@@ -162,14 +164,14 @@ class Correction(NamedTuple):
     """An edit of a field of an object in a file."""
 
     document: int
-    """Number of the document, from 1."""
+    """The number of the document, from 1."""
     root: Path
-    """Path of the object in the document."""
+    """The path of the object in the document."""
     change: FieldEdit
 
 
 def correct_text(content: Content, corrections: Sequence[Correction]) -> tuple[str, list[Correction]]:
-    """Return the text with those corrections that can be made, and these corrections.
+    """Return the text after the corrections that can be made, and these corrections.
 
     The result is parsed. If anything but the corrected fields differs, no correction is made.
     """
@@ -186,14 +188,14 @@ def correct_text(content: Content, corrections: Sequence[Correction]) -> tuple[s
     applied = list(replacements.values())
     try:
         new_text = apply_edits(content.text, list(replacements))
-        is_proven = _parse_values(content._replace(text=new_text)) == _apply_corrections(content, applied)
+        is_verified = _parse_values(content._replace(text=new_text)) == _apply_corrections(content, applied)
     except (NotEditableError, InputError, LookupError):
-        is_proven = False
-    return (new_text, applied) if is_proven else (content.text, [])
+        is_verified = False
+    return (new_text, applied) if is_verified else (content.text, [])
 
 
 def _parse_values(content: Content) -> dict[int, object]:
-    """Return the value of each document that is not empty, by its number."""
+    """Return the values of the non-empty documents by number."""
     return {number: value for value, number, _ in parse_documents(content)}
 
 

@@ -20,12 +20,12 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from kschedctl.sources.documents.yaml_documents import LOADER, key_text, resolve_scalar
+from kschedctl.sources.documents.yaml_documents import LOADER, format_key, resolve_scalar
 
 Key = str | int
 _DOCUMENT_MARKER = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 _CONTENT = re.compile(r"^[ \t]*+[^\s#%]", re.MULTILINE)
-"""Text other than comments and directives, which makes a document of the lines before the first marker."""
+"""Text other than comments and directives, which makes the lines before the first marker a document."""
 _OTHER_BREAK = re.compile("[\x85\u2028\u2029]|\r(?!\n)")
 
 
@@ -40,56 +40,56 @@ class FieldPosition:
 
 
 class YamlPositions:
-    """Finds the positions of fields in a YAML text that can be parsed. Only the documents needed are parsed again."""
+    """A finder of the positions of fields in a valid YAML text, which parses only the required documents again."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._spots: dict[int, FieldPosition] = {}
+        self._positions: dict[int, FieldPosition] = {}
 
     def locate(self, number: int, path: tuple[Key, ...]) -> tuple[int, int]:
-        """Return line and column, from 1, of a field of a document, or of its nearest ancestor that exists."""
-        if number not in self._spots:
-            self._spots |= self._parse_document(number) or _parse_positions(self._text, 0)
-        spot = self._spots[number]
+        """Return line and column, from 1, of a field of a document, or of the field's nearest ancestor that exists."""
+        if number not in self._positions:
+            self._positions |= self._parse_document(number) or _parse_positions(self._text, 0)
+        position = self._positions[number]
         for step in path:
-            if step not in spot.inside:
+            if step not in position.inside:
                 break
-            spot = spot.inside[step]
-        return spot.line, spot.column
+            position = position.inside[step]
+        return position.line, position.column
 
     def _parse_document(self, number: int) -> dict[int, FieldPosition]:
-        """Return the positions of one document, or {} if it cannot be parsed without the text before it."""
+        """Return the positions of one document, or {} if it cannot be parsed without the text before."""
         if number > len(self._ranges):
             return {}
         start, end = self._ranges[number - 1]
         try:
-            spots = _parse_positions(self._text[start:end], self._text.count("\n", 0, start))
+            positions = _parse_positions(self._text[start:end], self._text.count("\n", 0, start))
         except yaml.YAMLError:  # a directive that is not repeated
             return {}
-        return {number: spots[1]} if len(spots) == 1 else {}
+        return {number: positions[1]} if len(positions) == 1 else {}
 
     @cached_property
     def _ranges(self) -> list[tuple[int, int]]:
-        """Start and end of each document; empty if the text has line breaks that only YAML knows."""
+        """The start and end of each document, or [] if the text has line breaks that only YAML recognizes."""
         if _OTHER_BREAK.search(self._text):
             return []
         starts = [match.start() for match in _DOCUMENT_MARKER.finditer(self._text)]
         first = starts[0] if starts else len(self._text)
-        bare = [0] if _CONTENT.search(self._text, 0, first) else []
-        return list(pairwise([*bare, *starts, len(self._text)]))
+        unmarked = [0] if _CONTENT.search(self._text, 0, first) else []
+        return list(pairwise([*unmarked, *starts, len(self._text)]))
 
 
 def _parse_positions(text: str, line: int) -> dict[int, FieldPosition]:
-    """Return the position of each document of a text by its number from 1. Empty documents count."""
-    spots: dict[int, FieldPosition] = {}
+    """Return the position of each document of a text by its number, from 1. Empty documents are counted."""
+    positions: dict[int, FieldPosition] = {}
     stream: Iterator[Event] = iter(yaml.parse(text, Loader=LOADER))
     for event in stream:
         if type(event) is DocumentStartEvent:
-            spots[len(spots) + 1] = _PositionBuilder(line).build(stream)
-    return spots
+            positions[len(positions) + 1] = _PositionBuilder(line).build(stream)
+    return positions
 
 
-def _is_merge(event: Event) -> bool:
+def _is_merge_key(event: Event) -> bool:
     """Return whether the event is the key ``<<``."""
     return type(event) is ScalarEvent and event.value == "<<" and bool(event.implicit[0])
 
@@ -98,7 +98,7 @@ def _get_key(event: Event) -> str:
     """Return the key that an event stands for, or "" for an alias."""
     if type(event) is not ScalarEvent:
         return ""
-    return key_text(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)
+    return format_key(resolve_scalar(event.value)) if event.implicit[0] else str(event.value)
 
 
 class _OpenContainer:
@@ -110,30 +110,30 @@ class _OpenContainer:
         self.is_list = type(event) is SequenceStartEvent
         self.key: Event | None = None
 
-    def add(self, event: Event, inside: Mapping[Key, FieldPosition]) -> None:
-        """Add a value that begins with the event, or take the event as the next key."""
+    def add(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
+        """Add a value that begins with the event, or store the event as the next key."""
         if self.is_list:
-            self.inside[len(self.inside)] = FieldPosition(event.start_mark, inside, self.line)
+            self.inside[len(self.inside)] = FieldPosition(event.start_mark, inner_positions, self.line)
         elif self.key is None:
             self.key = event
         else:
-            if _is_merge(self.key):
-                self._merge_fields(inside)
+            if _is_merge_key(self.key):
+                self._merge_fields(inner_positions)
             else:
-                self.inside[_get_key(self.key)] = FieldPosition(self.key.start_mark, inside, self.line)
+                self.inside[_get_key(self.key)] = FieldPosition(self.key.start_mark, inner_positions, self.line)
             self.key = None
 
-    def _merge_fields(self, inside: Mapping[Key, FieldPosition]) -> None:
-        """Add the fields of a mapping, or of a list of mappings, unless the mapping has them itself."""
-        for key, spot in inside.items():
+    def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
+        """Add the fields of a mapping, or of a list of mappings, that the own mapping lacks."""
+        for key, position in merged_positions.items():
             if isinstance(key, int):
-                self._merge_fields(spot.inside)
+                self._merge_fields(position.inside)
             else:
-                self.inside.setdefault(key, spot)
+                self.inside.setdefault(key, position)
 
 
 class _PositionBuilder:
-    """Builds the positions of one document."""
+    """A builder of the positions of one document."""
 
     def __init__(self, line: int) -> None:
         self.line = line
@@ -153,16 +153,16 @@ class _PositionBuilder:
             elif type(event) is ScalarEvent:
                 self._add_value(event, {})
             else:
-                done = self.open.pop()
-                self._add_value(done.event, done.inside)
+                container = self.open.pop()
+                self._add_value(container.event, container.inside)
         assert self.root is not None
         return self.root
 
-    def _add_value(self, event: Event, inside: Mapping[Key, FieldPosition]) -> None:
-        """Add a value to the innermost container, and remember it if it has an anchor."""
+    def _add_value(self, event: Event, inner_positions: Mapping[Key, FieldPosition]) -> None:
+        """Add a value to the innermost container, and store its positions if it has an anchor."""
         if isinstance(event, NodeEvent) and type(event) is not AliasEvent and event.anchor:
-            self.anchors[event.anchor] = inside
+            self.anchors[event.anchor] = inner_positions
         if self.open:
-            self.open[-1].add(event, inside)
+            self.open[-1].add(event, inner_positions)
         else:
-            self.root = FieldPosition(event.start_mark, inside, self.line)
+            self.root = FieldPosition(event.start_mark, inner_positions, self.line)

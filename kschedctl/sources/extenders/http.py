@@ -37,11 +37,11 @@ from kschedctl.scheduler.configuration.secrets import REDACTED
 from kschedctl.scheduler.engine.extenders.answers import ExtenderError
 from kschedctl.scheduler.engine.extenders.extender import Extender, ExtenderTLSConfig, UnknownAnswerError
 from kschedctl.scheduler.framework.strict_decoding import decode_strictly
-from kschedctl.sources.live.http import shortened
-from kschedctl.sources.live.limits import Limit, limited, with_limits
+from kschedctl.sources.live.http import shorten
+from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits
 from kschedctl.text.printable import strip_url
 
-DEFAULT_SECONDS, MOST_SECONDS = 5.0, 300.0
+DEFAULT_SECONDS, MAX_SECONDS = 5.0, 300.0
 MOST_BYTES = 64 << 20
 CHUNK = 1 << 16
 GZIP = 16
@@ -51,7 +51,7 @@ REDIRECTIONS = frozenset({301, 302, 303, 307, 308})
 
 
 class HTTPCaller:
-    """A caller of extenders that keeps the connections to each of them open."""
+    """A caller of extenders that keeps connections open."""
 
     def __init__(self) -> None:
         self._pools: dict[str, urllib3.PoolManager] = {}
@@ -71,10 +71,10 @@ class HTTPCaller:
     def _post(self, url: str, settings: Extender, body: bytes) -> tuple[int, object]:
         """Send a POST request and return status and body. Raises ExtenderError, UnknownAnswerError, InputError."""
         shown_url = strip_url(url)
-        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MOST_SECONDS)
+        seconds = min(max(settings.http_timeout, 0.0) or DEFAULT_SECONDS, MAX_SECONDS)
         limit = Limit(monotonic() + seconds, seconds)
         try:
-            with limited(limit):
+            with apply_limit(limit):
                 response = self._get_pool(settings).request(
                     "POST",
                     url,
@@ -95,7 +95,7 @@ class HTTPCaller:
             response.close()
 
     def _get_pool(self, settings: Extender) -> urllib3.PoolManager:
-        """Return the connection pool of an extender, creating it at first. Raises InputError."""
+        """Return the connection pool of an extender, which is created on first use. Raises InputError."""
         key = repr(settings)
         if key not in self._pools:
             tls: dict[str, Any] = {}
@@ -103,7 +103,7 @@ class HTTPCaller:
                 tls["ssl_context"] = build_tls_context(settings, strip_url(settings.url_prefix))
                 if settings.tls_config and settings.tls_config.server_name:
                     tls["server_hostname"] = settings.tls_config.server_name
-            self._pools[key] = with_limits(urllib3.PoolManager(num_pools=1, **tls))
+            self._pools[key] = enforce_limits(urllib3.PoolManager(num_pools=1, **tls))
         return self._pools[key]
 
 
@@ -130,7 +130,7 @@ def _read_answer(response: urllib3.BaseHTTPResponse, shown_url: str, limit: Limi
             if size > MOST_BYTES:
                 raise UnknownAnswerError(TOO_MUCH.format(shown_url, MOST_BYTES >> 20))
     except (HTTPError, OSError) as error:
-        timed_out = isinstance(error, ReadTimeoutError) or limit.left() <= 0
+        timed_out = isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0
         timeout_message = "context deadline exceeded (Client.Timeout or context cancellation while reading body)"
         raise ExtenderError(timeout_message if timed_out else "unexpected EOF") from None
     return 200, decode_first_value(_decompress(b"".join(chunks), response, shown_url))
@@ -155,7 +155,7 @@ def _decompress(body: bytes, response: urllib3.BaseHTTPResponse, shown_url: str)
 
 def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
     """Describe a failed request in the words of Go's client."""
-    if isinstance(error, ReadTimeoutError) or limit.left() <= 0:
+    if isinstance(error, ReadTimeoutError) or limit.seconds_left() <= 0:
         reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
     else:
         reason = "EOF" if "without response" in str(error) else _describe_error(error)
@@ -163,11 +163,11 @@ def _describe_failure(shown_url: str, error: Exception, limit: Limit) -> str:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Describe an error on one line, without the names of our own objects."""
+    """Describe an error on one line, without the names of urllib3's objects."""
     reason = getattr(error, "reason", None)
     text = str(reason if isinstance(reason, BaseException) else error)
     description = text.rpartition("Failed to establish a new connection: ")[2] or text
-    return strip_url(shortened(re.sub(r"\[Errno -?\d+\] ", "", description)))
+    return strip_url(shorten(re.sub(r"\[Errno -?\d+\] ", "", description)))
 
 
 _BLANK = " \t\r\n"
@@ -249,7 +249,7 @@ def build_tls_context(settings: Extender, url: str) -> ssl.SSLContext:
 
 
 def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
-    """Build a context that verifies the server by the configured CA, or by the system's."""
+    """Build a context that verifies the server with the configured CA or the system's CAs."""
     if tls.ca_data:
         return ssl.create_default_context(cadata=tls.ca_data.decode("ascii"))
     return ssl.create_default_context(cafile=tls.ca_file or None)
@@ -258,7 +258,7 @@ def _build_verifying_context(tls: ExtenderTLSConfig) -> ssl.SSLContext:
 def _load_client_certificate(context: ssl.SSLContext, tls: ExtenderTLSConfig) -> None:
     """Load the client certificate into the context, if there is one.
 
-    The ssl module reads it only from files, so data are written to a private temporary file for a moment.
+    The ssl module reads certificates only from files, so data are written to a private temporary file for a moment.
     """
     if not (tls.cert_data or tls.cert_file):
         return

@@ -24,8 +24,9 @@ VOLATILE_METADATA = ("creationTimestamp", "uid")
 
 
 class Recorder:
-    """Calls extenders through ``call`` and records each answer with a hash of the question. Unknown answers are not
-    recorded.
+    """A recorder that calls extenders and stores each answer with a hash of the question.
+
+    Unknown answers are not recorded.
     """
 
     def __init__(self, call: CallExtender) -> None:
@@ -35,15 +36,15 @@ class Recorder:
 
     def __call__(self, extender: JsonObject, verb: str, payload: JsonObject) -> tuple[int, object]:
         """Call the extender and record its answer. Raises what ``call`` raises."""
-        asked = _build_question(extender, verb, payload)
-        asked = msgspec.structs.replace(asked, whole=asked.pod in self.full_pods)
+        question = _build_question(extender, verb, payload)
+        question = msgspec.structs.replace(question, whole=question.pod in self.full_pods)
         self.call_count += 1
         try:
             status, body = self._call(extender, verb, payload)
         except ExtenderError as error:
-            self.answers.append(msgspec.structs.replace(asked, error=str(error)))
+            self.answers.append(msgspec.structs.replace(question, error=str(error)))
             raise
-        self.answers.append(msgspec.structs.replace(asked, status=status, body=body))
+        self.answers.append(msgspec.structs.replace(question, status=status, body=body))
         return status, body
 
     def write(self, path: str) -> None:
@@ -55,7 +56,7 @@ class Recorder:
 class RecordedAnswers:
     """Recorded answers, which are replayed for equal questions.
 
-    A question whose recorded answers are all equal has this answer every time. Different answers are each given once,
+    If all recorded answers to a question are equal, each call gets this answer. Different answers are given once each,
     in the recorded order.
     """
 
@@ -98,7 +99,7 @@ class RecordedAnswers:
 
 
 def _strip_answer(answer: ExtenderAnswer) -> ExtenderAnswer:
-    """Return the question of an answer, as an answer without result."""
+    """Return the question of an answer as an answer without result."""
     return msgspec.structs.replace(answer, status=0, body=None, error="", whole=False)
 
 
@@ -124,7 +125,7 @@ def _get_node_name(node: JsonObject) -> str:
 
 
 def _hash_payload(payload: Payload) -> str:
-    """Hash the pod and everything that is asked about it. The order of nodes does not matter."""
+    """Hash the pod and the question about it. The order of nodes does not matter."""
     hashed = dict(payload)
     hashed["Pod"] = _drop_volatile_fields(payload["Pod"])
     if payload.get("NodeNames"):

@@ -1,7 +1,4 @@
-"""Parts of pods that extenders may read but no plugin does. They are sent if they are known, and stored nowhere else.
-
-A real scheduler sends the whole pod. Environment variables and kubectl's last applied configuration are never sent.
-"""
+"""Parts of pods that extenders may read but no plugin does. They are sent if known, and stored nowhere else."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ class PodExtras(NamedTuple):
 
     @classmethod
     def from_document(cls, pod: Payload) -> PodExtras:
-        """Take the annotations and named volumes of a pod or pod template. Invalid ones are left out."""
+        """Extract the annotations and named volumes of a pod or pod template. Invalid ones are left out."""
         annotations = _get_mapping(_get_mapping(pod, "metadata"), "annotations")
         sent_annotations = {str(k): v for k, v in annotations.items() if isinstance(v, str) and k not in NOT_SENT}
         volumes = _get_mapping(pod, "spec").get("volumes")

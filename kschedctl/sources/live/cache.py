@@ -22,34 +22,36 @@ from kschedctl.api.pod_table import PodTable
 from kschedctl.errors import InputError
 from kschedctl.sources.archive.container import build_archive, open_archive
 from kschedctl.sources.archive.sections import decode_objects, encode_objects
-from kschedctl.sources.live.lists import Listing, Others
+from kschedctl.sources.live.lists import Listing, ObjectTuple
 from kschedctl.sources.output_file import write_file
 from kschedctl.text.version import VERSION
 
 log = logging.getLogger(__name__)
 
 FRESH_SECONDS, KEPT_SECONDS = 900.0, 86_400.0
-"""For so long it is used: an API server remembers changes for minutes. Older than that, files are removed."""
+"""The age up to which a cache file is used, and the age from which on it is removed. An API server remembers changes
+only for minutes.
+"""
 HEADER, LONGEST_HEADER, SUFFIX = "cache.json", 1 << 20, ".cache"
 
 
-class KeptList(msgspec.Struct, frozen=True):
-    """Metadata of a cached list."""
+class CachedList(msgspec.Struct, frozen=True):
+    """The metadata of a cached list."""
 
     path: str
     fields: str
     resource_version: str
     objects: int
-    """Number of objects."""
+    """The number of objects."""
 
 
 class _Header(msgspec.Struct, frozen=True):
     version: str
-    lists: dict[str, KeptList]
+    lists: dict[str, CachedList]
 
 
 class ReadingCache(NamedTuple):
-    """Cache file for one server, user and set of requested kinds."""
+    """A cache file for one server, user and set of requested kinds."""
 
     path: Path
 
@@ -57,7 +59,7 @@ class ReadingCache(NamedTuple):
     def of(cls, *key: object) -> ReadingCache:
         """Return the cache for the key in the user's private cache folder, and delete expired cache files.
 
-        Raises InputError.
+        Raises InputError if the folder cannot be used.
         """
         folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "kschedctl"
         try:
@@ -88,23 +90,20 @@ class ReadingCache(NamedTuple):
             return {}
 
     def keep(self, lists: Mapping[str, Listing]) -> None:
-        """Write the lists to the cache file.
-
-        Raises InputError if it cannot be written.
-        """
-        header = _Header(VERSION, {kind: _describe_listing(listing) for kind, listing in lists.items()})
+        """Write the lists to the cache file. Raises InputError if the file cannot be written."""
+        header = _Header(VERSION, {kind: _build_metadata(listing) for kind, listing in lists.items()})
         members = {HEADER: msgspec.json.encode(header)}
         members |= {kind: encode_objects(kind, listing.objects) for kind, listing in lists.items()}
         write_file(str(self.path), [build_archive(members)], private=True)
 
 
-def _describe_listing(listing: Listing) -> KeptList:
-    """Return the metadata under which a listing is cached."""
-    return KeptList(listing.path, listing.fields, listing.resource_version, len(listing.objects))
+def _build_metadata(listing: Listing) -> CachedList:
+    """Return the metadata with which a listing is cached."""
+    return CachedList(listing.path, listing.fields, listing.resource_version, len(listing.objects))
 
 
-def _decode_listing(kind: str, kept: KeptList, packed: bytes) -> Listing:
+def _decode_listing(kind: str, metadata: CachedList, data: bytes) -> Listing:
     """Decode a cached listing."""
-    objects = decode_objects(kind, packed, kept.objects)
-    made = objects if isinstance(objects, PodTable) else Others(objects)
-    return Listing(made, kept.resource_version, kept.path, kept.fields)
+    objects = decode_objects(kind, data, metadata.objects)
+    collection = objects if isinstance(objects, PodTable) else ObjectTuple(objects)
+    return Listing(collection, metadata.resource_version, metadata.path, metadata.fields)

@@ -27,7 +27,7 @@ from kschedctl.cluster import SchedulerInstance
 from kschedctl.errors import ClusterError, InputError
 from kschedctl.scheduler.framework.feature_gates import BOOLEANS
 from kschedctl.sources.documents.yaml_documents import parse_yaml
-from kschedctl.sources.live.http import RefusedError, Server, segment
+from kschedctl.sources.live.http import RefusedError, Server, quote_segment
 from kschedctl.text.printable import strip_url
 
 T = TypeVar("T")
@@ -38,30 +38,30 @@ SYSTEM = "/api/v1/namespaces/kube-system"
 SCHEDULER_PODS = f"{SYSTEM}/pods"
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler"
 CONFIG_MAPS = ("kube-scheduler", "kube-scheduler-config", "scheduler-config", "kube-scheduler-configuration")
-"""Where installers put the configuration; looked at when no pod of the scheduler can be seen."""
+"""The ConfigMaps in which installers store the configuration, for schedulers whose pods are not visible."""
 DECIDING_FLAGS = (
     *("config", "feature-gates", "leader-elect", "leader-elect-resource-name", "leader-elect-resource-namespace"),
     "leader-elect-lease-duration",
 )
-MOST_INSTANCES, MOST_OF_A_FLAG = 100, 4096
+MAX_INSTANCES, MAX_FLAG_LENGTH = 100, 4096
 """Most instances, and most characters of a flag, that are told."""
-MOST_CHARACTERS = 1 << 20
-"""Most bytes that a ConfigMap can hold."""
+MAX_CONFIGURATION_LENGTH = 1 << 20
+"""The maximum number of bytes that a ConfigMap can hold."""
 
 
 class SchedulerSetup(NamedTuple):
-    """Setup of kube-scheduler as far as it is visible."""
+    """The visible setup of kube-scheduler."""
 
     version: str = KUBE_VERSION
-    """Version that will be replayed."""
+    """The version that will be replayed."""
     server_version: str = ""
-    """Version that the API server reports."""
+    """The version that the API server reports."""
     configuration: JsonObject | None = None
     configured_by: str = ""
-    """Name of the ConfigMap that holds the configuration."""
+    """The name of the ConfigMap with the configuration."""
     feature_gates: Mapping[str, bool] = {}
     leader: str = ""
-    """Holder of the leader election Lease."""
+    """The holder of the leader election Lease."""
     instances: tuple[SchedulerInstance, ...] = ()
     warnings: tuple[str, ...] = ()
     """Known differences from what will be replayed."""
@@ -125,25 +125,27 @@ class _Version(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_version(server: Server) -> tuple[str, str, tuple[str, ...]]:
-    """Return the version to replay, the server's version, and a warning if they differ.
-
-    Raises ClusterError.
-    """
-    served = _get_object(server, "/version", _Version) or _Version()
-    minor = re.match(r"\d{1,4}", served.minor)
-    if served.major != "1" or minor is None:
-        return KUBE_VERSION, served.git_version, (f"the server does not tell its version: replaying {KUBE_VERSION}",)
+    """Return the version to replay, the server's version, and a warning if they differ. Raises ClusterError."""
+    server_info = _get_object(server, "/version", _Version) or _Version()
+    minor = re.match(r"\d{1,4}", server_info.minor)
+    if server_info.major != "1" or minor is None:
+        return (
+            KUBE_VERSION,
+            server_info.git_version,
+            (f"the server does not tell its version: replaying {KUBE_VERSION}",),
+        )
     number = int(minor[0])
     replayed = (
-        _parse_release(served.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
+        _parse_release(server_info.git_version, number) if clamp_minor(number) == number else f"1.{clamp_minor(number)}"
     )
-    differs = describe_substitute(served.git_version, number)
-    return replayed, served.git_version, (differs,) if differs else ()
+    difference = describe_substitute(server_info.git_version, number)
+    return replayed, server_info.git_version, (difference,) if difference else ()
 
 
 def _parse_release(git_version: str, minor: int) -> str:
-    """Return the version with its patch, such as `1.34.1` of `v1.34.1-eks-3abc`, or only the minor version if
-    unparsable.
+    """Return the version with its patch, such as ``1.34.1`` for ``v1.34.1-eks-3abc``.
+
+    Return only the minor version if the rest cannot be parsed.
     """
     try:
         version = KubeVersion.parse(git_version)
@@ -153,16 +155,13 @@ def _parse_release(git_version: str, minor: int) -> str:
 
 
 def read_setup(server: Server) -> SchedulerSetup:
-    """Read the setup of kube-scheduler, with its defaults for everything that may not be read.
-
-    Raises ClusterError.
-    """
+    """Read the setup of kube-scheduler. Parts that may not be read are the defaults. Raises ClusterError."""
     version, server_version, warnings = read_version(server)
     lease = _get_object(server, LEASE, _Lease)
     pods = _get_object(server, SCHEDULER_PODS, _SchedulerPods, {"labelSelector": "component=kube-scheduler"})
-    running = pods.items[0].spec if pods and pods.items else None
-    flags = _parse_flags(running) if running else {}
-    configuration, configured_by, problem = _find_configuration(server, running, flags.get("config", ""))
+    pod_spec = pods.items[0].spec if pods and pods.items else None
+    flags = _parse_flags(pod_spec) if pod_spec else {}
+    configuration, configured_by, problem = _find_configuration(server, pod_spec, flags.get("config", ""))
     if problem:
         warnings += (f"{problem}: replaying kube-scheduler's defaults, unless --config says otherwise",)
     elif flags.get("config") and configuration is None:
@@ -175,19 +174,19 @@ def read_setup(server: Server) -> SchedulerSetup:
         configured_by,
         dict(_iter_gates(flags.get("feature-gates", ""))),
         (lease.spec.holder_identity or "") if lease else "",
-        tuple(map(_build_instance, (pods.items or ())[:MOST_INSTANCES])) if pods else (),
+        tuple(map(_build_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
         warnings,
     )
 
 
-def _find_configuration(server: Server, running: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
-    """Find the scheduler's configuration and return it, the name of its ConfigMap, and the problem with it or ""."""
-    if running is not None and not path:
+def _find_configuration(server: Server, pod_spec: _Spec | None, path: str) -> tuple[JsonObject | None, str, str]:
+    """Return the scheduler's configuration, the name of its ConfigMap, and the problem with it or ""."""
+    if pod_spec is not None and not path:
         return None, "", ""
-    for name in _iter_mounted_config_maps(running, path) if running else CONFIG_MAPS:
+    for name in _iter_mounted_config_maps(pod_spec, path) if pod_spec else CONFIG_MAPS:
         where = f"ConfigMap kube-system/{name}"
         try:
-            config_map = _get_object(server, f"{SYSTEM}/configmaps/{segment(name)}", _ConfigMap)
+            config_map = _get_object(server, f"{SYSTEM}/configmaps/{quote_segment(name)}", _ConfigMap)
             data = (config_map.data or {}) if config_map else {}
             key = path.rpartition("/")[2]
             for text in (data[key],) if key in data else data.values():
@@ -198,26 +197,23 @@ def _find_configuration(server: Server, running: _Spec | None, path: str) -> tup
     return None, "", ""
 
 
-def _iter_mounted_config_maps(running: _Spec, path: str) -> Iterator[str]:
+def _iter_mounted_config_maps(pod_spec: _Spec, path: str) -> Iterator[str]:
     """Yield the names of the ConfigMaps that are mounted above the path."""
-    mounts = {m.name for c in running.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
-    return (v.config_map.name for v in running.volumes or () if v.config_map and v.name in mounts)
+    mounts = {m.name for c in pod_spec.containers for m in c.volume_mounts or () if path.startswith(m.mount_path)}
+    return (v.config_map.name for v in pod_spec.volumes or () if v.config_map and v.name in mounts)
 
 
 def _parse_configuration(text: str, where: str) -> JsonObject | None:
-    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None.
-
-    Raises InputError.
-    """
-    if len(text) > MOST_CHARACTERS:
-        raise InputError(f"more than {MOST_CHARACTERS:,} characters", where=where)
+    """Return the KubeSchedulerConfiguration in a ConfigMap's value, or None. Raises InputError."""
+    if len(text) > MAX_CONFIGURATION_LENGTH:
+        raise InputError(f"more than {MAX_CONFIGURATION_LENGTH:,} characters", where=where)
     documents = (document.value for document in parse_yaml(text, where))
     return next((d for d in documents if isinstance(d, dict) and d.get("kind") == CONFIGURATION), None)
 
 
-def _parse_flags(running: _Spec) -> dict[str, str]:
-    """Parse `--name=value` and `--name value` of kube-scheduler's command line."""
-    words = [word for c in running.containers for word in (*(c.command or ()), *(c.args or ()))]
+def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
+    """Parse ``--name=value`` and ``--name value`` in kube-scheduler's command line."""
+    words = [word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ()))]
     flags = {}
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.startswith("--"):
@@ -227,28 +223,25 @@ def _parse_flags(running: _Spec) -> dict[str, str]:
 
 
 def _build_instance(pod: _SchedulerPod) -> SchedulerInstance:
-    """Build the instance with image tag and relevant flags from a scheduler pod."""
+    """Build the description of a scheduler pod, with image tag and relevant flags."""
     images = [container.image for container in pod.spec.containers]
-    given = _parse_flags(pod.spec)
-    flags = {name: strip_url(given[name])[:MOST_OF_A_FLAG] for name in DECIDING_FLAGS if name in given}
+    all_flags = _parse_flags(pod.spec)
+    flags = {name: strip_url(all_flags[name])[:MAX_FLAG_LENGTH] for name in DECIDING_FLAGS if name in all_flags}
     return SchedulerInstance(pod.metadata.name, images[0].rpartition(":")[2] if images else "", flags)
 
 
 def _iter_gates(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the feature gates of a --feature-gates value as pairs of name and state."""
+    """Yield the name and state of each feature gate in a --feature-gates value."""
     for item in text.split(","):
         name, equals, value = item.partition("=")
         if equals:
             yield name.strip().removeprefix("kube:"), BOOLEANS.get(value.strip(), False)
 
 
-def _get_object(server: Server, path: str, into: type[T], query: Mapping[str, str] | None = None) -> T | None:
-    """Return the decoded object at the path, or None if it is missing or forbidden.
-
-    Raises ClusterError.
-    """
+def _get_object(server: Server, path: str, struct: type[T], query: Mapping[str, str] | None = None) -> T | None:
+    """Return the decoded object at the path, or None if it is missing or forbidden. Raises ClusterError."""
     try:
-        return server.decoded(path, query, get_json_decoder(into).decode)
+        return server.get_decoded(path, query, get_json_decoder(struct).decode)
     except RefusedError as error:
         log.info("%s: %s", path, error.message)
         return None
@@ -258,26 +251,26 @@ AUTOSCALER_PODS = "/api/v1/pods"
 CLOUDS = ("aws", "azure", "civo", "clusterapi", "exoscale", "gce", "hetzner", "magnum", "oci", "rancher")
 _CHARTS = ",".join((AUTOSCALER, *(f"{cloud}-{AUTOSCALER}" for cloud in CLOUDS)))
 AUTOSCALER_SELECTORS = (f"app={AUTOSCALER}", f"k8s-app={AUTOSCALER}", f"app.kubernetes.io/name in ({_CHARTS})")
-"""How upstream's examples, kOps and OpenShift, and the Helm chart label it."""
+"""The labels of the autoscaler in upstream's examples, in kOps and OpenShift, and in the Helm chart."""
 
 
 class _Pods(msgspec.Struct, frozen=True):
     items: tuple[ContainerOwner, ...] | None = None
 
 
-def owners_of_containers(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
-    """Return the command lines of the pods that a label selector selects.
+def list_container_owners(server: Server, path: str, selector: str) -> tuple[ContainerOwner, ...]:
+    """List the pods that a label selector selects, reduced to their command lines.
 
     Raises RefusedError, ClusterError.
     """
-    return server.decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
+    return server.get_decoded(path, {"labelSelector": selector}, get_json_decoder(_Pods).decode).items or ()
 
 
 def read_autoscaler(server: Server) -> AutoscalerInstance | None:
-    """Read the autoscaler's flags and version, or return None if no such pod is visible."""
+    """Read the autoscaler's flags and version, or return None if its pod is not visible."""
     for selector in AUTOSCALER_SELECTORS:
         try:
-            owners = owners_of_containers(server, AUTOSCALER_PODS, selector)
+            owners = list_container_owners(server, AUTOSCALER_PODS, selector)
         except (RefusedError, ClusterError) as error:
             log.info("pods of the %s: %s", AUTOSCALER, error)
             return None
@@ -287,13 +280,13 @@ def read_autoscaler(server: Server) -> AutoscalerInstance | None:
 
 
 API_SERVER_PODS, API_SERVER_SELECTOR = f"/api/v1/namespaces/{API_SERVER_NAMESPACE}/pods", f"component={API_SERVER}"
-"""Where kubeadm, and most who follow it, run it, and how they label it."""
+"""The path and label of kube-apiserver's pods in clusters of kubeadm and most other installers."""
 
 
 def read_api_server(server: Server) -> ApiServerInstance:
-    """Read the relevant flags of kube-apiserver, or return the defaults if no such pod is visible."""
+    """Read the relevant flags of kube-apiserver, or return the defaults if its pod is not visible."""
     try:
-        owners = owners_of_containers(server, API_SERVER_PODS, API_SERVER_SELECTOR)
+        owners = list_container_owners(server, API_SERVER_PODS, API_SERVER_SELECTOR)
     except (RefusedError, ClusterError) as error:
         log.info("pods of %s: %s", API_SERVER, error)
         owners = ()

@@ -24,9 +24,9 @@ from urllib3.exceptions import InsecureRequestWarning
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
 from kschedctl.api.json_values import JsonObject
 from kschedctl.errors import ClusterError, UsageError
-from kschedctl.sources.live.credentials import Credentials, said_by_client
+from kschedctl.sources.live.credentials import Credentials, collect_client_errors
 from kschedctl.sources.live.http import LIST_SECONDS, REQUEST_SECONDS, Server
-from kschedctl.sources.live.limits import with_limits
+from kschedctl.sources.live.limits import enforce_limits
 
 if TYPE_CHECKING:
     from kubernetes.client import Configuration
@@ -39,7 +39,7 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 
 @dataclass(frozen=True)
 class Access:
-    """Choice of cluster and user by kubectl's options of the same names.
+    """The choice of cluster and user by kubectl's options of the same names.
 
     None means that the kubeconfig decides.
     """
@@ -55,22 +55,19 @@ class Access:
 
 @dataclass(frozen=True)
 class Connection:
-    """API server with the context that led to it."""
+    """A connection to an API server, with the context that led to it."""
 
     server: Server
     context: str
     namespace: str
-    """Default namespace of the context."""
-    who: tuple[str, ...] = ()
-    """Kubeconfig files and user options that identify the user, for cache keys."""
+    """The default namespace of the context."""
+    user_key: tuple[str, ...] = ()
+    """The kubeconfig files and user options that identify the user, for cache keys."""
 
 
 def connect(access: Access) -> Connection:
-    """Load the configuration of the chosen cluster without sending a request to it.
-
-    Raises ClusterError, UsageError.
-    """
-    seconds = (seconds_of(access.request_timeout) or float("inf")) if access.request_timeout else None
+    """Load the configuration of the chosen cluster without sending a request. Raises ClusterError, UsageError."""
+    seconds = (parse_timeout(access.request_timeout) or float("inf")) if access.request_timeout else None
     files = _find_kubeconfig_files(access)
     configuration: Configuration = import_module("kubernetes.client").Configuration()
     if not files and _is_in_cluster(access):
@@ -91,14 +88,14 @@ def connect(access: Access) -> Connection:
         seconds or LIST_SECONDS,
         credentials.renew,
     )
-    who = (*files, access.user or "", access.as_user or "", *access.as_groups)
-    return Connection(server, account.context, account.namespace, who)
+    user_key = (*files, access.user or "", access.as_user or "", *access.as_groups)
+    return Connection(server, account.context, account.namespace, user_key)
 
 
-def seconds_of(duration: str, option: str = "--request-timeout") -> float:
+def parse_timeout(duration: str, option: str = "--request-timeout") -> float:
     """Parse a duration in kubectl's syntax, in which 0 means no limit. Raises UsageError that names the option.
 
-    >>> seconds_of("1m30s"), seconds_of("45"), seconds_of("0")
+    >>> parse_timeout("1m30s"), parse_timeout("45"), parse_timeout("0")
     (90.0, 45.0, 0.0)
     """
     if duration.isdecimal():
@@ -128,23 +125,20 @@ def _is_in_cluster(access: Access) -> bool:
 
 
 class _Account(NamedTuple):
-    """Loaded context and credentials."""
+    """The loaded context and credentials."""
 
     context: str
     namespace: str
     user: JsonObject
-    """User entry of the kubeconfig."""
+    """The user entry of the kubeconfig."""
     load: Callable[[], None]
-    """Function that loads the credentials again."""
+    """A function that loads the credentials again."""
     proxy: str = ""
-    """Proxy URL of the cluster entry, or ""."""
+    """The proxy URL of the cluster entry, or ""."""
 
 
 def _load_service_account(configuration: Configuration) -> _Account:
-    """Load the credentials of the pod's service account.
-
-    Raises ClusterError.
-    """
+    """Load the credentials of the pod's service account. Raises ClusterError."""
     config = import_module("kubernetes.config")
     try:
         config.load_incluster_config(configuration)
@@ -155,28 +149,25 @@ def _load_service_account(configuration: Configuration) -> _Account:
 
 
 def _load_kubeconfig(configuration: Configuration, access: Access, files: list[str]) -> _Account:
-    """Load server and credentials from the kubeconfig files.
-
-    Raises ClusterError.
-    """
+    """Load server and credentials from the kubeconfig files. Raises ClusterError."""
     if not files:
         missing = f"KUBECONFIG names {named}, which does not exist" if (named := os.environ.get("KUBECONFIG")) else ""
         hint = f"{missing or 'no kubeconfig: set KUBECONFIG'}, give files with -f, or --demo"
         raise ClusterError("no cluster to look at", hint=hint)
     kube_config = import_module("kubernetes.config.kube_config")
     where = os.pathsep.join(files)
-    broken = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
+    format_errors = yaml.YAMLError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError
     try:
         merged = kube_config.KubeConfigMerger(where).config
         chosen = _choose_context(merged, access, where)
         loader = kube_config.KubeConfigLoader(merged, chosen, config_base_path=None)
-        with said_by_client() as said:
+        with collect_client_errors() as client_messages:
             loader.load_and_set(configuration)
-    except (kube_config.ConfigException, *broken) as error:
+    except (kube_config.ConfigException, *format_errors) as error:
         raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
     context, user = loader.current_context["context"], dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
-        raise ClusterError(f"no credentials: {' '.join(said) or 'the plugin gave none'}", where=where)
+        raise ClusterError(f"no credentials: {' '.join(client_messages) or 'the plugin gave none'}", where=where)
 
     def load() -> None:
         loader._load_authentication()
@@ -187,9 +178,9 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
 
 
 def _choose_context(merged: Any, access: Access, where: str) -> str:
-    """Return the name of the context to use, adding a combined context if --cluster or --user is given.
+    """Return the name of the context to use, after adding a combined one for --cluster or --user.
 
-    Raises ClusterError.
+    Raises ClusterError if the context, cluster or user does not exist.
     """
     name = access.context or _find_current_context(where)
     contexts = merged.value["contexts"]
@@ -200,19 +191,19 @@ def _choose_context(merged: Any, access: Access, where: str) -> str:
         )
     if not (access.cluster or access.user):
         return name
-    for option, kind, wanted in (("--cluster", "clusters", access.cluster), ("--user", "users", access.user)):
-        known = merged.value[kind]
-        if wanted and not any(entry["name"] == wanted for entry in known):
-            raise ClusterError(f'no {kind[:-1]} "{wanted}"', where=option, hint=_describe_choices(known))
+    for option, kind, wanted_name in (("--cluster", "clusters", access.cluster), ("--user", "users", access.user)):
+        known_entries = merged.value[kind]
+        if wanted_name and not any(entry["name"] == wanted_name for entry in known_entries):
+            raise ClusterError(f'no {kind[:-1]} "{wanted_name}"', where=option, hint=_describe_choices(known_entries))
     context = dict(entry["context"].value) if entry else {}
     context.update({k: v for k, v in (("cluster", access.cluster), ("user", access.user)) if v})
-    made = f"{context.get('cluster')} as {context.get('user')}"
-    contexts.append({"name": made, "context": context})
-    return made
+    combined_name = f"{context.get('cluster')} as {context.get('user')}"
+    contexts.append({"name": combined_name, "context": context})
+    return combined_name
 
 
 def _find_current_context(where: str) -> str:
-    """Return the current context of the first file that sets it, as kubectl does, or ""."""
+    """Return the current context of the first file that sets one, as kubectl does, or ""."""
     for path in where.split(os.pathsep):
         document = yaml.safe_load(Path(path).read_text())
         if isinstance(document, dict) and document.get("current-context"):
@@ -225,15 +216,15 @@ def _describe_choices(entries: list[Any]) -> str:
     return f"there are: {', '.join(sorted(str(entry['name']) for entry in entries)) or 'none'}"
 
 
-def _choose_proxy(host: str, own: str) -> tuple[str | None, str]:
+def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """Return the proxy URL for a host, or None, and the environment's list of hosts without a proxy.
 
-    The cluster's own proxy takes precedence over the environment's. Versions of the client differ in which of both they
-    use. Upstream: Proxy of client-go's rest.Config, and Go's golang.org/x/net/http/httpproxy, which uses no proxy for
-    the local machine.
+    The cluster's own proxy takes precedence over the environment's. Versions of the client differ in which of the two
+    they use. Upstream: Proxy of client-go's rest.Config, and Go's golang.org/x/net/http/httpproxy, which uses no proxy
+    for the local machine.
     """
-    if own:
-        return own, ""
+    if cluster_proxy:
+        return cluster_proxy, ""
     where, proxies = urlsplit(host), getproxies_environment()
     proxy = None if _is_loopback(where.hostname or "") else proxies.get(where.scheme)
     return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
@@ -247,15 +238,12 @@ def _is_loopback(name: str) -> bool:
 
 
 def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
-    """Build the client's connection pool with limits.
-
-    Raises ClusterError if certificates cannot be loaded.
-    """
+    """Build the client's connection pool with limits. Raises ClusterError if certificates cannot be loaded."""
     rest = import_module("kubernetes.client.rest")
     if not configuration.verify_ssl:  # the kubeconfig says so; kubectl is silent about it, too
         urllib3.disable_warnings(InsecureRequestWarning)
     try:
-        return with_limits(rest.RESTClientObject(configuration).pool_manager)
+        return enforce_limits(rest.RESTClientObject(configuration).pool_manager)
     except (OSError, ValueError) as error:
         raise ClusterError(
             str(error), where=configuration.host, hint="check the certificates of the kubeconfig"
@@ -263,10 +251,7 @@ def _build_pool(configuration: Configuration) -> urllib3.PoolManager:
 
 
 def _iter_impersonation_headers(access: Access, user: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the impersonation headers.
-
-    Raises UsageError if groups are given without a user.
-    """
+    """Yield the impersonation headers. Raises UsageError if groups are given without a user."""
     as_user = access.as_user or user.get("as")
     if as_user:
         yield "Impersonate-User", str(as_user)

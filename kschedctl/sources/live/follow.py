@@ -14,9 +14,9 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.cluster import Cluster
 from kschedctl.errors import ClusterError
 from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server
-from kschedctl.sources.live.lists import GONE, Listing, Others, read_path
+from kschedctl.sources.live.lists import GONE, Listing, ObjectTuple, read_path
 from kschedctl.sources.live.reading import Reading
-from kschedctl.sources.live.watch import WatchEvent, changed, watch
+from kschedctl.sources.live.watch import WatchEvent, apply_changes, watch
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ POLL_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Update:
-    """News from the watch of one kind."""
+    """An update from the watch of one kind."""
 
     kind: str
     news: WatchEvent | Listing | ClusterError
@@ -38,38 +38,35 @@ class Update:
 
 @dataclass
 class Follower:
-    """Watcher of all kinds of a reading, with one thread per kind."""
+    """A watcher of all kinds of a reading, with one thread per kind."""
 
     server: Server
     reading: Reading
     updates: Queue[Update] = field(default_factory=Queue)
     stopped: threading.Event = field(default_factory=threading.Event)
-    """Set to end all watches."""
+    """An event that ends all watches once it is set."""
     settle: float = field(default_factory=lambda: SETTLE_SECONDS)
-    """Seconds without an update that end a burst of changes."""
+    """The number of seconds without an update that end a burst of changes."""
     every: float = math.inf
-    """Seconds without a change after which the cluster is yielded again."""
+    """The number of seconds without a change after which the cluster is yielded again."""
 
-    def clusters(self) -> Iterator[Cluster]:
-        """Yield the cluster as it was read, and again after each burst of changes.
-
-        Raises ClusterError.
-        """
+    def iter_clusters(self) -> Iterator[Cluster]:
+        """Yield the cluster as it was read, and again after each burst of changes. Raises ClusterError."""
         yield self.reading.cluster()
         for kind, listing in self.reading.listings.items():
-            threading.Thread(target=self._follow, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
+            threading.Thread(target=self._watch_kind, args=(kind, listing), daemon=True, name=f"watch-{kind}").start()
         try:
             while True:
-                self._take_in(self._burst())
+                self._apply_updates(self._collect_burst())
                 yield self.reading.cluster()
         finally:
             self.stopped.set()
 
-    def _burst(self) -> list[Update]:
-        """Collect updates until none arrives for `settle` seconds, or for at most LONGEST_SETTLE seconds."""
+    def _collect_burst(self) -> list[Update]:
+        """Collect updates until none arrives for ``settle`` seconds, or for at most LONGEST_SETTLE seconds."""
         updates = list[Update]()
         try:
-            updates.append(self._next())
+            updates.append(self._wait_for_update())
             end = time.monotonic() + LONGEST_SETTLE
             while time.monotonic() < end:
                 updates.append(self.updates.get(timeout=self.settle))
@@ -77,10 +74,10 @@ class Follower:
             pass
         return updates
 
-    def _next(self) -> Update:
+    def _wait_for_update(self) -> Update:
         """Wait for the next update in short steps, so that interrupts are handled.
 
-        Raises Empty after `every` seconds.
+        Raises Empty after ``every`` seconds.
         """
         end = time.monotonic() + self.every
         while True:
@@ -90,11 +87,8 @@ class Follower:
                 if time.monotonic() >= end:
                     raise
 
-    def _take_in(self, updates: list[Update]) -> None:
-        """Apply the updates to the reading.
-
-        Raises ClusterError if one of them is an error.
-        """
+    def _apply_updates(self, updates: list[Update]) -> None:
+        """Apply the updates to the reading. Raises ClusterError if one of them is an error."""
         listings = dict(self.reading.listings)
         for kind in dict.fromkeys(update.kind for update in updates):
             listing, events = listings[kind], list[WatchEvent]()
@@ -107,19 +101,19 @@ class Follower:
                     events.append(news)
             if events:
                 changes = {event.key: event.object for event in events if event.key is not None}
-                listing = changed(listing, changes, events[-1].resource_version)
+                listing = apply_changes(listing, changes, events[-1].resource_version)
             listings[kind] = listing
         self.reading = replace(self.reading, listings=listings, changed={})
 
-    def _follow(self, kind: str, listing: Listing) -> None:
-        """Watch a kind and queue its updates until `stopped` is set or an error ends the watch."""
+    def _watch_kind(self, kind: str, listing: Listing) -> None:
+        """Watch a kind and queue its updates until ``stopped`` is set or an error ends the watch."""
         failures = 0
         while not self.stopped.is_set():
             try:
                 for event in watch(self.server, kind, listing, seconds=WATCH_SECONDS):
                     failures = 0
                     version = event.resource_version or listing.resource_version
-                    listing = listing._replace(objects=Others(), resource_version=version)
+                    listing = listing._replace(objects=ObjectTuple(), resource_version=version)
                     if event.key is not None:
                         self.updates.put(Update(kind, event))
                     if self.stopped.is_set():
@@ -130,7 +124,7 @@ class Follower:
                     if failures:  # no event came since the last list either
                         self.stopped.wait(min(FIRST_WAIT * 2**failures, LONGEST_WAIT))
                     failures += 1
-                fresh = self._listed(kind, listing, error)
+                fresh = self._list_again(kind, listing, error)
                 if fresh is None:
                     return
                 listing = fresh
@@ -145,14 +139,14 @@ class Follower:
                 self.updates.put(Update(kind, error))
                 return
 
-    def _listed(self, kind: str, listing: Listing, refused: RefusedError) -> Listing | None:
+    def _list_again(self, kind: str, listing: Listing, rejection: RefusedError) -> Listing | None:
         """List the kind again and queue the new list, or queue the error and return None.
 
-        Waits POLL_SECONDS first if the kind cannot be watched. The returned listing has no objects.
+        If the kind cannot be watched, POLL_SECONDS pass first. The returned listing has no objects.
         """
-        if refused.code != GONE:
+        if rejection.code != GONE:
             log.warning(
-                "warning: %s cannot be watched (%s): listed every %g s", KINDS[kind].plural, refused, POLL_SECONDS
+                "warning: %s cannot be watched (%s): listed every %g s", KINDS[kind].plural, rejection, POLL_SECONDS
             )
             self.stopped.wait(POLL_SECONDS)
         try:
@@ -162,4 +156,4 @@ class Follower:
             self.updates.put(Update(kind, failed))
             return None
         self.updates.put(Update(kind, fresh))
-        return fresh._replace(objects=Others())
+        return fresh._replace(objects=ObjectTuple())

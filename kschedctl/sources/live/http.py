@@ -28,7 +28,7 @@ from urllib3.exceptions import (
 
 from kschedctl.api.decoding import decode_json
 from kschedctl.errors import ClusterError, InputError
-from kschedctl.sources.live.limits import Limit, limited
+from kschedctl.sources.live.limits import Limit, apply_limit
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -38,22 +38,23 @@ LONGEST_WAIT = 30.0
 CONNECT_SECONDS, IDLE_SECONDS, REQUEST_SECONDS, LIST_SECONDS = 10.0, 30.0, 120.0, 1800.0
 ERROR_SECONDS, GRACE_SECONDS = 5.0, 0.5
 CHUNK = 1 << 20
-MOST_BYTES = 64 << 20
-"""The most bytes of an answer, or of a line of a long one. A page of 500 pods, as clusters are, has 5 to 20 MB."""
+MAX_BYTES = 64 << 20
+"""The maximum size of a response, or of a line of a streamed one. A page of 500 pods has 5 to 20 MB."""
 LONGEST_MESSAGE = 500
 ACCEPT = "application/json;drop=metadata.managedFields"
-"""Who wrote which field takes up to 60 % of an object, and nothing here reads it. From 1.38 on an API server leaves it
-out for those who say so, where its gate ManagedFieldsOptOut is on; others pass over parameters that they do not know.
+"""The media type, which asks the server to leave out managedFields.
 
-Upstream: KEP-5958; negotiation in apiserver/pkg/endpoints/handlers/negotiation/negotiate.go.
+The fields take up to 60 % of an object, and nothing here reads them. An API server from 1.38 on leaves them out if its
+gate ManagedFieldsOptOut is on. Other servers ignore unknown parameters. Upstream: KEP-5958; negotiation in
+apiserver/pkg/endpoints/handlers/negotiation/negotiate.go.
 """
 UNAUTHORIZED = 401
-AGAIN = frozenset({408, 429, 500, 502, 503, 504})
-"""Answers after which the same request may succeed a little later."""
+RETRIED_CODES = frozenset({408, 429, 500, 502, 503, 504})
+"""Status codes after which the same request may succeed a little later."""
 
 
 class StatusBody(msgspec.Struct, frozen=True, rename="camel"):
-    """Status object with which an API server explains an error."""
+    """A Status object with which an API server explains an error."""
 
     message: str = ""
     reason: str = ""
@@ -61,7 +62,7 @@ class StatusBody(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RefusedError(Exception):
-    """Error for a 4xx response, with its status code and the server's message."""
+    """An error for a 4xx response, with its status code and the server's message."""
 
     def __init__(self, code: int, message: str) -> None:
         self.code, self.message = code, message
@@ -69,81 +70,76 @@ class RefusedError(Exception):
 
 
 class BrokenOffError(Exception):
-    """Error for a streamed response that ended early.
-
-    Everything received before it is complete.
-    """
+    """An error for a streamed response that ended early. Everything received before is complete."""
 
 
 class TooLargeError(ClusterError):
-    """Error for a response of more than MOST_BYTES."""
+    """An error for a response of more than MAX_BYTES."""
 
 
 class UnauthorizedError(ClusterError):
-    """Error for credentials that the server does not accept."""
+    """An error for credentials that the server does not accept."""
 
 
 @dataclass(frozen=True)
 class Server:
-    """API server and the settings of requests to it."""
+    """An API server and the settings of requests to it."""
 
     host: str
     pool: urllib3.PoolManager
-    """Connection pool whose connections enforce limits."""
+    """The connection pool, whose connections enforce limits."""
     headers: Callable[[], urllib3.HTTPHeaderDict]
-    """Function that returns the authentication headers of the next request."""
+    """A function that returns the authentication headers of the next request."""
     seconds: float = REQUEST_SECONDS
-    """Time limit of a request, including its body and all tries."""
+    """The time limit of a request, including its body and all tries."""
     list_seconds: float = LIST_SECONDS
-    """Time limit of a list, including all its pages."""
+    """The time limit of a list, including all its pages."""
     renew: Callable[[urllib3.HTTPHeaderDict], bool] = lambda refused: False
-    """Function that gets the rejected headers and returns whether new credentials are available."""
+    """A function that gets the rejected headers and returns whether new credentials are available."""
     closed: threading.Event = field(default_factory=threading.Event)
     """Set once no further request may be sent."""
     answered: threading.Event = field(default_factory=threading.Event)
     """Set once the server has answered a request with 200."""
     limits: set[Limit] = field(default_factory=set)
-    """Limits of the responses that are being read."""
+    """The limits of the responses that are being read."""
 
     def get(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
-        """Return the body of the response.
+        """Return the body of a response. Raises RefusedError, ClusterError."""
+        return self.get_decoded(path, query, lambda body: body)
 
-        Raises RefusedError, ClusterError.
-        """
-        return self.decoded(path, query, lambda body: body)
-
-    def decoded(
-        self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: End | None = None
+    def get_decoded(
+        self, path: str, query: Mapping[str, str] | None, decode: Callable[[bytes], T], end: Deadline | None = None
     ) -> T:
         """Send a GET request and return the decoded body.
 
-        The request ends by `end` or within `seconds`, whichever is earlier. It is retried if `decode` raises ValueError
-        or RecursionError. Raises RefusedError, ClusterError.
+        The request ends by ``end`` or within ``seconds``, whichever is earlier. It is retried if ``decode`` raises
+        ValueError or RecursionError. Raises RefusedError, ClusterError.
         """
-        own = End.after(self.seconds)
-        end = min(end, own) if end else own
+        own_end = Deadline.after(self.seconds)
+        end = min(end, own_end) if end else own_end
         number = 0
         while True:
             try:
-                return decode(self._body(path, query, end))
-            except _PassingError as error:
+                return decode(self._read_body(path, query, end))
+            except _TemporaryError as error:
                 failure = error
             except (ValueError, RecursionError) as error:
-                failure = _PassingError(f"unexpected response: {unreadable(error)}")
+                failure = _TemporaryError(f"unexpected response: {describe_decoding_error(error)}")
             self._pause(failure, number, end)
             number += 1
 
-    def lines(self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None) -> Iterator[bytes]:
-        """Yield the lines of a streamed response until `seconds` have passed, the server ends it, or it is idle too
-        long.
+    def iter_lines(
+        self, path: str, query: Mapping[str, str], seconds: float, idle: float | None = None
+    ) -> Iterator[bytes]:
+        """Yield the lines of a streamed response until ``seconds`` have passed or the server ends it.
 
-        Raises BrokenOffError if the connection is lost, RefusedError, ClusterError.
+        Raises BrokenOffError if the connection is lost or idle too long, and RefusedError, ClusterError.
         """
-        end = End.after(self.seconds)
-        with self._limit(end) as limit:
+        end = Deadline.after(self.seconds)
+        with self._register_limit(end) as limit:
             try:
-                response = self._open(path, query, limit, end)
-            except _PassingError as error:
+                response = self._open_response(path, query, limit, end)
+            except _TemporaryError as error:
                 raise BrokenOffError(str(error)) from None
             try:
                 limit.end = monotonic() + seconds + GRACE_SECONDS
@@ -160,11 +156,8 @@ class Server:
         for limit in tuple(self.limits):
             limit.abandon()
 
-    def _pause(self, failure: _PassingError, number: int, end: End) -> None:
-        """Wait before the next try, with exponential backoff.
-
-        Raises ClusterError if there is no further try.
-        """
+    def _pause(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
+        """Wait before the next try, with exponential backoff. Raises ClusterError if there is no further try."""
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()
         if last or (failure.at_once and not self.answered.is_set()):
@@ -173,8 +166,8 @@ class Server:
         self.closed.wait(seconds)
 
     @contextmanager
-    def _limit(self, end: End) -> Iterator[Limit]:
-        """Register a limit that `close` can abandon while the block runs."""
+    def _register_limit(self, end: Deadline) -> Iterator[Limit]:
+        """Register a limit that ``close`` can abandon while the block runs."""
         limit = Limit(end.at, IDLE_SECONDS)
         self.limits.add(limit)
         try:
@@ -182,10 +175,10 @@ class Server:
         finally:
             self.limits.discard(limit)
 
-    def _body(self, path: str, query: Mapping[str, str] | None, end: End) -> bytes:
+    def _read_body(self, path: str, query: Mapping[str, str] | None, end: Deadline) -> bytes:
         """Send a GET request and return the complete body of its response."""
-        with self._limit(end) as limit:
-            response = self._open(path, query, limit, end)
+        with self._register_limit(end) as limit:
+            response = self._open_response(path, query, limit, end)
             chunks, size = [], response.length_remaining or 0
             try:
                 self._check_size(size)
@@ -196,20 +189,24 @@ class Server:
                     self._check_size(size)
             except (HTTPError, OSError) as error:
                 self.pool.clear()  # the connection may be there still, half closed
-                raise _build_timeout_error(end) or _PassingError(f"connection lost: {_describe_error(error)}") from None
+                raise _build_timeout_error(end) or _TemporaryError(
+                    f"connection lost: {_describe_error(error)}"
+                ) from None
             finally:
                 response.close()
         return b"".join(chunks)
 
     def _check_size(self, size: int) -> None:
-        """Raise TooLargeError if the size exceeds MOST_BYTES."""
-        if size > MOST_BYTES:
-            raise TooLargeError(f"a response of more than {MOST_BYTES >> 20} MiB", where=self.host)
+        """Raise TooLargeError if the size exceeds MAX_BYTES."""
+        if size > MAX_BYTES:
+            raise TooLargeError(f"a response of more than {MAX_BYTES >> 20} MiB", where=self.host)
 
-    def _open(self, path: str, query: Mapping[str, str] | None, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
+    def _open_response(
+        self, path: str, query: Mapping[str, str] | None, limit: Limit, end: Deadline
+    ) -> urllib3.BaseHTTPResponse:
         """Send a GET request and return its 200 response with the body still unread.
 
-        Renews rejected credentials once. Raises RefusedError, ClusterError, _PassingError.
+        Rejected credentials are renewed once. Raises RefusedError, ClusterError, _TemporaryError.
         """
         url = f"{self.host}{path}" + (f"?{urlencode(query)}" if query else "")
         headers = self.headers()
@@ -227,45 +224,47 @@ class Server:
             body = b""
         finally:
             response.close()
-        raise self._failure(response, body)
+        raise self._build_response_error(response, body)
 
-    def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: End) -> urllib3.BaseHTTPResponse:
+    def _send(self, url: str, headers: urllib3.HTTPHeaderDict, limit: Limit, end: Deadline) -> urllib3.BaseHTTPResponse:
         """Send a GET request and return the response with only its status and headers read."""
-        left = limit.left()
-        if left <= 0 or self.closed.is_set():
-            raise _build_timeout_error(end) or _PassingError("given up")
+        seconds_left = limit.seconds_left()
+        if seconds_left <= 0 or self.closed.is_set():
+            raise _build_timeout_error(end) or _TemporaryError("given up")
         headers.update({"Accept": ACCEPT, "Accept-Encoding": "gzip"})
         log.debug("GET %s", url)
         try:
-            with limited(limit):
+            with apply_limit(limit):
                 return self.pool.request(
                     "GET",
                     url,
                     headers=headers,
-                    timeout=urllib3.Timeout(connect=min(CONNECT_SECONDS, left), read=min(limit.idle, left)),
+                    timeout=urllib3.Timeout(
+                        connect=min(CONNECT_SECONDS, seconds_left), read=min(limit.idle, seconds_left)
+                    ),
                     preload_content=False,
                     retries=False,
                     redirect=False,
                 )
         except (HTTPError, OSError) as error:
-            raise self._unreachable(error, end) from None
+            raise self._build_request_error(error, end) from None
 
-    def _failure(self, response: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
-        """Return the exception for a response with a status other than 200."""
+    def _build_response_error(self, response: urllib3.BaseHTTPResponse, body: bytes) -> Exception:
+        """Build the exception for a response with a status other than 200."""
         code = response.status
         message = _parse_status_message(body) or f"HTTP {code} {response.reason or ''}".rstrip()
         if code == UNAUTHORIZED:
             hint = "check the credentials of this kubeconfig context"
             what = f"the API server does not accept our credentials: {message}"
             return UnauthorizedError(what, where=self.host, hint=hint)
-        if code in AGAIN:
-            return _PassingError(f"the API server answers {code}: {message}", seconds=_parse_retry_after(response))
+        if code in RETRIED_CODES:
+            return _TemporaryError(f"the API server answers {code}: {message}", seconds=_parse_retry_after(response))
         if 300 <= code < 400:
             return ClusterError(f"not an API server: it redirects ({code})", where=self.host)
         return RefusedError(code, message)
 
-    def _unreachable(self, error: Exception, end: End) -> Exception:
-        """Return the exception for a request that got no response."""
+    def _build_request_error(self, error: Exception, end: Deadline) -> Exception:
+        """Build the exception for a request that got no response."""
         if isinstance(error, LocationValueError):
             return ClusterError(f"not a server address: {error}", where=self.host, hint="see the kubeconfig")
         if isinstance(error, SSLError) or isinstance(getattr(error, "reason", None), SSLError):
@@ -273,26 +272,26 @@ class Server:
             return ClusterError(f"no trusted connection: {_describe_error(error)}", where=self.host, hint=hint)
         at_once = isinstance(error, NewConnectionError)
         what = "cannot be reached" if at_once else "no answer"
-        return _build_timeout_error(end) or _PassingError(f"{what}: {_describe_error(error)}", at_once=at_once)
+        return _build_timeout_error(end) or _TemporaryError(f"{what}: {_describe_error(error)}", at_once=at_once)
 
 
-class End(NamedTuple):
-    """Deadline of a response."""
+class Deadline(NamedTuple):
+    """The deadline of a response."""
 
     at: float
-    """Deadline by the monotonic clock."""
+    """The deadline by the monotonic clock."""
     seconds: float
-    """Number of seconds that were allowed."""
+    """The number of seconds that were allowed."""
 
     @classmethod
-    def after(cls, seconds: float) -> End:
+    def after(cls, seconds: float) -> Deadline:
         return cls(monotonic() + seconds, seconds)
 
 
-class _PassingError(Exception):
-    """Temporary error, after which the request may be retried.
+class _TemporaryError(Exception):
+    """A temporary error, after which the request may be retried.
 
-    Waits at least `seconds`. With `at_once`, it is not retried if the server has never answered.
+    The next try waits for at least ``seconds``. With ``at_once``, there is none if the server has never answered.
     """
 
     def __init__(self, what: str, *, seconds: float = 0.0, at_once: bool = False, hint: str = "") -> None:
@@ -300,8 +299,8 @@ class _PassingError(Exception):
         super().__init__(what)
 
 
-def segment(name: str) -> str:
-    """Return a name quoted as one segment of a URL path.
+def quote_segment(name: str) -> str:
+    """Quote a name as one segment of a URL path.
 
     Raises InputError for a name that no object can have. Upstream: apimachinery/pkg/api/validation/path.
     """
@@ -321,8 +320,8 @@ def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
             first, *others = chunk.split(b"\n")
             parts.append(first)
             size += len(first)
-            if size > MOST_BYTES:
-                raise BrokenOffError(f"a line of more than {MOST_BYTES >> 20} MiB")
+            if size > MAX_BYTES:
+                raise BrokenOffError(f"a line of more than {MAX_BYTES >> 20} MiB")
             if others:
                 yield from (line for line in (b"".join(parts), *others[:-1]) if line.strip())
                 parts, size = [others[-1]], len(others[-1])
@@ -331,11 +330,11 @@ def _iter_lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
             raise BrokenOffError("no complete line in time") from None
 
 
-def unreadable(error: Exception) -> str:
+def describe_decoding_error(error: Exception) -> str:
     """Return a short description of why a body could not be decoded."""
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
-    return shortened("it is not UTF-8" if isinstance(error, UnicodeError) else str(error))
+    return shorten("it is not UTF-8" if isinstance(error, UnicodeError) else str(error))
 
 
 def _iter_chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
@@ -347,13 +346,13 @@ def _iter_chunks(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 def _parse_status_message(body: bytes) -> str:
     """Return the message of the Status in the body, or "" if the body is not a Status."""
     try:
-        return shortened(decode_json(body, StatusBody).message)
+        return shorten(decode_json(body, StatusBody).message)
     except (ValueError, RecursionError):
         return ""
 
 
-def shortened(text: str) -> str:
-    """Collapse whitespace and truncate the text to LONGEST_MESSAGE characters."""
+def shorten(text: str) -> str:
+    """Collapse blanks and shorten the text to LONGEST_MESSAGE characters."""
     line = " ".join(text[: 4 * LONGEST_MESSAGE].split())
     return line if len(line) <= LONGEST_MESSAGE else f"{line[:LONGEST_MESSAGE]}…"
 
@@ -366,15 +365,15 @@ def _parse_retry_after(response: urllib3.BaseHTTPResponse) -> float:
         return 0.0
 
 
-def _build_timeout_error(end: End) -> _PassingError | None:
-    """Return a timeout error if the deadline has passed, else None."""
+def _build_timeout_error(end: Deadline) -> _TemporaryError | None:
+    """Build a timeout error if the deadline has passed, or return None."""
     if monotonic() < end.at:
         return None
-    return _PassingError(f"no complete response within {end.seconds:g} s", hint="--request-timeout allows more")
+    return _TemporaryError(f"no complete response within {end.seconds:g} s", hint="--request-timeout allows more")
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return the message of the underlying error without urllib3's wrapping, such as `Connection refused`."""
+    """Return the message of the underlying error, such as ``Connection refused``, without urllib3's wrapping."""
     context = None if error.__suppress_context__ else error.__context__
     inner = getattr(error, "reason", None) or context or error
     text = str(inner if isinstance(inner, BaseException) else error)
@@ -382,4 +381,4 @@ def _describe_error(error: BaseException) -> str:
     if wrapping.count("(") > wrapping.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
         inside = inside.removesuffix(")")
     words = inside.rpartition("Failed to establish a new connection: ")[2]
-    return shortened(words) or type(error).__name__
+    return shorten(words) or type(error).__name__

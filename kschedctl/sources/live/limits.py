@@ -20,16 +20,16 @@ import urllib3
 
 @dataclass(eq=False)
 class Limit:
-    """Time limit of one response."""
+    """The time limit of one response."""
 
     end: float
-    """Deadline of the whole response, by the monotonic clock."""
+    """The deadline of the whole response, by the monotonic clock."""
     idle: float
-    """Maximum number of seconds between two reads."""
+    """The maximum number of seconds between two reads."""
     sock: socket.socket | None = None
-    """Socket that the response is read from, once it is open."""
+    """The socket that the response is read from, once it is open."""
 
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         """Return the number of seconds until the deadline, which is 0 or less once it has passed."""
         return self.end - time.monotonic()
 
@@ -45,8 +45,11 @@ _of_thread = threading.local()
 
 
 @contextmanager
-def limited(limit: Limit) -> Iterator[None]:
-    """Apply the limit to responses of requests that this thread sends within the block, even if they are read later."""
+def apply_limit(limit: Limit) -> Iterator[None]:
+    """Apply the limit to responses of requests that this thread sends within the block.
+
+    The limit holds even if the responses are read later.
+    """
     _of_thread.limit = limit
     try:
         yield
@@ -54,8 +57,8 @@ def limited(limit: Limit) -> Iterator[None]:
         _of_thread.limit = None
 
 
-def with_limits(manager: urllib3.PoolManager) -> urllib3.PoolManager:
-    """Make the manager's connections apply the limit of the thread that sends a request, and return the manager."""
+def enforce_limits(manager: urllib3.PoolManager) -> urllib3.PoolManager:
+    """Make the manager's connections apply the sending thread's limit, and return the manager."""
     classes = manager.pool_classes_by_scheme
     manager.pool_classes_by_scheme = {scheme: _build_limited_pool_class(pool) for scheme, pool in classes.items()}
     return manager
@@ -68,7 +71,7 @@ def _build_limited_pool_class(pool: Any) -> Any:
 
 
 class _Response(HTTPResponse):
-    """HTTP response whose headers and body are read through a `_Reader`."""
+    """An HTTP response whose headers and body are read through a ``_Reader``."""
 
     def __init__(self, sock: socket.socket, *arguments: Any, **settings: Any) -> None:
         super().__init__(sock, *arguments, **settings)
@@ -79,7 +82,7 @@ class _Response(HTTPResponse):
 
 
 class _Reader(io.RawIOBase):
-    """Raw stream that reads from a socket and raises TimeoutError once the limit is exceeded."""
+    """A raw stream that reads from a socket and raises TimeoutError once the limit is exceeded."""
 
     def __init__(self, raw: io.RawIOBase, sock: socket.socket, limit: Limit) -> None:
         self._raw, self._sock, self._limit = raw, sock, limit
@@ -88,7 +91,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
-        left = self._limit.left()
+        left = self._limit.seconds_left()
         if left <= 0:
             raise TimeoutError("timed out")
         self._sock.settimeout(min(left, self._limit.idle))

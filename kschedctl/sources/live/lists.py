@@ -31,7 +31,14 @@ from kschedctl.cluster import OBSERVED, drop_nulls
 from kschedctl.errors import ClusterError
 from kschedctl.sources.decoding import validate_stored_names
 from kschedctl.sources.list_items import PodItems, build_item_type
-from kschedctl.sources.live.http import End, RefusedError, Server, TooLargeError, segment, unreadable
+from kschedctl.sources.live.http import (
+    Deadline,
+    RefusedError,
+    Server,
+    TooLargeError,
+    describe_decoding_error,
+    quote_segment,
+)
 from kschedctl.sources.new_fields import FULLY_KNOWN_KINDS, NewFieldWarnings, NewPodFields
 
 T = TypeVar("T")
@@ -39,21 +46,21 @@ log = logging.getLogger(__name__)
 
 PAGE, SMALLEST_PAGE = 500, 5
 MOST_PAGES, MOST_OBJECTS = 10_000, 1_000_000
-"""The most pages and objects of one list. Kubernetes is made for 150,000 pods."""
+"""The maximum numbers of pages and objects of one list. Kubernetes supports 150,000 pods."""
 RESTARTS = 3
 GONE, NOT_FOUND, FORBIDDEN = 410, 404, 403
 
 
 class ListMeta(msgspec.Struct, frozen=True, rename="camel"):
-    """Metadata of a list."""
+    """The metadata of a list."""
 
     resource_version: str = ""
     continue_: str = msgspec.field(default="", name="continue")
-    """Token of the next page, empty on the last page."""
+    """The token of the next page, empty on the last page."""
 
 
-class Head(msgspec.Struct, frozen=True):
-    """List without its items."""
+class ListHead(msgspec.Struct, frozen=True):
+    """A list without its items."""
 
     kind: str = ""
     metadata: ListMeta = ListMeta()
@@ -65,7 +72,7 @@ class Page(NamedTuple):
     metadata: ListMeta
     body: bytes
     items: Sequence[Any] | None
-    """Decoded items, or None if the body needs to be converted first."""
+    """The decoded items, or None if the body needs to be converted first."""
 
 
 class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
@@ -73,65 +80,65 @@ class _GroupVersion(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _ApiGroup(msgspec.Struct, frozen=True):
-    """API group with the versions that the server serves."""
+    """An API group with the versions that the server serves."""
 
     versions: tuple[_GroupVersion, ...] = ()
 
 
 class LeftOutError(ClusterError):
-    """Error for objects in a newer API version with fields that kschedctl does not know."""
+    """An error for objects in a newer API version with fields that kschedctl does not know."""
 
 
-class Others(tuple[Struct, ...]):
+class ObjectTuple(tuple[Struct, ...]):
     """Objects of a kind other than Pod, sorted by namespace and name."""
 
     @classmethod
-    def of(cls, objects: Iterable[Struct]) -> Others:
-        """Build the sorted tuple."""
-        return cls(sorted(objects, key=key_of))
+    def of(cls, objects: Iterable[Struct]) -> ObjectTuple:
+        """Sort objects into a tuple."""
+        return cls(sorted(objects, key=get_key))
 
-    def apply_changes(self, changes: Mapping[Key, object]) -> Others:
+    def apply_changes(self, changes: Mapping[Key, object]) -> ObjectTuple:
         """Return the objects after the changes, in which None deletes an object."""
-        objects: dict[Key, Any] = {key_of(obj): obj for obj in self} | dict(changes)
-        return Others.of(obj for obj in objects.values() if obj is not None)
+        objects: dict[Key, Any] = {get_key(obj): obj for obj in self} | dict(changes)
+        return ObjectTuple.of(obj for obj in objects.values() if obj is not None)
 
 
-Objects = PodTable | Others
+Objects = PodTable | ObjectTuple
 
 
 class Listing(NamedTuple):
-    """Objects of a kind at one moment."""
+    """The objects of a kind at one moment."""
 
     objects: Objects
     resource_version: str
     path: str
-    """URL path of the list."""
+    """The URL path of the list."""
     fields: str = ""
-    """Field selector of the list."""
+    """The field selector of the list."""
     warnings: tuple[str, ...] = ()
     """Warnings about unknown fields."""
 
     @property
     def version(self) -> str:
-        """API version as written in apiVersion."""
+        """The API version as written in apiVersion."""
         return _parse_api_version(self.path)
 
 
 def read_list(server: Server, kind: str, namespace: str = "", fields: str = "") -> Listing:
     """List all objects of a kind, or those of a namespace, in the first API version that the server serves.
 
-    Versions known to kschedctl come before newer ones. Raises RefusedError (403, or 404 if the server serves no
+    Versions known to kschedctl are tried before newer ones. Raises RefusedError (403, or 404 if the server serves no
     version), LeftOutError, ClusterError.
     """
-    refused: RefusedError | None = None
-    for path in chain(paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
+    rejection: RefusedError | None = None
+    for path in chain(iter_list_paths(kind, namespace), _iter_newer_paths(server, kind, namespace)):
         try:
             return read_path(server, kind, path, fields)
         except RefusedError as error:
             if error.code != NOT_FOUND:
                 raise
-            refused = error
-    raise refused or AssertionError(kind)
+            rejection = error
+    raise rejection or AssertionError(kind)
 
 
 def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
@@ -139,39 +146,39 @@ def _find_newer_versions(server: Server, kind: str) -> Sequence[str]:
 
     Upstream: the discovery of a group in staging/src/k8s.io/apiserver/pkg/endpoints/discovery/group.go (v1.36).
     """
-    known = KINDS[kind]
-    group = get_group(known.versions[0])
-    if not group or known.read_for is ReadFor.HISTORY:
+    api_kind = KINDS[kind]
+    group = get_group(api_kind.versions[0])
+    if not group or api_kind.read_for is ReadFor.HISTORY:
         return ()
     try:
-        served = server.decoded(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
+        api_group = server.get_decoded(f"/apis/{group}", None, get_json_decoder(_ApiGroup).decode)
     except (RefusedError, ClusterError) as error:
         log.info("versions of %s: %s", group, error)
         return ()
-    names = (version.group_version for version in served.versions)
+    names = (version.group_version for version in api_group.versions)
     return sorted((name for name in names if is_newer_version(kind, name)), key=get_version_order)
 
 
 def _iter_newer_paths(server: Server, kind: str, namespace: str) -> Iterator[str]:
-    """Yield the list paths in newer API versions, asking the server only once they are needed."""
-    yield from paths(kind, namespace, _find_newer_versions(server, kind))
+    """Yield the list paths in newer API versions, for which the server is asked only on demand."""
+    yield from iter_list_paths(kind, namespace, _find_newer_versions(server, kind))
 
 
-def paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None) -> Iterator[str]:
-    """Yield the URL path of the list in each API version, by default those known for the kind.
+def iter_list_paths(kind: str, namespace: str = "", versions: Sequence[str] | None = None) -> Iterator[str]:
+    """Yield the URL path of the list in each API version, by default in those known for the kind.
 
-    >>> list(paths("Pod", "shop")), list(paths("StorageClass"))
+    >>> list(iter_list_paths("Pod", "shop")), list(iter_list_paths("StorageClass"))
     (['/api/v1/namespaces/shop/pods'], ['/apis/storage.k8s.io/v1/storageclasses'])
     """
-    within = f"namespaces/{segment(namespace)}/" if namespace else ""
+    scope = f"namespaces/{quote_segment(namespace)}/" if namespace else ""
     for version in KINDS[kind].versions if versions is None else versions:
-        yield f"{'/apis' if '/' in version else '/api'}/{version}/{within}{KINDS[kind].plural}"
+        yield f"{'/apis' if '/' in version else '/api'}/{version}/{scope}{KINDS[kind].plural}"
 
 
 def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing:
-    """List all objects at a path that match the field selector.
+    """List all objects at a path that match the field selector. Raises RefusedError, ClusterError.
 
-    Starts over if the continue token has expired. Raises RefusedError, ClusterError.
+    The list starts over if its continue token expires.
     """
     for restart in range(RESTARTS + 1):
         try:
@@ -184,10 +191,7 @@ def read_path(server: Server, kind: str, path: str, fields: str = "") -> Listing
 
 
 def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listing:
-    """Read all pages of a list and collect their objects.
-
-    Raises RefusedError, ClusterError.
-    """
+    """Read all pages of a list and collect their objects. Raises RefusedError, ClusterError."""
     collected = PodCollector() if kind == "Pod" else KindCollector(kind, _parse_api_version(path))
     version, objects = "", 0
     for page in _iter_pages(server, kind, path, fields):
@@ -202,15 +206,15 @@ def _read_all_pages(server: Server, kind: str, path: str, fields: str) -> Listin
 
 
 def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[Page]:
-    """Yield the pages in order, fetching the next page in the background.
+    """Yield the pages in order, and fetch the next page in the background.
 
     Raises ClusterError if the list does not end.
     """
-    end = End.after(server.list_seconds)
-    chosen = {"fieldSelector": fields} if fields else {}
+    end = Deadline.after(server.list_seconds)
+    selector = {"fieldSelector": fields} if fields else {}
     tokens = {""}
     with ThreadPoolExecutor(1, f"{kind}-pages") as ahead:
-        following: Future[Page] | None = ahead.submit(_fetch_page, server, kind, path, chosen, end)
+        following: Future[Page] | None = ahead.submit(_fetch_page, server, kind, path, selector, end)
         while following is not None:
             page = following.result()
             token = page.metadata.continue_
@@ -219,17 +223,17 @@ def _iter_pages(server: Server, kind: str, path: str, fields: str) -> Iterator[P
                 if token in tokens or len(tokens) == MOST_PAGES:
                     raise ClusterError(f"the list of {KINDS[kind].plural} has no end", where=server.host)
                 tokens.add(token)
-                following = ahead.submit(_fetch_page, server, kind, path, {**chosen, "continue": token}, end)
+                following = ahead.submit(_fetch_page, server, kind, path, {**selector, "continue": token}, end)
             yield page
 
 
-def _fetch_page(server: Server, kind: str, path: str, wanted: Mapping[str, str], end: End) -> Page:
-    """Fetch one page, with a smaller page size if the response is too large."""
+def _fetch_page(server: Server, kind: str, path: str, parameters: Mapping[str, str], end: Deadline) -> Page:
+    """Fetch one page. If the response is too large, the page size is reduced."""
     limit = PAGE
     while True:
-        query = {"limit": str(limit), **wanted}
+        query = {"limit": str(limit), **parameters}
         try:
-            return server.decoded(path, query, lambda body: _decode_page(kind, body), end)
+            return server.get_decoded(path, query, lambda body: _decode_page(kind, body), end)
         except TooLargeError:
             if limit <= SMALLEST_PAGE:
                 raise
@@ -237,13 +241,13 @@ def _fetch_page(server: Server, kind: str, path: str, wanted: Mapping[str, str],
 
 
 class KindCollector:
-    """Collector of a kind's objects, without fields that scheduling does not read."""
+    """A collector of a kind's objects, without fields that scheduling does not read."""
 
     def __init__(self, kind: str, version: str) -> None:
         self._kind, self._version = kind, version
-        self._found: list[Struct] = []
+        self._collected: list[Struct] = []
         self.warnings: list[str] = []
-        self._told_fields = NewFieldWarnings()
+        self._field_warnings = NewFieldWarnings()
         self._images: dict[ContainerImage, ContainerImage] = {}
 
     def add(self, page: Page) -> int:
@@ -255,46 +259,45 @@ class KindCollector:
             _reject_unknown_fields(self._kind, self._version, decode_json(page.body, _Documents).items or ())
         elif self._kind in FULLY_KNOWN_KINDS:
             for document in decode_json(page.body, _Documents).items or ():
-                self.warnings += self._told_fields.iter_warnings(
+                self.warnings += self._field_warnings.iter_warnings(
                     self._kind, document, _describe_object(self._kind, document)
                 )
         objects = _decode_items(page, KINDS[self._kind].struct)
-        validate_stored_names(chain.from_iterable(map(key_of, objects)))
+        validate_stored_names(chain.from_iterable(map(get_key, objects)))
         for obj in objects:
             if self._kind in OBSERVED and is_irrelevant(obj):
                 continue
-            made = strip_noise(obj)
-            self._found.append(self._with_shared_images(made) if isinstance(made, Node) else made)
+            stripped_object = strip_noise(obj)
+            self._collected.append(
+                self._share_images(stripped_object) if isinstance(stripped_object, Node) else stripped_object
+            )
         return len(objects)
 
-    def objects(self) -> Others:
+    def objects(self) -> ObjectTuple:
         """Return the collected objects."""
-        return Others.of(self._found)
+        return ObjectTuple.of(self._collected)
 
-    def _with_shared_images(self, node: Node) -> Node:
+    def _share_images(self, node: Node) -> Node:
         """Return the node with image structs shared between nodes, which saves memory."""
         images = tuple([self._images.setdefault(image, image) for image in node.status.images])
         return replace(node, status=replace(node.status, images=images))
 
 
 class PodCollector:
-    """Collector of pods as rows of a table."""
+    """A collector of pods as rows of a table."""
 
     def __init__(self) -> None:
         self._builder = PodTableBuilder()
         self._items = PodItems(self._builder)
         self.warnings: list[str] = []
-        self._told_fields, self._new_fields = NewFieldWarnings(), NewPodFields(self._tell)
+        self._field_warnings, self._new_fields = NewFieldWarnings(), NewPodFields(self._warn_of_new_fields)
 
-    def _tell(self, pod: JsonObject, number: int) -> None:
+    def _warn_of_new_fields(self, pod: JsonObject, number: int) -> None:
         """Record warnings about unknown fields of a pod."""
-        self.warnings += self._told_fields.iter_pod_warnings(pod, _describe_object("Pod", pod))
+        self.warnings += self._field_warnings.iter_pod_warnings(pod, _describe_object("Pod", pod))
 
     def add(self, page: Page) -> int:
-        """Add the pods of a page and return their number.
-
-        Raises ValueError, OverflowError, RecursionError.
-        """
+        """Add the pods of a page and return their number. Raises ValueError, OverflowError, RecursionError."""
         if page.items is not None:
             self._new_fields.check_items(page.items, lambda: decode_json(page.body, _RawItems).items or (), 0)
             try:
@@ -303,9 +306,9 @@ class PodCollector:
                 self._builder.extend(rows)
                 return len(page.items)
             except msgspec.ValidationError:
-                pass  # some field that is not looked at before is null
+                pass  # a field that was not decoded before is null
         pods = _decode_items(page._replace(items=None), Pod)
-        validate_stored_names(chain.from_iterable(map(key_of, pods)))
+        validate_stored_names(chain.from_iterable(map(get_key, pods)))
         self._builder.add(pods)
         return len(pods)
 
@@ -314,7 +317,7 @@ class PodCollector:
         return self._items.build_table()
 
 
-def key_of(obj: Struct) -> Key:
+def get_key(obj: Struct) -> Key:
     """Return the namespace and name of an object."""
     meta = obj.metadata  # type: ignore[attr-defined]
     return meta.namespace, meta.name
@@ -328,13 +331,13 @@ def _describe_object(kind: str, document: JsonObject) -> str:
 
 
 class _RawItems(msgspec.Struct, frozen=True):
-    """List whose items stay undecoded JSON."""
+    """A list whose items stay undecoded JSON."""
 
     items: list[msgspec.Raw] | None = None
 
 
 class _Documents(msgspec.Struct, frozen=True):
-    """List whose items are decoded to dicts."""
+    """A list whose items are decoded to dicts."""
 
     items: list[dict[str, Json]] | None = None
 
@@ -342,14 +345,14 @@ class _Documents(msgspec.Struct, frozen=True):
 def _reject_unknown_fields(kind: str, version: str, documents: Iterable[JsonObject]) -> None:
     """Raise LeftOutError if a document has an unknown field or a field of another type."""
     for document in documents:
-        whole = drop_nulls(document)
-        why = find_unknown_field(kind, whole)
+        object_fields = drop_nulls(document)
+        problem = find_unknown_field(kind, object_fields)
         try:
-            convert_builtins(whole, KINDS[kind].struct)
+            convert_builtins(object_fields, KINDS[kind].struct)
         except msgspec.ValidationError as error:
-            why = why or str(error).replace("`", "")
-        if why:
-            raise LeftOutError(describe_skipped(version, why))
+            problem = problem or str(error).replace("`", "")
+        if problem:
+            raise LeftOutError(describe_skipped(version, problem))
 
 
 def _parse_api_version(path: str) -> str:
@@ -363,65 +366,56 @@ def _parse_api_version(path: str) -> str:
 
 
 def _decode_page(kind: str, body: bytes) -> Page:
-    """Decode the body of a page.
-
-    Raises ValueError, RecursionError if it is not a list of the kind.
-    """
+    """Decode the body of a page. Raises ValueError, RecursionError if it is not a list of the kind."""
     item = build_item_type("Pod") if kind == "Pod" else KINDS[kind].struct
     items: Sequence[Any] | None
     try:
         head = decode_json(body, _build_page_type(item))
         items = head.items or ()
     except msgspec.ValidationError:
-        head, items = decode_json(body, Head), None
-    if head.kind != (wanted := f"{KINDS[kind].kind}List"):
-        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {wanted}")
+        head, items = decode_json(body, ListHead), None
+    if head.kind != (expected_kind := f"{KINDS[kind].kind}List"):
+        raise msgspec.DecodeError(f"{head.kind or 'JSON'} instead of a {expected_kind}")
     return Page(head.metadata, body, items)
 
 
 def _decode_items(page: Page, item: type[Struct]) -> Sequence[Any]:
-    """Return the objects of a page, decoding them if necessary.
-
-    Raises ValueError, RecursionError.
-    """
+    """Return the objects of a page, decoding them if necessary. Raises ValueError, RecursionError."""
     return _decode_without_nulls(_build_page_type(item), page.body).items or () if page.items is None else page.items
 
 
 def decode_object(kind: str, body: bytes, listing: Listing, where: str) -> Struct:
-    """Decode one object of a list.
-
-    Raises ClusterError if it does not have the kind's shape, LeftOutError.
-    """
+    """Decode one object of a list. Raises LeftOutError, and ClusterError for an unexpected shape."""
     with _report_unexpected_shape(f"a {kind}", where):
         if is_newer_version(kind, listing.version):
             _reject_unknown_fields(kind, listing.version, [decode_json(body, dict[str, Json])])
         obj: Struct = _decode_without_nulls(KINDS[kind].struct, body)
-        validate_stored_names(key_of(obj))
+        validate_stored_names(get_key(obj))
         return obj
 
 
-def _decode_without_nulls(into: type[T], body: bytes) -> T:
-    """Decode the body, treating null as an absent field if necessary."""
+def _decode_without_nulls(struct: type[T], body: bytes) -> T:
+    """Decode the body. If that fails, treat fields with null as absent, as the API server does."""
     try:
-        return decode_json(body, into)
+        return decode_json(body, struct)
     except msgspec.ValidationError:
         if b"null" not in body:
             raise
         # to the API server a null is an absent field
-        return convert_builtins(drop_nulls(msgspec.json.decode(body)), into)
+        return convert_builtins(drop_nulls(msgspec.json.decode(body)), struct)
 
 
 @contextmanager
-def _report_unexpected_shape(what: str, where: str) -> Iterator[None]:
+def _report_unexpected_shape(subject: str, where: str) -> Iterator[None]:
     """Convert decoding errors within the block to a ClusterError."""
     try:
         yield
     except (ValueError, RecursionError, OverflowError) as error:
-        raise ClusterError(f"{what} of unexpected shape: {unreadable(error)}", where=where) from None
+        raise ClusterError(f"{subject} of unexpected shape: {describe_decoding_error(error)}", where=where) from None
 
 
 @cache
 def _build_page_type(item: Any) -> Any:
     """Build the struct of a page with items of the type."""
     items = GenericAlias(tuple, (item, ...)) | None
-    return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(Head,), frozen=True)
+    return msgspec.defstruct(f"{item.__name__}Page", [("items", items, None)], bases=(ListHead,), frozen=True)

@@ -20,9 +20,9 @@ from kschedctl.api.decoding import decode_json
 from kschedctl.api.json_values import JsonObject
 from kschedctl.sources.completion_names import Kubeconfig, Meta, ObjectName
 
-MOST = 500
+MAX_NAMES = 500
 SECONDS = 1.0
-"""Seconds of waiting for a server that does not answer."""
+"""The number of seconds to wait for a server that does not answer."""
 PATHS = {
     "Pod": "/api/v1/pods",
     "Node": "/api/v1/nodes",
@@ -40,13 +40,13 @@ class _List(msgspec.Struct):
     items: list[_Item]
 
 
-def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
-    """Return the first objects of a kind, with pending pods of all namespaces before the pods of `namespace`.
+def list_names(config: Kubeconfig, context: str, kind: str, namespace: str) -> list[ObjectName]:
+    """Return the first objects of a kind. For pods, pending pods precede the other pods of ``namespace``.
 
-    Raises OSError, ValueError, KeyError, http.client.HTTPException when there is no answer.
+    Raises OSError, ValueError, KeyError, http.client.HTTPException if there is no answer.
     """
-    chosen = config["contexts"][context or config["current-context"]]
-    cluster, user = config["clusters"][chosen["cluster"]], config["users"].get(chosen.get("user"), {})
+    context_entry = config["contexts"][context or config["current-context"]]
+    cluster, user = config["clusters"][context_entry["cluster"]], config["users"].get(context_entry.get("user"), {})
     if "exec" in user or "auth-provider" in user or cluster.get("proxy-url"):
         return []
     with _open_connection(cluster, user) as connection:
@@ -54,22 +54,24 @@ def in_cluster(config: Kubeconfig, context: str, kind: str, namespace: str) -> l
         if kind != "Pod":
             return [ObjectName("", meta.name) for meta in _list_metadata(connection, PATHS[kind], headers)]
         pending = f"{PATHS[kind]}?fieldSelector={quote('spec.nodeName=,status.phase=Pending')}"
-        waiting = [ObjectName(meta.namespace, meta.name, True) for meta in _list_metadata(connection, pending, headers)]
-        within = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
-        others = [ObjectName(meta.namespace, meta.name) for meta in _list_metadata(connection, within, headers)]
-    known = {name[:2] for name in waiting}
-    return [*waiting, *(name for name in others if name[:2] not in known)]
+        pending_pods = [
+            ObjectName(meta.namespace, meta.name, True) for meta in _list_metadata(connection, pending, headers)
+        ]
+        pods_path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods" if namespace else PATHS[kind]
+        other_pods = [ObjectName(meta.namespace, meta.name) for meta in _list_metadata(connection, pods_path, headers)]
+    pending_keys = {name[:2] for name in pending_pods}
+    return [*pending_pods, *(name for name in other_pods if name[:2] not in pending_keys)]
 
 
-def home(config: Kubeconfig, context: str) -> str:
+def get_default_namespace(config: Kubeconfig, context: str) -> str:
     """Return the default namespace of the context."""
-    chosen = config["contexts"].get(context or config["current-context"], {})
-    return chosen.get("namespace") or "default"
+    context_entry = config["contexts"].get(context or config["current-context"], {})
+    return context_entry.get("namespace") or "default"
 
 
 def _list_metadata(connection: http.client.HTTPConnection, path: str, headers: Mapping[str, str]) -> Sequence[Meta]:
     """Return the metadata of the first objects at a path, or [] if the status is not 200."""
-    connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MOST}", headers=dict(headers))
+    connection.request("GET", f"{path}{'&' if '?' in path else '?'}limit={MAX_NAMES}", headers=dict(headers))
     answer = connection.getresponse()
     data = answer.read()
     return [item.metadata for item in decode_json(data, _List).items] if answer.status == 200 else []
@@ -98,8 +100,8 @@ def _open_connection(cluster: Kubeconfig, user: Kubeconfig) -> Iterator[http.cli
 
 def _build_ssl_context(cluster: JsonObject, user: JsonObject) -> ssl.SSLContext:
     """Build the TLS context from the cluster's certificate authority and the user's client certificate."""
-    known = _read_field(cluster, "certificate-authority")
-    context = ssl.create_default_context(cadata=known.decode() if known else None)
+    certificate_authority = _read_field(cluster, "certificate-authority")
+    context = ssl.create_default_context(cadata=certificate_authority.decode() if certificate_authority else None)
     if cluster.get("insecure-skip-tls-verify"):
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     certificate, key = _read_field(user, "client-certificate"), _read_field(user, "client-key")
@@ -122,7 +124,7 @@ def _open_pipe_path(data: bytes) -> Iterator[str]:
 
 
 def _read_field(entry: Kubeconfig, name: str) -> bytes:
-    """Return the decoded data of a field or of the file that it names, or b""."""
+    """Return the decoded data of a field, or of the file that the field names, or b""."""
     if entry.get(f"{name}-data"):
         return base64.b64decode(entry[f"{name}-data"])
     if not entry.get(name):

@@ -11,14 +11,23 @@ from kschedctl.api.decoding import decode_json
 from kschedctl.api.noise import strip_noise
 from kschedctl.api.objects import Struct
 from kschedctl.api.pod_table import Key
-from kschedctl.sources.live.http import BrokenOffError, RefusedError, Server, StatusBody, shortened, unreadable
-from kschedctl.sources.live.lists import GONE, Listing, decode_object, key_of
+from kschedctl.sources.live.http import (
+    BrokenOffError,
+    RefusedError,
+    Server,
+    StatusBody,
+    describe_decoding_error,
+    shorten,
+)
+from kschedctl.sources.live.lists import GONE, Listing, decode_object, get_key
 
 CATCH_UP_SECONDS, CATCH_UP_IDLE = 2.0, 0.3
 Changes = Mapping[Key, Any]
 
 
 class _Event(msgspec.Struct, frozen=True):
+    """An event as the API server prints it."""
+
     type: str
     object: msgspec.Raw
 
@@ -28,11 +37,13 @@ class _Meta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Versioned(msgspec.Struct, frozen=True):
+    """An object reduced to its resource version."""
+
     metadata: _Meta = msgspec.field(default_factory=_Meta)
 
 
 class WatchEvent(NamedTuple):
-    """Change of one object, or a new resource version if there is no `key`."""
+    """A change of one object, or a new resource version if there is no ``key``."""
 
     resource_version: str
     key: Key | None = None
@@ -41,9 +52,9 @@ class WatchEvent(NamedTuple):
 
 
 def watch(
-    server: Server, kind: str, since: Listing, *, seconds: float, idle: float | None = None
+    server: Server, kind: str, listing: Listing, *, seconds: float, idle: float | None = None
 ) -> Iterator[WatchEvent]:
-    """Yield the events after a listing's version, including bookmarks, until the server ends the watch or it is idle.
+    """Yield the events after a listing's version, including bookmarks, until the watch ends or is idle.
 
     Raises RefusedError (410 if the version is too old and the kind must be listed again), BrokenOffError, LeftOutError,
     ClusterError.
@@ -51,27 +62,27 @@ def watch(
     query = {
         "watch": "1",
         "allowWatchBookmarks": "true",
-        "resourceVersion": since.resource_version,
+        "resourceVersion": listing.resource_version,
         "timeoutSeconds": str(max(int(seconds), 1)),
     }
-    if since.fields:
-        query["fieldSelector"] = since.fields
-    for line in server.lines(since.path, query, seconds, idle):
+    if listing.fields:
+        query["fieldSelector"] = listing.fields
+    for line in server.iter_lines(listing.path, query, seconds, idle):
         try:
-            yield _parse_event(kind, line, since, server.host)
+            yield _parse_event(kind, line, listing, server.host)
         except (ValueError, RecursionError) as error:
-            raise BrokenOffError(unreadable(error)) from None
+            raise BrokenOffError(describe_decoding_error(error)) from None
 
 
-def changed(listing: Listing, changes: Changes, version: str) -> Listing:
+def apply_changes(listing: Listing, changes: Changes, version: str) -> Listing:
     """Return the listing with the changes applied."""
     return listing._replace(objects=listing.objects.apply_changes(changes), resource_version=version)
 
 
-def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
+def catch_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int]:
     """Return the listing with all changes since its version applied, and the number of changed objects.
 
-    Raises the same errors as `watch`.
+    Raises the same errors as ``watch``.
     """
     changes: dict[Key, Struct | None] = {}
     version = listing.resource_version
@@ -80,10 +91,10 @@ def caught_up(server: Server, kind: str, listing: Listing) -> tuple[Listing, int
         version = event.resource_version or version
         if event.key is not None:
             changes[event.key] = event.object
-    return (changed(listing, changes, version) if changes else listing), len(changes)
+    return (apply_changes(listing, changes, version) if changes else listing), len(changes)
 
 
-def _parse_event(kind: str, line: bytes, since: Listing, where: str) -> WatchEvent:
+def _parse_event(kind: str, line: bytes, listing: Listing, where: str) -> WatchEvent:
     """Parse one line of a watch.
 
     Raises RefusedError, BrokenOffError, LeftOutError, ClusterError, ValueError, RecursionError.
@@ -92,12 +103,12 @@ def _parse_event(kind: str, line: bytes, since: Listing, where: str) -> WatchEve
     body = bytes(event.object)
     if event.type == "ERROR":
         status = decode_json(body, StatusBody)
-        gone = status.code == GONE or status.reason in ("Expired", "Gone")
-        raise RefusedError(GONE, shortened(status.message)) if gone else BrokenOffError(shortened(status.message))
+        is_expired = status.code == GONE or status.reason in ("Expired", "Gone")
+        raise RefusedError(GONE, shorten(status.message)) if is_expired else BrokenOffError(shorten(status.message))
     if event.type not in ("ADDED", "MODIFIED", "DELETED", "BOOKMARK"):
-        raise BrokenOffError(f"not a watch event: {shortened(event.type)}")
+        raise BrokenOffError(f"not a watch event: {shorten(event.type)}")
     version = decode_json(body, _Versioned).metadata.resource_version
     if event.type == "BOOKMARK":
         return WatchEvent(version)
-    obj = decode_object(kind, body, since, where)
-    return WatchEvent(version, key_of(obj), None if event.type == "DELETED" else strip_noise(obj))
+    obj = decode_object(kind, body, listing, where)
+    return WatchEvent(version, get_key(obj), None if event.type == "DELETED" else strip_noise(obj))

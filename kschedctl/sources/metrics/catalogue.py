@@ -16,7 +16,7 @@ from kschedctl.sources.metrics.histograms import Histogram
 
 
 class MetricKind(Enum):
-    """A kind of metric, with Prometheus' name as value."""
+    """A kind of metric, with Prometheus' name as its value."""
 
     COUNTER = "counter"
     GAUGE = "gauge"
@@ -45,15 +45,15 @@ class Metric(NamedTuple):
     """The name by which this package refers to the metric."""
     kind: MetricKind
     names: tuple[MetricName, ...]
-    """Its names, the newest first."""
+    """The names of the metric, the newest first."""
     labels: tuple[str, ...] = ()
-    """Labels that distinguish its series. Series are added up over all other labels."""
+    """The labels that distinguish series. Series are added up over all other labels."""
     shared: bool = False
-    """Whether other components have the metric, too, so that a selector must choose kube-scheduler's."""
+    """Whether other components have the metric as well, so that a selector must choose kube-scheduler's."""
 
 
 def _build_scheduler_metric(key: str, kind: MetricKind, *labels: str, name: str = "", since: str = "") -> Metric:
-    """Build a metric of kube-scheduler, whose name is ``scheduler_`` and the key unless ``name`` replaces the key."""
+    """Build a metric of kube-scheduler. Its name is ``scheduler_`` and ``name``, or the key if ``name`` is ""."""
     return Metric(key, kind, (MetricName(f"scheduler_{name or key}", since),), labels)
 
 
@@ -120,7 +120,7 @@ PROCESS_METRICS: tuple[Metric, ...] = (
     Metric(BUILD, MetricKind.GAUGE, (MetricName("kubernetes_build_info"),), ("git_version",), shared=True),
     Metric(DISABLED, MetricKind.GAUGE, (MetricName("disabled_metrics_total"),), shared=True),
 )
-"""Metrics about the process that wrote the others."""
+"""Metrics about the process that exports the metrics."""
 
 SUFFIXES = {MetricKind.HISTOGRAM: ("_bucket", "_sum", "_count"), MetricKind.COUNTER: ("",), MetricKind.GAUGE: ("",)}
 BUCKET_LABEL = "le"
@@ -158,13 +158,14 @@ class MetricsReading:
     histograms: Mapping[str, Mapping[Labels, Histogram]] = field(default_factory=dict)
     numbers: Mapping[str, Mapping[Labels, float]] = field(default_factory=dict)
     seconds: float | None = None
-    """Length of the period, or None if it is unknown."""
+    """The length of the period, or None if it is unknown."""
     restarted: bool = False
     """Whether the scheduler restarted during the period, so that its counters began at 0 again."""
     unusable: int = 0
-    """Number of values that are not valid counts and were left out."""
+    """The number of values that are not valid counts and were left out."""
 
     def of(self, metric: str) -> Mapping[Labels, Histogram]:
+        """Return the histograms of a metric by labels."""
         return self.histograms.get(metric, {})
 
     def get_number(self, metric: str, labels: Labels = ()) -> float | None:
@@ -189,13 +190,14 @@ class MetricsReading:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no metric of kube-scheduler."""
+        """Whether the reading has no metric of kube-scheduler."""
         own = {metric.key for metric in METRICS if not metric.shared}
         return not any(self.histograms.get(key) or self.numbers.get(key) for key in own)
 
     def explain_missing(self) -> dict[str, str]:
-        """Return the name of each missing metric and the probable reason. Metrics that have counted nothing are
-        often missing.
+        """Return the probable reason for each missing metric by name.
+
+        Metrics that have counted nothing are often missing.
         """
         absent = [m for m in METRICS if not m.shared and m.key not in self.histograms and m.key not in self.numbers]
         return {metric.names[0].text: self._explain_missing_metric(metric) for metric in absent}

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kschedctl.errors import InputError
-from kschedctl.sources.live.http import shortened
+from kschedctl.sources.live.http import shorten
 from kschedctl.sources.metrics.catalogue import (
     BUCKET_LABEL,
     METRICS,
@@ -29,7 +29,7 @@ from kschedctl.sources.metrics.histograms import Bucket, ClassicHistogram
 
 IN_ORDER = "--metrics OLD --metrics NEW"
 Series = Mapping[tuple[tuple[str, str], ...], float]
-"""Sorted labels with their values -> value."""
+"""The values of a metric, by sorted pairs of label and value."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,16 @@ class Exposition:
     """The samples of one reading of /metrics."""
 
     source: str
-    """The place from which it was read, for messages."""
+    """The place of the exposition, for messages."""
     samples: Mapping[str, Series]
-    """Name -> samples."""
+    """The samples by name."""
     read_at: float | None = None
-    """Unix time of the reading, or None if it is unknown."""
+    """The Unix time of the reading, or None if it is unknown."""
     unusable: int = 0
-    """Number of values that are not counts (NaN, infinite or negative) and were left out."""
+    """The number of values that are not counts (NaN, infinite or negative) and were left out."""
 
     def get_start_time(self) -> float | None:
-        """Return when the process started, as Unix time, or None if it is unknown."""
+        """Return the Unix time at which the process started, or None if it is unknown."""
         return next(iter(self.samples.get("process_start_time_seconds", {}).values()), None)
 
 
@@ -58,9 +58,9 @@ def compute_since_start(exposition: Exposition) -> MetricsReading:
 
 
 def compute_difference(old: Exposition, new: Exposition, seconds: float | None = None) -> MetricsReading:
-    """Compute the metrics between two readings, which are ``seconds`` apart if their own times are unknown.
+    """Compute the metrics between two readings, which are ``seconds`` apart if their times are unknown.
 
-    If the scheduler restarted in between, its metrics since then are returned, as PromQL treats counters that fall.
+    If the scheduler restarted in between, its metrics since then are returned, as PromQL treats decreasing counters.
     Raises InputError if the readings are in the wrong order.
     """
     started = old.get_start_time(), new.get_start_time()
@@ -143,9 +143,9 @@ def _sum_by_labels(metric: Metric, series: Series) -> dict[Labels, float]:
 def _build_histograms(
     metric: Metric, name: str, samples: Mapping[str, Series]
 ) -> tuple[dict[Labels, ClassicHistogram], int]:
-    """Build the histograms of a metric, adding up buckets as PromQL's ``sum by (le, …)`` does.
+    """Build the histograms of a metric, and count the buckets that were left out because they have no valid bound.
 
-    The number of buckets without a valid bound, which are left out, is returned, too.
+    Buckets are added up as PromQL's ``sum by (le, …)`` does.
     """
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     unusable = 0
@@ -171,38 +171,40 @@ def _count_observations(buckets: list[Bucket]) -> float:
 
 
 def parse_bound(text: str) -> float:
-    """Parse the bound of a bucket. Return NaN for text that is not a number."""
+    """Parse the bound of a bucket, or return NaN for a text that is not a number."""
     try:
         return float(text)
     except ValueError:
         return math.nan
 
 
-MOST_BYTES = 64 << 20
-MOST_SAMPLES = 200_000
-LONGEST_LINE = 4_096
+MAX_BYTES = 64 << 20
+MAX_SAMPLES = 200_000
+MAX_LINE_LENGTH = 4_096
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 
 
-def read_text(body: bytes, source: str, read_at: float | None = None) -> Exposition:
+def parse_exposition(body: bytes, source: str, read_at: float | None = None) -> Exposition:
     """Parse the text of /metrics. Raises InputError with the number of an invalid line."""
     samples: dict[str, dict[tuple[tuple[str, str], ...], float]] = {}
     for count, (number, line) in enumerate(_iter_catalogue_lines(body, source)):
         name, labels, value = _parse_sample(line, f"{source}, line {number}")
-        if count >= MOST_SAMPLES:
-            raise InputError(f"more than {MOST_SAMPLES:,} samples of kube-scheduler", where=source)
+        if count >= MAX_SAMPLES:
+            raise InputError(f"more than {MAX_SAMPLES:,} samples of kube-scheduler", where=source)
         series = samples.setdefault(name, {})
         if labels in series:
             hint = "one scheduler's text at a time"
             raise InputError(f"{name} a second time with the same labels", where=f"{source}, line {number}", hint=hint)
         series[labels] = value if value >= 0 and math.isfinite(value) else math.nan
-    kept = {name: {key: v for key, v in series.items() if not math.isnan(v)} for name, series in samples.items()}
-    unusable = sum(len(samples[name]) - len(series) for name, series in kept.items())
-    return Exposition(source, kept, read_at, unusable)
+    usable_samples = {
+        name: {key: v for key, v in series.items() if not math.isnan(v)} for name, series in samples.items()
+    }
+    unusable = sum(len(samples[name]) - len(series) for name, series in usable_samples.items())
+    return Exposition(source, usable_samples, read_at, unusable)
 
 
 def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]:
-    """Yield the lines with samples of the catalogue, with their numbers. Raises InputError."""
+    """Yield number and text of each line with a sample of the catalogue. Raises InputError."""
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
@@ -212,8 +214,8 @@ def _iter_catalogue_lines(body: bytes, source: str) -> Iterator[tuple[int, str]]
         name = _NAME.match(line)
         if name is None or name[0] not in names:
             continue
-        if len(line) > LONGEST_LINE:
-            raise InputError(f"longer than {LONGEST_LINE:,} characters", where=f"{source}, line {number}")
+        if len(line) > MAX_LINE_LENGTH:
+            raise InputError(f"longer than {MAX_LINE_LENGTH:,} characters", where=f"{source}, line {number}")
         yield number, line
 
 
@@ -225,4 +227,4 @@ def _parse_sample(line: str, where: str) -> tuple[str, tuple[tuple[str, str], ..
         sample = next(iter(text_string_to_metric_families(line))).samples[0]
         return sample.name, tuple(sorted(sample.labels.items())), float(sample.value)
     except (ValueError, IndexError, KeyError, OverflowError, StopIteration):
-        raise InputError(f"not a sample: {shortened(line[:200])}", where=where) from None
+        raise InputError(f"not a sample: {shorten(line[:200])}", where=where) from None

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 SMALL_DELTA = 1e-12
-"""A relative difference between the counts of two buckets that is a rounding error of floating-point numbers."""
+"""The largest relative difference between the counts of two buckets that counts as a rounding error."""
 LEAST_NORMAL = 2.0**-1022
 COARSEST, FINEST = -4, 8
 """The schemas of exponential buckets: the n-th ends at ``2 ** (n * 2 ** -schema)``."""
@@ -32,10 +32,10 @@ class NativeBucket(NamedTuple):
 
 
 def estimate_classic_quantile(q: float, buckets: Iterable[Bucket]) -> float:
-    """Estimate a quantile from classic buckets, which may be in any order.
+    """Estimate a quantile from classic buckets in any order.
 
-    The result is NaN if there are no observations or there is no bucket for +Inf. In the highest bucket, it is the
-    bound below. The lowest bucket begins at 0, unless its bound is not above 0.
+    The result is NaN if there are no observations or no bucket for +Inf. For the highest bucket, the result is its
+    lower bound. The lowest bucket begins at 0, unless its bound is not above 0.
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
@@ -98,8 +98,8 @@ def _are_almost_equal(a: float, b: float) -> bool:
 def estimate_native_quantile(q: float, buckets: Iterable[NativeBucket], count: float, total: float) -> float:
     """Estimate a quantile of a native histogram with ``count`` observations.
 
-    ``total`` is the sum of the observations, which is NaN if one of them is. The zero bucket begins at 0 if there are
-    no negative buckets. It and buckets with custom bounds are interpolated linearly.
+    ``total`` is the sum of the observations, which is NaN if an observation is NaN. The zero bucket begins at 0 if
+    there are no negative buckets. The zero bucket and buckets with custom bounds are interpolated linearly.
     """
     if not 0 <= q <= 1:
         return math.nan if math.isnan(q) else math.copysign(math.inf, q)
@@ -169,9 +169,9 @@ class ClassicHistogram:
 
     buckets: tuple[Bucket, ...]
     count: float
-    """Number of observations."""
+    """The number of observations."""
     total: float
-    """Sum of the observations."""
+    """The sum of the observations."""
 
     def estimate_quantile(self, q: float) -> float:
         """Estimate a quantile as PromQL's ``histogram_quantile`` does. The result is NaN if that is impossible."""
@@ -192,9 +192,9 @@ class NativeHistogram:
 
     buckets: tuple[NativeBucket, ...]
     count: float
-    """Number of observations."""
+    """The number of observations."""
     total: float
-    """Sum of the observations."""
+    """The sum of the observations."""
 
     def estimate_quantile(self, q: float) -> float:
         """Estimate a quantile as PromQL's ``histogram_quantile`` does. The result is NaN if that is impossible."""

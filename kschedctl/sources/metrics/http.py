@@ -1,8 +1,4 @@
-"""GET requests for metrics, which go only to the URL that was named, are limited in time and size, and not redirected.
-
-Credentials go only where the user sends them. Those of the URL and of --metrics-token-file go to that URL. Those of the
-kubeconfig go only to its own API server, if the URL is that of a proxy on this server.
-"""
+"""GET requests for metrics, which go only to the given URL, are limited in time and size, and follow no redirects."""
 
 from __future__ import annotations
 
@@ -21,8 +17,8 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, LocationValueError, SSLError
 
 from kschedctl.errors import ClusterError, InputError, UsageError
-from kschedctl.sources.live.http import RefusedError, shortened
-from kschedctl.sources.live.limits import Limit, limited, with_limits
+from kschedctl.sources.live.http import RefusedError, shorten
+from kschedctl.sources.live.limits import Limit, apply_limit, enforce_limits
 from kschedctl.text.printable import strip_url
 
 if TYPE_CHECKING:
@@ -42,7 +38,7 @@ class MetricsAccess:
     """Access to servers of metrics."""
 
     connect: Callable[[], Connection]
-    """Connects to the API server of the kubeconfig."""
+    """A function that connects to the API server of the kubeconfig."""
     token_file: str | None = None
     ca_file: str | None = None
     insecure: bool = False
@@ -60,8 +56,9 @@ class MetricsAccess:
         return self._get_directly(url, query)
 
     def _connect_to_proxy(self, url: str) -> Connection | None:
-        """Connect to the API server if the URL is that of one of its proxies, otherwise return None. Raises as
-        ``connect``.
+        """Connect to the API server if the URL is that of one of its proxies, or return None.
+
+        Raises the errors of ``connect``.
         """
         if not PROXY.search(urlsplit(url).path):
             return None
@@ -83,7 +80,7 @@ class MetricsAccess:
         shown_url, limit = strip_url(url), Limit(monotonic() + self.seconds, IDLE_SECONDS)
         headers = self._build_headers(url)
         try:
-            with limited(limit), warnings.catch_warnings():
+            with apply_limit(limit), warnings.catch_warnings():
                 warnings.simplefilter("ignore", InsecureRequestWarning)  # the user knows: --metrics-insecure
                 response = self._get_pool_manager().request(
                     "GET",
@@ -118,7 +115,7 @@ class MetricsAccess:
         return headers
 
     def _get_pool_manager(self) -> urllib3.PoolManager:
-        """Return the pool of connections, creating it at first. Raises InputError if the CA file is invalid."""
+        """Return the connection pool, which is created on first use. Raises InputError for an invalid CA file."""
         if self._pool is None:
             try:
                 context = ssl.create_default_context(cafile=self.ca_file)
@@ -127,7 +124,7 @@ class MetricsAccess:
                 raise InputError(message, where=str(self.ca_file), hint="--metrics-ca-file") from None
             if self.insecure:
                 context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-            self._pool = with_limits(urllib3.PoolManager(num_pools=2, ssl_context=context))
+            self._pool = enforce_limits(urllib3.PoolManager(num_pools=2, ssl_context=context))
         return self._pool
 
 
@@ -172,7 +169,7 @@ def _read_token(path: str) -> str:
 
 def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seconds: float) -> ClusterError:
     """Build the error about a server that cannot be reached or does not answer in time."""
-    if limit.left() <= 0:
+    if limit.seconds_left() <= 0:
         return ClusterError(f"no complete response within {seconds:g} s", where=shown_url)
     if isinstance(error, LocationValueError):
         return ClusterError("not a server address", where=shown_url)
@@ -181,7 +178,7 @@ def _build_connection_error(error: Exception, shown_url: str, limit: Limit, seco
     prefix, _, cause = text.rpartition("Failed to establish a new connection: ")[2].rpartition("] ")
     if prefix.count("(") > prefix.count(")"):  # "Failed to resolve 'x' ([Errno -2] Name or service not known)"
         cause = cause.removesuffix(")")
-    message = strip_url(shortened(cause or text)) or type(error).__name__
+    message = strip_url(shorten(cause or text)) or type(error).__name__
     if isinstance(error, SSLError) or isinstance(reason, SSLError):
         hint = "--metrics-ca-file names its authority; --metrics-insecure checks nothing"
         return ClusterError(f"no trusted connection: {message}", where=shown_url, hint=hint)

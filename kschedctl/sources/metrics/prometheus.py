@@ -16,7 +16,7 @@ import msgspec
 
 from kschedctl.api.decoding import convert_builtins, decode_json
 from kschedctl.errors import ClusterError, InputError, UsageError
-from kschedctl.sources.live.http import shortened
+from kschedctl.sources.live.http import shorten
 from kschedctl.sources.metrics.catalogue import (
     BUCKET_LABEL,
     METRICS,
@@ -126,7 +126,7 @@ def _run_query(access: MetricsAccess, url: str, query: str) -> list[_Sample]:
     try:
         response = decode_json(body, _Response)
         if response.status != "success":
-            raise ClusterError(f"refuses a query: {shortened(response.error)}", where=where)
+            raise ClusterError(f"refuses a query: {shorten(response.error)}", where=where)
         if response.data.result_type != "vector":
             raise ClusterError("answers a query with no vector", where=where)
         return convert_builtins(response.data.result, list[_Sample])

@@ -1,4 +1,4 @@
-"""Metrics from the place that the user names: the URL of /metrics, saved text of it, two of them, or Prometheus."""
+"""Metrics from the source that the user names: the URL of /metrics, one or two saved texts, or Prometheus."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from kschedctl.errors import ClusterError, InputError, UsageError
 from kschedctl.sources.documents.files import display_path, open_file
 from kschedctl.sources.metrics.catalogue import MetricsReading
 from kschedctl.sources.metrics.exposition import (
-    MOST_BYTES,
+    MAX_BYTES,
     Exposition,
     compute_difference,
     compute_since_start,
-    read_text,
+    parse_exposition,
 )
 from kschedctl.sources.metrics.http import MetricsAccess
 from kschedctl.text.printable import strip_url
@@ -46,23 +46,25 @@ def _read_exposition(place: str, access: MetricsAccess) -> Exposition:
     """Read an exposition from a file or URL. Raises InputError, ClusterError, UsageError."""
     if not _is_url(place):
         with open_file(place) as file:
-            body = file.read(MOST_BYTES + 1)
-        if len(body) > MOST_BYTES:
-            raise InputError(f"more than {MOST_BYTES >> 20} MiB", where=display_path(place))
-        return read_text(body, display_path(place))
+            body = file.read(MAX_BYTES + 1)
+        if len(body) > MAX_BYTES:
+            raise InputError(f"more than {MAX_BYTES >> 20} MiB", where=display_path(place))
+        return parse_exposition(body, display_path(place))
     status, body = access.get(place)
     if status != 200:
         raise ClusterError(f"answers {status}", where=strip_url(place), hint="kube-scheduler's is at /metrics")
-    return read_text(body, strip_url(place), time.time())
+    return parse_exposition(body, strip_url(place), time.time())
 
 
 def _is_url(place: str) -> bool:
+    """Return whether the place is an HTTP URL."""
     return place.startswith(("http://", "https://"))
 
 
 def compute_reading_since_start(exposition: Exposition) -> MetricsReading:
-    """Compute the metrics since the scheduler's start from one reading. Raises InputError if none is
-    kube-scheduler's.
+    """Compute the metrics since the scheduler's start from one reading.
+
+    Raises InputError if the reading has no metric of kube-scheduler.
     """
     return _require_scheduler_metrics(compute_since_start(exposition))
 

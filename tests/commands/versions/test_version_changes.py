@@ -14,7 +14,7 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.commands.versions import compare_versions, group_rules_by_plugin, list_all_changes
 from kschedctl.commands.versions.report import VersionChange
 from kschedctl.errors import ConfigurationError
-from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, stage_at
+from kschedctl.scheduler.framework.feature_gates import GATE_STAGES, get_stage
 
 
 def rules_of_all_modules() -> Iterator[tuple[str, ByVersion[object]]]:
@@ -74,7 +74,7 @@ def test_gates() -> None:
     (change,) = of("DynamicResourceAllocation", "1.31", "1.35", "gate")
     assert (change.before, change.after, change.since) == ("alpha, off", "GA, on, locked", ("1.35",))
     gates = {change.where for change in compare_versions("1.35", "1.36").changes if change.sort == "gate"}
-    assert gates == {gate for gate in GATE_STAGES if stage_at(gate, 35) != stage_at(gate, 36)}
+    assert gates == {gate for gate in GATE_STAGES if get_stage(gate, 35) != get_stage(gate, 36)}
 
 
 def test_all_changes_are_those_from_each_version_to_the_next() -> None:

@@ -54,7 +54,7 @@ def test_allocate(case):
         assert str(caught.value) == want["error"].replace('  "not found" not found', f" {absent(want['error'])}")
         return
     found = allocate(inventory, claims)
-    assert plain(found, inventory.visible.node_selector(0), features) == [
+    assert plain(found, inventory.visible.get_node_selector(0), features) == [
         without_ids(allocation) for allocation in want.get("allocations") or ()
     ]
 

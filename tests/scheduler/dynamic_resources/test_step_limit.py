@@ -115,9 +115,9 @@ def test_what_is_not_decided_here_is_said_to_be_so(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(step_limit, "MAX_STEPS", 100)
     limit = StepLimit(0, Features())
     for _ in range(100):
-        limit.step()
+        limit.count_step()
     with pytest.raises(SearchTimeoutError) as caught:
-        limit.step()
+        limit.count_step()
     assert not caught.value.upstream
     cluster = kschedctl.Cluster.from_objects(cluster_of(26, 27, constraints=[{"distinctAttribute": "d.io/i"}]))
     found = kschedctl.explain(cluster, "d/p").to_dict()

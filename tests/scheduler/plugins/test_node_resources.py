@@ -27,14 +27,18 @@ from small_clusters import (
 from kschedctl.api.pod_requests import Options
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.device_backed import DeviceBackedResources
-from kschedctl.scheduler.plugins.helper.resource_allocation import demanded_amounts, node_usage, pod_amounts
+from kschedctl.scheduler.plugins.helper.resource_allocation import (
+    compute_node_usage,
+    get_demanded_amounts,
+    list_pod_amounts,
+)
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
     RequestedToCapacityRatioParam,
     ResourceSpec,
     ScoringStrategy,
     UtilizationShapePoint,
-    broken_linear,
+    evaluate_broken_linear,
 )
 from kschedctl.scheduler.plugins.node_resources.balanced_allocation import (
     NodeResourcesBalancedAllocation,
@@ -108,7 +112,7 @@ def test_score_without_pre_score(case):
 def test_amounts_to_score_with(case):
     view = snapshot(case)
     info = pod_info(case, view)
-    found = pod_amounts(info, DEFAULT_RESOURCES, info.options, nonzero=True)
+    found = list_pod_amounts(info, DEFAULT_RESOURCES, info.options, nonzero=True)
     assert dict(zip(("cpu", "memory"), found, strict=True)) == case["want"]["requests"]
 
 
@@ -122,9 +126,9 @@ def test_requests(case):
 @cases("noderesources", "allocatable-requested")
 def test_usage_of_a_node(case):
     view = snapshot(case)
-    asked = demanded_amounts([ResourceSpec(case["resource"])], [1], view)
+    asked = get_demanded_amounts([ResourceSpec(case["resource"])], [1], view)
     devices = partial(DeviceBackedResources, view, fit(case).features)
-    found = node_usage(asked, view, view.requested, np.arange(1), devices)
+    found = compute_node_usage(asked, view, view.requested, np.arange(1), devices)
     assert {"allocatable": found.allocatable[0, 0], "requested": found.used[0, 0]} == case["want"]
 
 
@@ -132,7 +136,7 @@ def test_usage_of_a_node(case):
 def test_broken_linear(case):
     points = [(point["utilization"], point["score"]) for point in case["points"]]
     at = np.array([value["p"] for value in case["want"]["values"]], np.int64)
-    assert broken_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
+    assert evaluate_broken_linear(points, at).tolist() == [value["value"] for value in case["want"]["values"]]
 
 
 # -- random clusters ----------------------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ def constraints(spreads, nodes):
             "nodeAffinityPolicy": "Honor" if spread.constraint.honor_affinity else "Ignore",
             "nodeTaintsPolicy": "Honor" if spread.constraint.honor_taints else "Ignore",
             "matchNum": {v: int(spread.counts[i]) for i, v in enumerate(spread.column.values) if spread.exists[i]},
-            "minMatchNum": int(spread.counts_and_minimum(np.zeros(nodes, np.int64))[1].min()),
+            "minMatchNum": int(spread.compute_counts_and_minimum(np.zeros(nodes, np.int64))[1].min()),
         }
         for spread in spreads
     ]

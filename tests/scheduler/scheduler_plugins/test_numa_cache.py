@@ -122,8 +122,8 @@ def test_upstreams_reserved_pods(numa: tuple[Json, ...], containers: tuple[Json,
     view = Scheduler(found).view.fork()
     view.assume(view.pods.index["default/web"], view.nodes.index["b"])
     columns = build_numa_list(found.node_resource_topologies, view.nodes.index)
-    taken = columns.subtract(OverReserve(NAME, NumaCacheArgs()).reserved(view))
-    assert {name: taken.find_available(name)[view.nodes.index["b"]].tolist() for name in left} == left
+    taken = columns.subtract(OverReserve(NAME, NumaCacheArgs()).sum_reserved_requests(view))
+    assert {name: taken.get_available(name)[view.nodes.index["b"]].tolist() for name in left} == left
 
 
 # -- what was published ----------------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def test_every_node_is_asked_about_its_own_pods() -> None:
     topologies = [about("a", "one"), about("b", "device", numa={**HALF, **device}), about("c"), about("e", "gone")]
     found = cluster(*(node(name) for name in "bcde"), *there, *topologies)
     view = Scheduler(found).view
-    differ, foreign = OverReserve(NAME, NumaCacheArgs()).published(view)
+    differ, foreign = OverReserve(NAME, NumaCacheArgs()).get_published_pods(view)
     rows = [view.nodes.index[name] for name in "abcde"]
     assert differ[rows].tolist() == foreign[rows].tolist() == [False, False, False, False, True]
 

@@ -10,7 +10,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
     BY_NAME,
     TranslationError,
     find_in_tree_plugin,
-    migrated_plugins,
+    list_migrated_plugins,
     translate_affinity,
     translate_handle,
     translate_volume_handle,
@@ -133,5 +133,5 @@ def test_sources_in_pods():
 def test_migrated_plugins():
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/cinder"}
     node = convert({"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": []}})
-    assert migrated_plugins(node) == {"kubernetes.io/gce-pd", "kubernetes.io/cinder"}  # type: ignore[arg-type]
-    assert migrated_plugins(None) == frozenset()
+    assert list_migrated_plugins(node) == {"kubernetes.io/gce-pd", "kubernetes.io/cinder"}  # type: ignore[arg-type]
+    assert list_migrated_plugins(None) == frozenset()

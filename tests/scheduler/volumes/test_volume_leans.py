@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kschedctl.cluster import Cluster
-from kschedctl.scheduler.plugins.helper.volumes.hints import claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.listers import listers
+from kschedctl.scheduler.plugins.helper.volumes.hints import iter_claim_dependencies
+from kschedctl.scheduler.plugins.helper.volumes.listers import get_listers
 from kschedctl.snapshot.fork import Fork
 
 NAMES_NO_CLASS: dict[str, Any] = {}
@@ -30,4 +30,4 @@ def test_a_claim_dependencies_on_what_it_names_and_is_not_there(claimed: dict[st
     volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "namespace": "d"}, "spec": {"volumes": [volume]}}
     view = Fork.from_cluster(Cluster.from_objects([claim, pod]))
-    assert [dependency.kind for dependency in claim_dependencies(view.pods.infos[0], listers(view))] == kinds
+    assert [dependency.kind for dependency in iter_claim_dependencies(view.pods.infos[0], get_listers(view))] == kinds

@@ -140,7 +140,7 @@ def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> Non
 def test_volume_node_affinity(case: Json) -> None:
     nodes = AllNodes([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
     volume = msgspec.convert(drop_nulls(case["pv"]), PersistentVolume)
-    assert Topology(nodes).reachable_mask(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
+    assert Topology(nodes).find_reachable_nodes(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
 
 
 @cases("volumehelpers", "findmatchingvolume")

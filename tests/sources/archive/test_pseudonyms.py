@@ -31,7 +31,7 @@ def settled(keys: list[str]) -> tuple[Pseudonyms, dict[str, str]]:
     pseudonyms = Pseudonyms({})
     for key in keys:
         pseudonyms.key(key)
-    return pseudonyms, pseudonyms.settle()
+    return pseudonyms, pseudonyms.assign_pseudonyms()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_a_resource_is_counted_as_before(name: str) -> None:
     pseudonyms = Pseudonyms({})
     made = rewriter(Cluster(), pseudonyms)
     made.resource(name)
-    pseudonyms.settle()
+    pseudonyms.assign_pseudonyms()
     found = made.resource(name)
     rules = (
         resource_names.is_native,

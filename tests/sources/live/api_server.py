@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from kschedctl.api.kinds import KINDS, get_api_kind, pluralize_kind
-from kschedctl.sources.live.lists import paths
+from kschedctl.sources.live.lists import iter_list_paths
 
 TLS = Path(__file__).parent / "tls"
 RECORDINGS = Path(__file__).parents[2] / "recordings" / "live.jsonl.xz"
@@ -131,7 +131,7 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
 
 def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
     """The objects in the lists of their kinds, others empty; a server of 1.36.2 in which nothing changes."""
-    lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in paths(kind)}
+    lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in iter_list_paths(kind)}
     for each in objects:
         version = each["apiVersion"]
         lists[f"/{'apis' if '/' in version else 'api'}/{version}/{pluralize_kind(each['kind']).lower()}"][1].append(

@@ -10,7 +10,7 @@ import pytest
 import urllib3
 
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.limits import with_limits
+from kschedctl.sources.live.limits import enforce_limits
 
 WAITED: list[float] = []
 """The seconds that a Server of the fixture would have waited in the test."""
@@ -39,7 +39,7 @@ def fixture_server_at() -> Callable[..., Server]:
     """Makes a Server without credentials that notes how long it would wait."""
 
     def make(url: str, seconds: float = 20.0) -> Server:
-        pool = with_limits(urllib3.PoolManager(maxsize=32))
+        pool = enforce_limits(urllib3.PoolManager(maxsize=32))
         return Server(url, pool, urllib3.HTTPHeaderDict, seconds, seconds, closed=_Hurried())
 
     return make

@@ -15,7 +15,7 @@ from api_server import TLS, ApiServer, Response, for_path, kubeconfig, replayed,
 from live_fixtures import nobody  # noqa: F401 - fixtures
 
 from kschedctl.errors import ClusterError, KschedctlError, UsageError
-from kschedctl.sources.live.connection import Access, Connection, connect, seconds_of
+from kschedctl.sources.live.connection import Access, Connection, connect, parse_timeout
 
 VERSION = "/version"
 
@@ -217,7 +217,7 @@ def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.mark.parametrize(("text", "seconds"), [("0", 0), ("5", 5), ("1m30s", 90), ("250ms", 0.25), ("2h", 7200)])
 def test_durations(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_timeout(text) == seconds
 
 
 def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:

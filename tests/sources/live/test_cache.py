@@ -16,12 +16,12 @@ from live_fixtures import nobody  # noqa: F401 - fixtures
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.sources.live import cache
 from kschedctl.sources.live.connection import Access, connect
-from kschedctl.sources.live.reading import Wishes, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live
 
 Json = dict[str, Any]
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 SYSTEM = "/api/v1/namespaces/kube-system"
-KEPT = Wishes(cache=True)
+KEPT = ReadingOptions(cache=True)
 
 
 def node(name: str) -> Json:
@@ -57,7 +57,7 @@ def read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., tuple
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
     monkeypatch.delenv("KUBECONFIG", raising=False)
 
-    def read(*answers: Answer, wishes: Wishes = KEPT) -> tuple[Cluster, ApiServer]:
+    def read(*answers: Answer, wishes: ReadingOptions = KEPT) -> tuple[Cluster, ApiServer]:
         with serving(*answers) as api:
             connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
             of, server = cache.ReadingCache.of, connection.server.host
@@ -105,7 +105,7 @@ def test_what_changed_since_is_taken_in(read: Read) -> None:
         NODES: [{"type": "ADDED", "object": node("n3")}],
     }
     changed, _ = read(system(), told(events), listing(OBJECTS))
-    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), wishes=Wishes())
+    whole, _ = read(system(), listing([*OBJECTS[:2], node("n3"), bound]), wishes=ReadingOptions())
     assert objects(changed) == objects(whole)
     third, after = read(system(), listing([]))  # the changes were kept, too
     assert objects(third) == objects(whole)
@@ -203,7 +203,7 @@ def test_old_files_are_removed(read: Read, tmp_path: Path) -> None:
 def test_another_user_reads_for_themselves(read: Read, tmp_path: Path) -> None:
     """Who may read less must not see what somebody else has read."""
     one, other = (
-        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).who
+        connect(Access(kubeconfig=kubeconfig("http://127.0.0.1:1", tmp_path / "c"), as_user=name)).user_key
         for name in ("one", "other")
     )
     assert one != other

@@ -144,7 +144,7 @@ def _warm() -> None:
 
 @pytest.fixture(autouse=True)
 def _smaller(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(live_http, "MOST_BYTES", 8 << 20)
+    monkeypatch.setattr(live_http, "MAX_BYTES", 8 << 20)
     monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.0)
     monkeypatch.setattr(live_http, "ERROR_SECONDS", SECONDS)
 

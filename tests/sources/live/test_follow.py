@@ -57,7 +57,7 @@ class Watches:
 def following(server_at: ServerAt, watches: Watches, *answers: Answer) -> Iterator[tuple[ApiServer, Iterator[Cluster]]]:
     with serving(*answers, watches, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        with closing(Follower(connection.server, read_live(connection), settle=0.2).clusters()) as clusters:
+        with closing(Follower(connection.server, read_live(connection), settle=0.2).iter_clusters()) as clusters:
             try:
                 yield api, clusters
             finally:
@@ -130,7 +130,7 @@ def test_a_server_for_which_every_watch_comes_too_late_is_asked_ever_more_seldom
         connection = Connection(server_at(api.url), "here", "lab")
         reading = read_live(connection)
         waits = Waits()
-        Follower(connection.server, reading, stopped=waits)._follow("Pod", reading.listings["Pod"])
+        Follower(connection.server, reading, stopped=waits)._watch_kind("Pod", reading.listings["Pod"])
     assert waits.seconds == [0.02, 0.04, 0.05, 0.05]
     assert len(watches.versions) == 5
 

@@ -19,7 +19,7 @@ from kschedctl.errors import ClusterError, InputError
 from kschedctl.sources.live import http as live_http
 from kschedctl.sources.live import lists as live_lists
 from kschedctl.sources.live.http import RefusedError, Server
-from kschedctl.sources.live.lists import paths, read_list
+from kschedctl.sources.live.lists import iter_list_paths, read_list
 
 ServerAt = Callable[..., Server]
 PODS = "/api/v1/pods"
@@ -46,7 +46,7 @@ def names(listing: live_lists.Listing) -> list[str]:
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in NOT_RECORDED])
 def test_recorded_lists(kind: str, server_at: ServerAt) -> None:
-    path = next(paths(kind))
+    path = next(iter_list_paths(kind))
     recorded = json.loads(next(r["body"] for r in recordings() if r["request"] == path))
     with serving(replayed) as api:
         listing = read_list(server_at(api.url), kind)
@@ -161,7 +161,7 @@ FAULTS: dict[str, Response] = {
 @pytest.mark.parametrize("kind", ["Pod", "Node"])
 def test_names_with_a_slash_are_no_names(kind: str, server_at: ServerAt) -> None:
     """No API server has them, and who is meant by a/b/c could not be told."""
-    answers = for_path(next(paths(kind)), page("b/c", kind=kind))
+    answers = for_path(next(iter_list_paths(kind)), page("b/c", kind=kind))
     with serving(answers) as api, pytest.raises(ClusterError, match='the name "b/c" contains "/"'):
         read_list(server_at(api.url), kind)
 
@@ -260,7 +260,7 @@ def test_annotations_and_managed_fields_are_not_kept(server_at: ServerAt) -> Non
 
 def test_pages_that_would_be_too_large_are_made_smaller(server_at: ServerAt, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of 600 nodes with 1 kB each, no more than 200 fit into an answer: 50 are asked for at a time."""
-    monkeypatch.setattr(live_http, "MOST_BYTES", 200_000)
+    monkeypatch.setattr(live_http, "MAX_BYTES", 200_000)
     items = [{"metadata": {"name": f"n{number:03}", "labels": {"x": "y" * 960}}} for number in range(600)]
 
     def answer(path: str, query: dict[str, str]) -> Response:
@@ -291,10 +291,10 @@ def test_a_response_does_not_wait_for_the_others_when_one_has_failed(server_at: 
 @pytest.mark.parametrize("namespace", ["../nodes", "a/b", "..", "%2e%2e", "a?b"])
 def test_a_namespace_does_not_change_the_path(namespace: str) -> None:
     if namespace == "a?b":
-        assert list(paths("Pod", namespace)) == ["/api/v1/namespaces/a%3Fb/pods"]
+        assert list(iter_list_paths("Pod", namespace)) == ["/api/v1/namespaces/a%3Fb/pods"]
     else:
         with pytest.raises(InputError, match="is not an object name"):
-            list(paths("Pod", namespace))
+            list(iter_list_paths("Pod", namespace))
 
 
 def test_nobody_has_to_send_who_wrote_what(server_at: ServerAt) -> None:

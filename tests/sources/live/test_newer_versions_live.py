@@ -14,8 +14,8 @@ from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import RefusedError, Server
 from kschedctl.sources.live.lists import LeftOutError, read_list
-from kschedctl.sources.live.reading import Wishes, read_live
-from kschedctl.sources.live.watch import caught_up
+from kschedctl.sources.live.reading import ReadingOptions, read_live
+from kschedctl.sources.live.watch import catch_up
 
 ServerAt = Callable[..., Server]
 GROUP, PATH = "/apis/scheduling.k8s.io", "/apis/scheduling.k8s.io/v1beta2/podgroups"
@@ -63,7 +63,7 @@ def test_what_changes_is_looked_at_too(server_at: ServerAt) -> None:
         server = server_at(api.url)
         found = read_list(server, "PodGroup")
         with pytest.raises(LeftOutError):
-            caught_up(server, "PodGroup", found)
+            catch_up(server, "PodGroup", found)
 
 
 def test_a_field_of_another_type_leaves_the_kind_out(server_at: ServerAt) -> None:
@@ -80,7 +80,7 @@ def test_the_cluster_says_so(spec: dict[str, Any], gap: str, warned: bool, serve
     lacking = [for_path(path, status(404, "not found")) for path in paths]
     with serving(*lacking, versions("v1beta2"), groups(**spec), listing([])) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        cluster = read_live(connection, Wishes(also=("PodGroup",), kube_version="1.36")).cluster()
+        cluster = read_live(connection, ReadingOptions(also=("PodGroup",), kube_version="1.36")).cluster()
     found = cluster.gaps.get("PodGroup")
     assert (gap in found.why) if found else not gap
     assert [group.metadata.name for group in cluster.pod_groups] == ["x"] * warned

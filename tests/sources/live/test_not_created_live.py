@@ -18,7 +18,7 @@ from kschedctl.api.events import FAILURE_SOURCES
 from kschedctl.api.kinds import KINDS
 from kschedctl.cli.main import main
 from kschedctl.cluster import LIMITS
-from kschedctl.sources.live.lists import paths
+from kschedctl.sources.live.lists import iter_list_paths
 
 Json = dict[str, Any]
 QUOTA = case(1)
@@ -28,7 +28,7 @@ RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 
 def listed(kind: str, items: list[Json]) -> Answer:
     document = {"kind": f"{kind}List", "apiVersion": KINDS[kind].versions[0], "metadata": {"resourceVersion": "7"}}
-    return for_path(next(paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
+    return for_path(next(iter_list_paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
 
 
 def cluster(**others: Answer) -> list[Answer]:
@@ -71,7 +71,7 @@ def test_of_a_pod_nothing_of_it_is_read(run: Any) -> None:
 @pytest.mark.parametrize("kind", ["Event", "Deployment"])
 def test_what_one_may_not_read_is_named(run: Any, kind: str) -> None:
     refused = status(403, f"{KINDS[kind].plural} is forbidden")
-    everywhere, namespaced = next(paths(kind)), next(paths(kind, "adm-rs-01"))
+    everywhere, namespaced = next(iter_list_paths(kind)), next(iter_list_paths(kind, "adm-rs-01"))
     answers = cluster(first=for_path(everywhere, refused), second=for_path(namespaced, refused))
     code, out, _ = run(*RUN, answers=answers)
     assert code == 1  # the ReplicaSet's condition tells it

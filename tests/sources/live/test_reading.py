@@ -23,7 +23,7 @@ from kschedctl.errors import ClusterError
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.reading import Wishes, read_live
+from kschedctl.sources.live.reading import ReadingOptions, read_live
 
 ServerAt = Callable[..., Server]
 CLAIMS, CONFIG_MAPS = "/api/v1/persistentvolumeclaims", "/api/v1/namespaces/kube-system/configmaps"
@@ -51,7 +51,7 @@ def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster,
     """The cluster, and the paths that were asked for."""
     with serving(*answers, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
-        return read_live(connection, Wishes(**wishes)).cluster(), api.paths(watch=True)
+        return read_live(connection, ReadingOptions(**wishes)).cluster(), api.paths(watch=True)
 
 
 def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> None:

@@ -13,7 +13,7 @@ from live_fixtures import nobody  # noqa: F401 - a fixture
 
 from kschedctl.api.kinds import KINDS
 from kschedctl.cli.main import main
-from kschedctl.sources.live.lists import paths
+from kschedctl.sources.live.lists import iter_list_paths
 
 NO_QUOTA = {"type": "QuotaReserved", "status": "False", "reason": "Pending", "message": "no quota"}
 WORKLOAD = {
@@ -34,7 +34,7 @@ def groups(*names: str) -> Answer:
 def listed(kind: str, *items: dict[str, Any]) -> Answer:
     version, own = KINDS[kind].versions[0], KINDS[kind].kind
     document = {"kind": f"{own}List", "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": items}
-    return for_path(next(paths(kind)), Response(body=json.dumps(document).encode()))
+    return for_path(next(iter_list_paths(kind)), Response(body=json.dumps(document).encode()))
 
 
 @pytest.fixture
@@ -70,6 +70,10 @@ def test_a_waiting_workload_is_read(run: Any) -> None:
 
 
 def test_what_one_may_not_read_is_unknown(run: Any) -> None:
-    kinds = [path for kind in ("KueueWorkload",) for path in (next(paths(kind)), next(paths(kind, "default")))]
+    kinds = [
+        path
+        for kind in ("KueueWorkload",)
+        for path in (next(iter_list_paths(kind)), next(iter_list_paths(kind, "default")))
+    ]
     _, report, _ = run(groups("kueue.x-k8s.io"), *(for_path(path, status(403, "forbidden")) for path in kinds))
     assert elsewhere_unknown(report) == {"KueueWorkload"}

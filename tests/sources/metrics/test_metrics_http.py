@@ -13,7 +13,7 @@ from metrics_texts import attempts, number
 from kschedctl.errors import ClusterError, InputError, KschedctlError, UsageError
 from kschedctl.sources.live.connection import Connection
 from kschedctl.sources.live.http import Server
-from kschedctl.sources.live.limits import with_limits
+from kschedctl.sources.live.limits import enforce_limits
 from kschedctl.sources.metrics.http import MOST_BYTES, MetricsAccess
 from kschedctl.sources.metrics.read import read_metrics
 
@@ -101,7 +101,7 @@ def test_what_is_no_token_is_not_sent(text: str, tmp_path: Path) -> None:
 
 def connection_to(host: str) -> Connection:
     headers = urllib3.HTTPHeaderDict({"Authorization": "Bearer kubeconfig"})
-    return Connection(Server(host, with_limits(urllib3.PoolManager()), headers.copy), "ctx", "default")
+    return Connection(Server(host, enforce_limits(urllib3.PoolManager()), headers.copy), "ctx", "default")
 
 
 def test_the_kubeconfigs_credentials_go_to_its_own_api_servers_proxy() -> None:

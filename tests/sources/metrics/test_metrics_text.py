@@ -9,7 +9,12 @@ import pytest
 from metrics_texts import ATTEMPT, attempts, histogram, number, queues
 
 from kschedctl.errors import InputError
-from kschedctl.sources.metrics.exposition import LONGEST_LINE, compute_difference, compute_since_start, read_text
+from kschedctl.sources.metrics.exposition import (
+    MAX_LINE_LENGTH,
+    compute_difference,
+    compute_since_start,
+    parse_exposition,
+)
 
 RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 
@@ -17,7 +22,7 @@ RECORDED = Path(__file__).parents[2] / "recordings" / "metrics.txt.xz"
 def test_series_by_labels_and_a_size_by_its_older_name() -> None:
     text = attempts({0.0005: 3, 0.003: 1}) + queues(active=2, backoff=0)
     text += number("scheduler_scheduler_cache_size", 7, type="nodes") + 'go_goroutines 12\nother{a="x"} nonsense\n'
-    measured = compute_since_start(read_text(text.encode(), "a"))
+    measured = compute_since_start(parse_exposition(text.encode(), "a"))
     (histogram,) = measured.of("scheduling_attempt").values()
     assert (histogram.count, histogram.total) == (4, pytest.approx(0.0045))
     assert measured.get_number("pending_pods", ("active",)) == 2
@@ -29,13 +34,13 @@ def test_in_a_version_with_both_names_the_newer_one_counts() -> None:
         number(name, size, type="nodes")
         for name, size in (("scheduler_scheduler_cache_size", 7), ("scheduler_cache_size", 8))
     )
-    assert compute_since_start(read_text(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
+    assert compute_since_start(parse_exposition(both.encode(), "a")).get_number("cache_size", ("nodes",)) == 8
 
 
 def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> None:
     lines = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1, 0.15: 1}, result="scheduled", profile="a", shard="1").splitlines()
     other = histogram(ATTEMPT, (0.1, 0.2), {0.05: 1}, result="scheduled", profile="a", shard="2").replace("0.1", "1e-1")
-    measured = compute_since_start(read_text("\n".join([*reversed(lines), other]).encode(), "a"))
+    measured = compute_since_start(parse_exposition("\n".join([*reversed(lines), other]).encode(), "a"))
     found = measured.of("scheduling_attempt")["scheduled", "a"]
     # Three observations, two of them at most 0.1: the second third of them ends there.
     assert found.estimate_quantile(2 / 3) == pytest.approx(0.1)
@@ -45,7 +50,7 @@ def test_buckets_in_any_order_and_notation_are_added_up_over_other_labels() -> N
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1"])
 def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
     text = queues(active=1) + f'scheduler_pending_pods{{queue="backoff"}} {value}\n'
-    measured = compute_since_start(read_text(text.encode(), "a"))
+    measured = compute_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
     assert measured.get_number("pending_pods", ("backoff",)) is None
     assert measured.get_number("pending_pods", ("active",)) == 1
@@ -54,7 +59,7 @@ def test_values_that_are_no_counts_are_left_out_and_counted(value: str) -> None:
 def test_buckets_without_a_bound_that_is_a_number_are_left_out_and_counted() -> None:
     labels = 'result="scheduled",profile="a"'
     text = f'{ATTEMPT}_bucket{{{labels},le="soon"}} 1\n{ATTEMPT}_bucket{{{labels},le="+Inf"}} 2\n'
-    measured = compute_since_start(read_text(text.encode(), "a"))
+    measured = compute_since_start(parse_exposition(text.encode(), "a"))
     assert measured.unusable == 1
     assert measured.of("scheduling_attempt")["scheduled", "a"].count == 2
 
@@ -68,7 +73,7 @@ BAD = {
     "label twice": (b'scheduler_pending_pods{queue="a",queue="a"} 1', "line 1: not a sample"),
     "escapes": (b"\nscheduler_pending_pods{queue=\\} \x1b[31m", "line 2: not a sample"),
     "series twice": (b'scheduler_pending_pods{queue="a"} 1\n' * 2, "line 2: scheduler_pending_pods a second time"),
-    "endless line": (b"scheduler_pending_pods{" + b"\\" * LONGEST_LINE, "longer than"),
+    "endless line": (b"scheduler_pending_pods{" + b"\\" * MAX_LINE_LENGTH, "longer than"),
 }
 
 
@@ -76,15 +81,15 @@ BAD = {
 def test_bad_text_is_told_in_one_line(name: str) -> None:
     body, expected = BAD[name]
     with pytest.raises(InputError, match=expected) as raised:
-        read_text(body, "metrics.txt")
+        parse_exposition(body, "metrics.txt")
     assert "\n" not in str(raised.value)
     assert str(raised.value).startswith("metrics.txt")
 
 
 def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
     started = number("process_start_time_seconds", 1000)
-    old = read_text((started + attempts({0.0005: 100})).encode(), "old")
-    new = read_text((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
+    old = parse_exposition((started + attempts({0.0005: 100})).encode(), "old")
+    new = parse_exposition((started + attempts({0.0005: 100, 0.05: 10})).encode(), "new")
     measured = compute_difference(old, new, 60.0)
     found = measured.of("scheduling_attempt")["scheduled", "default-scheduler"]
     # Only the ten of 50 ms: all in the bucket from 32 to 64 ms, of which the half is 48 ms.
@@ -96,8 +101,8 @@ def test_the_difference_of_two_texts_is_what_happened_between_them() -> None:
 @pytest.mark.parametrize("starts", [(1000, 2000), (None, None)], ids=["said by the process", "seen by counters"])
 def test_after_a_restart_counters_count_from_then_on(starts: tuple[int | None, int | None]) -> None:
     said = [number("process_start_time_seconds", at) if at else "" for at in starts]
-    old = read_text((said[0] + attempts({0.0005: 100})).encode(), "old")
-    new = read_text((said[1] + attempts({0.0005: 7})).encode(), "new")
+    old = parse_exposition((said[0] + attempts({0.0005: 100})).encode(), "old")
+    new = parse_exposition((said[1] + attempts({0.0005: 7})).encode(), "new")
     measured = compute_difference(old, new, 60.0)
     assert measured.restarted
     assert measured.seconds is None
@@ -107,7 +112,7 @@ def test_after_a_restart_counters_count_from_then_on(starts: tuple[int | None, i
 @pytest.mark.parametrize("starts", [(1000, 1000), (2000, 1000)], ids=["one process", "an older process"])
 def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
     old, new = (
-        read_text((number("process_start_time_seconds", at) + attempts({0.001: n})).encode(), name)
+        parse_exposition((number("process_start_time_seconds", at) + attempts({0.001: n})).encode(), name)
         for at, n, name in zip(starts, (9, 4), ("old", "new"), strict=True)
     )
     with pytest.raises(InputError, match=r"^new: .*--metrics OLD --metrics NEW"):
@@ -115,7 +120,7 @@ def test_texts_in_the_wrong_order_are_refused(starts: tuple[int, int]) -> None:
 
 
 def test_a_recorded_text_of_1_36() -> None:
-    measured = compute_since_start(read_text(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
+    measured = compute_since_start(parse_exposition(lzma.decompress(RECORDED.read_bytes()), "metrics.txt"))
     assert (measured.version, measured.is_leader, measured.unusable) == ("1.36.2", True, 0)
     found = measured.of("scheduling_attempt")["unschedulable", "default-scheduler"]
     # 31 of 32 within the first bucket of 1 ms, one within the next.

@@ -24,7 +24,7 @@ from kschedctl.scheduler.engine.diagnosis import format_pre_filter_rejection
 from kschedctl.scheduler.engine.pre_filter import run_pre_filter
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.cordons import cordon_only_rejects
+from kschedctl.scheduler.framework.cordons import has_only_local_cordon_effect
 from kschedctl.scheduler.framework.dependencies import Dependency
 from kschedctl.scheduler.registry.in_tree import IN_TREE
 from kschedctl.scheduler.scheduler import Scheduler
@@ -162,7 +162,7 @@ class UndoableDrain(EmptyingDrain):
 
     def _run_queue(self) -> None:
         """Raise _NeedsSeparateDrainError if pods wait in the queue."""
-        if self._waiting_pods():
+        if self._find_waiting_pods():
             raise _NeedsSeparateDrainError
 
 
@@ -308,4 +308,6 @@ class DrainsInTurn:
         if framework is None or framework.extenders or simulation.gangs.find_group_key(position) is not None:
             return False
         in_tree = framework.plugins.keys() <= IN_TREE.keys()
-        return in_tree and cordon_only_rejects(framework.plugins_at("filter"), framework.plugins_at("score"), info)
+        return in_tree and has_only_local_cordon_effect(
+            framework.plugins_at("filter"), framework.plugins_at("score"), info
+        )

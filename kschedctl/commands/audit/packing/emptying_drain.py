@@ -16,7 +16,7 @@ from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.diagnosis import build_fit_error
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome
 from kschedctl.scheduler.engine.profile import FrameworkLike
-from kschedctl.scheduler.framework import Reads, reads_of
+from kschedctl.scheduler.framework import Reads, get_reads
 from kschedctl.scheduler.simulation.outcome import Outcome
 
 
@@ -69,7 +69,7 @@ class EmptyingDrain(NodeDrain):
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
-    def _attempt(self, position: Position) -> Outcome:
+    def _try_to_place(self, position: Position) -> Outcome:
         """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
         outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
@@ -81,7 +81,7 @@ class EmptyingDrain(NodeDrain):
         """Attempt to place a pod, trying preemption only if it could still make room."""
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
-            return super()._attempt(position)
+            return super()._try_to_place(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
         simulation.preemption = True
@@ -94,7 +94,7 @@ class EmptyingDrain(NodeDrain):
     def _attempt_with_preemption(self, position: Position) -> Outcome:
         """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
         self.simulation.failures.forget()
-        outcome = super()._attempt(position)
+        outcome = super()._try_to_place(position)
         if outcome.victims:
             raise _NodeBlockedError(self._get_pod_key(position), f"{self._get_pod_key(position)} would evict others")
         return outcome
@@ -133,11 +133,11 @@ def _is_rejected_for_good(cycle: Cycle) -> bool:
         return is_pre_filter_rejection_lasting(cycle.pre_filter, cycle.framework)
     plugins = {plugin.name: plugin for point in ("preFilter", "filter") for plugin in cycle.framework.plugins_at(point)}
     results = cycle.pre_filter.results
-    if any(reads_of(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
+    if any(get_reads(plugins[name], results.get(name)) is not Reads.NODES for name in cycle.pre_filter.narrowed_by):
         return False
     remaining = cycle.considered.copy()
     for name, verdict in cycle.filter.verdicts.items():
-        if name in plugins and reads_of(plugins[name], results.get(name)) is not Reads.PODS:
+        if name in plugins and get_reads(plugins[name], results.get(name)) is not Reads.PODS:
             remaining &= ~verdict.rejected
     return not remaining.any()
 
@@ -149,7 +149,7 @@ def is_pre_filter_rejection_lasting(outcome: PreFilterOutcome, framework: Framew
     )
     return (
         rejecting_plugin is not None
-        and reads_of(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
+        and get_reads(rejecting_plugin, outcome.results.get(rejecting_plugin.name)) is Reads.NODES
     )
 
 

@@ -225,7 +225,7 @@ def _iter_new_constraint_counts(
     view, settings = scheduler.view, plugin.settings
     for action in (HARD, SOFT):
         try:
-            constraints = settings.constraints(info, view, action)
+            constraints = settings.get_constraints(info, view, action)
         except SelectorError:
             continue  # such a pod cannot be scheduled at all, and lint tells why
         for constraint in constraints:

@@ -14,7 +14,7 @@ from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, NOTE, WARNING, Rule, for_each_workload
 from kschedctl.lint.objects.subject import Path, Problem
 from kschedctl.lint.objects.workload import SERVING_KINDS, Workload
-from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, claim_class
+from kschedctl.scheduler.plugins.helper.volumes.listers import WAIT_FOR_FIRST_CONSUMER, get_claim_class
 from kschedctl.scheduler.plugins.node_affinity import NodeAffinity
 from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import counted
@@ -154,10 +154,10 @@ def find_pods_pinned_to_node(context: LintContext) -> Iterator[Problem]:
         spec = workload.spec
         if spec.node_name:
             claims = (claim for _, claim in context.iter_claims(workload) if not claim.spec.volume_name)
-            unbound = next((claim for claim in claims if claim_class(claim) in waiting_classes), None)
+            unbound = next((claim for claim in claims if get_claim_class(claim) in waiting_classes), None)
             message = f"nodeName {spec.node_name} bypasses the scheduler: no check of room, taints or volumes"
             if unbound is not None:
-                message += f", and claim {unbound.metadata.name} of class {claim_class(unbound)} is never bound"
+                message += f", and claim {unbound.metadata.name} of class {get_claim_class(unbound)} is never bound"
             yield workload.build_problem(("nodeName",), message)
         elif HOSTNAME in spec.node_selector and workload.kind not in ("Pod", "Job", "CronJob"):
             message = f"pinned to node {spec.node_selector[HOSTNAME]}: it goes down with it"

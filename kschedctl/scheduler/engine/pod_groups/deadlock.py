@@ -114,14 +114,14 @@ def find_crossing(cycle: PodGroupCycle, result: GroupResult, *, own_groups: bool
 
 
 def _find_groups(
-    cycle: PodGroupCycle, positions: Iterable[Position], known: set[AnyGroupKey], own_groups: bool
+    cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
-    """Return the groups to which these pods belong, without the known ones."""
+    """Return the groups to which these pods belong, without the excluded ones."""
     plugin, groups = find_gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
     for position in positions:
         pod = cycle.view.pods.objects[position]
         keys = get_group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None
-        groups |= {key: None for key in keys if key is not None and key not in known}
+        groups |= {key: None for key in keys if key is not None and key not in excluded}
     return tuple(groups)
 
 

@@ -29,7 +29,7 @@ CYCLE = NO_SNAPSHOT + "cycle detected in composite pod group hierarchy: {}"
 
 
 class EntityKey(NamedTuple):
-    """Upstream's key of a group; a PodGroup and a CompositePodGroup may have the same name."""
+    """Upstream's key of a group. A PodGroup and a CompositePodGroup may have the same name."""
 
     kind: str
     namespace: str
@@ -56,7 +56,7 @@ def build_composite_key(namespace: str, name: str) -> EntityKey:
 
 @dataclass(frozen=True)
 class GroupTree:
-    """A group with its child groups, sorted by name; a PodGroup has no children."""
+    """A group with its child groups, sorted by name. A PodGroup has no children."""
 
     key: EntityKey
     group: AnyGroup
@@ -79,7 +79,7 @@ class GroupTree:
 
     @property
     def min_count(self) -> int:
-        """Minimum number of its pods or groups that need nodes; 1 without a gang policy."""
+        """Minimum number of its pods or child groups that need nodes, which is 1 without a gang policy."""
         return get_min_count(self.group)
 
     @property
@@ -207,7 +207,7 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
     for child in _list_children(view, key):
         if child.composite:
             of_groups = find_composite(view, child)
-            assert of_groups is not None  # it names its parent
+            assert of_groups is not None  # it exists, since it names its parent
             children.append(_build_subtree(view, child, of_groups))
         else:
             group = find_pod_group(view, (child.namespace, child.name))
@@ -233,14 +233,14 @@ def find_placed_pods(view: Fork, group: AnyGroup) -> Rows:
     return np.concatenate([NO_MEMBERS, *(find_group_state(view, leaf.pod_group).scheduled for leaf in leaves)])
 
 
-def has_enough_pods(view: Fork, tree: GroupTree, extra: GroupKey | None = None) -> bool:
+def has_enough_pods(view: Fork, tree: GroupTree, extra_pod_group: GroupKey | None = None) -> bool:
     """Return whether enough pods of the group exist, or enough of its child groups have enough.
 
-    `extra` is a PodGroup for which one more pod is counted.
+    `extra_pod_group` is a PodGroup for which one more pod is counted.
     """
     if not tree.key.composite:
-        return find_group_state(view, tree.pod_group).size + (tree.pod_group == extra) >= tree.min_count
-    return sum(has_enough_pods(view, child, extra) for child in tree.children) >= tree.min_count
+        return find_group_state(view, tree.pod_group).size + (tree.pod_group == extra_pod_group) >= tree.min_count
+    return sum(has_enough_pods(view, child, extra_pod_group) for child in tree.children) >= tree.min_count
 
 
 def _index_composites(groups: Iterable[CompositePodGroup]) -> dict[EntityKey, CompositePodGroup]:
@@ -261,7 +261,7 @@ def _index_by_parent(
         parent = find_parent_key(group)
         if parent is not None:
             children.setdefault(parent, []).append(key)
-    return {parent: tuple(sorted(of, key=lambda key: (key.name, key.kind))) for parent, of in children.items()}
+    return {parent: tuple(sorted(keys, key=lambda key: (key.name, key.kind))) for parent, keys in children.items()}
 
 
 def _get_group_key(group: AnyGroup) -> GroupKey:

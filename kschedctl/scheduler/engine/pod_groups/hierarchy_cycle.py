@@ -97,7 +97,7 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
             view.group_since = len(view.trail)
         results: GroupResults = {}
         root, _ = self._try_group(view, self.tree, results)
-        if root.placed and not any(each.members for each in self._iter_fitting_pod_groups(self.tree, results)):
+        if root.placed and not any(result.members for result in self._iter_fitting_pod_groups(self.tree, results)):
             results[self.tree.key] = replace(root, status=NO_FIT)
         return results
 
@@ -128,7 +128,9 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         if tree.key.composite:
             return self._try_placements(view, tree, results)
         result = self._build_leaf_cycle(tree).try_placements(view, post_filter=False)
-        results[tree.key] = replace(result, after=None, tried=tuple(replace(each, after=None) for each in result.tried))
+        results[tree.key] = replace(
+            result, after=None, tried=tuple(replace(attempt, after=None) for attempt in result.tried)
+        )
         return results[tree.key], _get_next_fork(result, view)
 
     def _try_placements(self, view: Fork, tree: GroupTree, results: GroupResults) -> tuple[GroupResult, Fork]:
@@ -147,8 +149,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
             tried.append(attempt)
         fitting = [attempt for attempt in tried if attempt.result.placed]
         if not fitting:
-            first, why = tried[0], format_no_fitting_placement([attempt.result for attempt in tried])
-            status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, why))
+            first, message = tried[0], format_no_fitting_placement([attempt.result for attempt in tried])
+            status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, message))
             result = replace(first.result, status=status, tried=tuple(attempt.result for attempt in tried))
             results |= first.below | {tree.key: result}
             return result, view
@@ -163,8 +165,8 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
         """Try the child groups on one placement."""
         inner_view, below = view.fork(), GroupResults()
         inner_view.placement = mask_placement(placement, view)
-        status, after = self._try_children(inner_view, tree, below)
-        return _PlacementAttempt(GroupResult(status, placement=placement, promised={}), below, after)
+        status, view_after = self._try_children(inner_view, tree, below)
+        return _PlacementAttempt(GroupResult(status, placement=placement, promised={}), below, view_after)
 
     def _choose_best(
         self,
@@ -204,18 +206,18 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
         Return the status of the parent with the fork to continue with.
         """
-        progress, after = GroupProgress(0, len(tree.children)), view
+        progress, view_after = GroupProgress(0, len(tree.children)), view
         status = run_placement_feasible(self.framework, tree.group, progress)
         for child in tree.children:
             if status.code in (Code.UNSCHEDULABLE, Code.ERROR):
                 break
-            result, after = self._try_group(after, child, results)
+            result, view_after = self._try_group(view_after, child, results)
             if result.status.code is Code.ERROR:
                 return Status(Code.ERROR, (CHILD_FAILED.format(result.message),)), view
             progress = GroupProgress(progress.scheduled + result.placed, progress.remaining - 1)
             status = run_placement_feasible(self.framework, tree.group, progress)
         status = wrap_as_group_rejection(status) if status.code is Code.WAIT else status
-        return status, after if status.code is Code.SUCCESS else view
+        return status, view_after if status.code is Code.SUCCESS else view
 
     def _iter_fitting_pod_groups(
         self, tree: GroupTree, results: Mapping[EntityKey, GroupResult]

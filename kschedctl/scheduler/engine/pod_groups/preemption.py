@@ -74,9 +74,9 @@ def run_tree(cycle: HierarchyCycle, *, workload_aware: bool) -> GroupResults:
     With `workload_aware`, preemption is tried for a tree that does not fit.
     """
     results = cycle.run_groups()
-    whole = complete_results(cycle.tree, results)
+    completed = complete_results(cycle.tree, results)
     unplaced = results[cycle.tree.key].status.code is Code.UNSCHEDULABLE
-    return _preempt_for_tree(cycle, whole) if workload_aware and unplaced else whole
+    return _preempt_for_tree(cycle, completed) if workload_aware and unplaced else completed
 
 
 def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResults:
@@ -87,8 +87,12 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
     if not _has_default_preemption(cycle):
         return results
     room, shared = _try_preemption(cycle), Counter(id(result.status) for result in results.values())
-    after = {key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()}
-    return {key: result if key == cycle.tree.key else replace(result, victims=()) for key, result in after.items()}
+    results_after = {
+        key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()
+    }
+    return {
+        key: result if key == cycle.tree.key else replace(result, victims=()) for key, result in results_after.items()
+    }
 
 
 def _run_post_filter(cycle: PodGroupCycle, result: GroupResult) -> GroupResult:

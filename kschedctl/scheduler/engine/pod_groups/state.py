@@ -98,8 +98,8 @@ def _mask_bound_to_unknown_nodes(view: Fork, positions: Rows) -> Bools:
     """Return which of the pods are bound to a node that does not exist, (M,)."""
     objects, snapshot = view.pods.objects, view.snapshot
     names = objects.table.node
-    known = np.array([bool(name) for name in names.values], np.bool_)
-    bound = known[names.codes[objects.rows[positions]]]
+    has_name = np.array([bool(name) for name in names.values], np.bool_)
+    bound = has_name[names.codes[objects.rows[positions]]]
     return bound & (snapshot.node[np.minimum(positions, len(snapshot.node) - 1)] < 0)
 
 

@@ -23,7 +23,7 @@ class MemberFailure(NamedTuple):
 
     status: Status
     nominated: Row | None = NO_ROW
-    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
     rejectors: Rejectors = NO_REJECTORS
 
     @property
@@ -33,7 +33,7 @@ class MemberFailure(NamedTuple):
 
 
 class PodGroupCondition(NamedTuple):
-    """The condition that the scheduler writes into the group's status; the fields are those of the API."""
+    """The condition that the scheduler writes into the group's status, with the API's fields."""
 
     type: str
     status: str
@@ -83,8 +83,8 @@ def _build_failure_since_1_37(
     if member is None:
         return MemberFailure(result.before_preemption or result.status, nominated_row)
     if not member.placed:
-        kept = _find_nominated_row(member, view) if nominated_row is None else nominated_row
-        return MemberFailure(member.status, kept, member.rejectors)
+        nomination = _find_nominated_row(member, view) if nominated_row is None else nominated_row
+        return MemberFailure(member.status, nomination, member.rejectors)
     if result.waiting_on_preemption:
         return MemberFailure(result.status, nominated_row)
     return MemberFailure(Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE_GROUP, result.message)))
@@ -92,8 +92,8 @@ def _build_failure_since_1_37(
 
 def _build_error_failure(result: GroupResult, member: MemberResult | None) -> MemberFailure:
     """Build the failure of a member after an error, which is its own if the member failed with one."""
-    own = member is not None and member.status.code is Code.ERROR
-    return MemberFailure(member.status if own and member else result.status)
+    has_own_error = member is not None and member.status.code is Code.ERROR
+    return MemberFailure(member.status if has_own_error and member else result.status)
 
 
 def _find_nominated_row(member: MemberResult, view: Fork) -> Row | None:
@@ -109,11 +109,11 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
     if group is None:
         return None
     condition = build_condition(result, CONDITION.at(release))
-    before = next((known for known in group.status.conditions if known.type == condition.type), None)
-    if before is None:
+    old = next((existing for existing in group.status.conditions if existing.type == condition.type), None)
+    if old is None:
         return condition
-    same = (before.status, before.reason, before.message) == (condition.status, condition.reason, condition.message)
-    return None if same or (before.status == "True" and condition.status != "True") else condition
+    same = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
+    return None if same or (old.status == "True" and condition.status != "True") else condition
 
 
 def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:

@@ -90,7 +90,7 @@ def find_group_standing(view: Fork, key: GroupKey, *, as_groups: bool) -> GroupS
     In a group of groups, the root's priority counts, and the highest group that is disrupted as a whole.
     """
     ancestors = list(iter_ancestors(view, key))
-    disrupted_together = [at for at, group in ancestors if group.spec.is_disrupted_together]
+    disrupted_together = [key_above for key_above, group in ancestors if group.spec.is_disrupted_together]
     if not ancestors or not (as_groups or disrupted_together):
         return GroupStanding(None, None)
     return GroupStanding(

@@ -105,8 +105,8 @@ class Budgets:
         place = budget_indexes * len(self.view.nodes) + self.view.node[pods[pod_indexes]]
         order = np.argsort(place, kind="stable")
         allowed = np.array([pdb.status.disruptions_allowed for pdb in self._budgets.values()], np.int64)
-        over = rank_within_runs(place[order]) >= allowed[budget_indexes[order]]
-        violating[pod_indexes[order[over]]] = True
+        exceeds = rank_within_runs(place[order]) >= allowed[budget_indexes[order]]
+        violating[pod_indexes[order[exceeds]]] = True
         return violating
 
     def find_violating_units(self, units: Iterable[Sequence[Position]], *, whole: bool) -> list[bool]:
@@ -177,12 +177,12 @@ class Budgets:
         """Record that pods run again, so that their PDBs allow more disruptions."""
         self._change_spare(positions, 1)
 
-    def _change_spare(self, positions: Iterable[Position], by: int) -> None:
+    def _change_spare(self, positions: Iterable[Position], change: int) -> None:
         """Change the number of spare pods of the PDBs that protect these pods."""
         changed: dict[str, None] = {}
         for position in positions:
             for budget in self.find_protecting(position):
-                self._spare[budget] += by
+                self._spare[budget] += change
                 changed[budget] = None
         if changed:
             self.view.objects.replace({"PodDisruptionBudget": [self._build_current(budget) for budget in changed]})

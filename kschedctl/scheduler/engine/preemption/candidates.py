@@ -92,9 +92,9 @@ class Candidates(Sequence[Candidate]):
 
     def take(self, numbers: Positions) -> Candidates:
         """Return the candidates with these numbers, which must be in ascending order."""
-        chosen = np.zeros(len(self), np.bool_)
-        chosen[numbers] = True
-        victims = np.repeat(chosen, self.sizes)
+        is_chosen = np.zeros(len(self), np.bool_)
+        is_chosen[numbers] = True
+        victims = np.repeat(is_chosen, self.sizes)
         starts = np.append(0, np.cumsum(self.sizes[numbers]))
         violations = self.violations[numbers]
         return Candidates(self.row[numbers], starts, self.victims[victims], self.violating[victims], violations)

@@ -9,7 +9,7 @@ cached and only nodes that changed are tried again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
-from kschedctl.scheduler.engine.preemption.nodes_alone import dry_run_changed_nodes, is_decided_per_node
+from kschedctl.scheduler.engine.preemption.dry_run_per_node import dry_run_changed_nodes, is_decided_per_node
 from kschedctl.scheduler.engine.preemption.victims import (
     NO_VICTIMS,
     DecidedByFilters,
@@ -54,38 +54,42 @@ class DryRun:
         """The filters' answers without the evictable pods."""
         return self.judge()
 
-    def count_unhelpful_nodes(self, kept: bool = True) -> Counter[str]:
+    def count_unhelpful_nodes(self, candidates_wanted: bool = True) -> Counter[str]:
         """Count the nodes on which preemption does not help, by reason. Nodes that were not tried share one reason.
 
-        With `kept` false, no candidate is wanted, so candidates count as nodes that were not tried.
+        If no candidates are wanted, candidates count as nodes that were not tried.
         """
         counts = Counter(self.rejected_counts) + Counter(self.failed.values())
         if self.hopeless.any():
             counts += self.outcome_without_victims.count_reasons(self.hopeless)
         counts[NO_VICTIMS] += int(self.empty.sum())
         remaining = int((~self.empty & ~self.hopeless).sum()) - sum(self.rejected_counts.values()) - len(self.failed)
-        counts[NOT_HELPFUL] += remaining - len(self.candidates) * kept
+        counts[NOT_HELPFUL] += remaining - len(self.candidates) * candidates_wanted
         return +counts
 
-    def count_nodes_for_message(self, selection: Selection, kept: bool) -> Counter[str]:
+    def count_nodes_for_message(self, selection: Selection, candidates_wanted: bool) -> Counter[str]:
         """Count the nodes on which preemption does not help, by the reason that upstream's message states."""
-        counts = self.count_unhelpful_nodes(kept)
+        counts = self.count_unhelpful_nodes(candidates_wanted)
         del counts[NO_VICTIMS]
         return counts + Counter(dict(selection.iter_no_victims_messages(np.flatnonzero(self.empty))))
 
     def collect_errors(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the distinct errors in node order. `names` are the names of all nodes."""
         by_row: list[tuple[int, str]] = list(self.failed.items())
-        for plugin, verdict, reported in self.outcome_without_victims.iter_reported() if self.hopeless.any() else ():
-            for rejection in verdict.rejections if verdict.failed.any() else ():
-                if rejection.code is Code.ERROR:
-                    text = f'running "{plugin}" filter plugin: {rejection.reason}'
-                    by_row += (
-                        (row, text) for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist()
-                    )
+        if self.hopeless.any():
+            by_row += self._iter_filter_errors()
         rows_without_victims = self.candidates.row[self.candidates.sizes == 0].tolist()
         by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in rows_without_victims)
-        return tuple(dict.fromkeys(text for _, text in sorted(by_row)))
+        return tuple(dict.fromkeys(message for _, message in sorted(by_row)))
+
+    def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
+        """Yield the row and the message of each error of a filter without the evictable pods."""
+        for plugin, verdict, reported in self.outcome_without_victims.iter_reported():
+            for rejection in verdict.rejections:
+                if rejection.code is Code.ERROR:
+                    message = f'running "{plugin}" filter plugin: {rejection.reason}'
+                    for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist():
+                        yield row, message
 
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:

@@ -71,7 +71,7 @@ class Preemption:
     choice: BestCandidates | None = None
     """The best candidates."""
     allowed: BestCandidates | None = None
-    """The best candidates that extenders leave; None if none is left or none is wanted."""
+    """The best candidates that extenders leave, or None if no candidate remains or is wanted."""
     potential: int = 0
     """Number of nodes on which preemption was tried."""
     wanted: int = 0
@@ -80,7 +80,7 @@ class Preemption:
     @cached_property
     def nodes_by_reason(self) -> Mapping[str, int]:
         """Reason -> number of nodes on which preemption does not help. It must be read before any pod moves."""
-        return self.run.count_unhelpful_nodes(kept=bool(self.wanted)) if self.run else {}
+        return self.run.count_unhelpful_nodes(candidates_wanted=bool(self.wanted)) if self.run else {}
 
 
 def get_tied_candidates(result: PostFilterResult) -> Candidates:
@@ -155,7 +155,9 @@ class PreemptionPlugin(DeclaredPlugin[FilterState, ScoreState], ABC):
             return self._build_success(cycle, allowed, report)
         if errors := run.collect_errors(cycle.view.nodes.names):
             return PostFilterResult(self._build_status(Code.ERROR, format_aggregate(errors)), report=report)
-        message = format_histogram(len(cycle.view.nodes), run.count_nodes_for_message(selection, kept=bool(wanted)))
+        message = format_histogram(
+            len(cycle.view.nodes), run.count_nodes_for_message(selection, candidates_wanted=bool(wanted))
+        )
         return PostFilterResult(self._build_status(Code.UNSCHEDULABLE, message), report=report)
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
@@ -265,11 +267,9 @@ def _process_preemption(
         name: ([_pod_to_json(p, view) for p in victim.positions], victim.violations) for name, victim in victims.items()
     }
     answer = consultation.preempt(extender, sent)
-    return (
-        None
-        if answer is None
-        else {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
-    )
+    if answer is None:
+        return None
+    return {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
 
 
 def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:

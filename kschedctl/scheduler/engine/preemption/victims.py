@@ -38,10 +38,10 @@ class Selection(Protocol):
     def find_rejected(self, pods: Positions) -> tuple[str, Bools] | None:
         """Return a reason and a mask (N,) of the nodes that it rejects even if all of these pods (V,) go, or None."""
 
-    def find_exceeded(self, pods: Positions, gone: Bools) -> Bools | None:
+    def find_exceeded(self, pods: Positions, is_gone: Bools) -> Bools | None:
         """Return the nodes on which the pod that was just put back must go nevertheless, (N,), or None.
 
-        `gone` (V,) marks the pods that are evicted.
+        `is_gone` (V,) marks the pods that are evicted.
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -69,19 +69,23 @@ class LowerPriority:
         self.view, self.priority = view, priority
 
     def find_potential(self, nodes: Bools) -> Positions:
+        """Return the pods of lower priority on these nodes (N,), sorted by node and then by importance, (V,)."""
         pods = self.find_potential_unsorted(nodes)
         return pods[sort_by_importance(self.view, pods, self.view.arrivals.place[pods])]
 
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
+        """Return the pods of lower priority on these nodes (N,), in any order, (V,)."""
         view, pods = self.view, self.view.pods
-        placed = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
+        placed = np.flatnonzero(
+            np.append(nodes, False)[view.node]
+        )  # the last entry is for pods without a node, whose row is -1
         potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
         return potential
 
     def find_rejected(self, pods: Positions) -> None:
         return None
 
-    def find_exceeded(self, pods: Positions, gone: Bools) -> None:
+    def find_exceeded(self, pods: Positions, is_gone: Bools) -> None:
         return None
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
@@ -113,7 +117,7 @@ def find_never_started(view: Fork, pods: Positions) -> Bools:
 
 
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
-"""Upstream's error when it evicts a pod that is gone already."""
+"""Upstream's error for evicting a pod that is already gone."""
 
 
 class Judge(NamedTuple):
@@ -163,8 +167,8 @@ class Victims:
 
     def restrict_to(self, nodes: Bools) -> Victims:
         """Return the victims on these nodes (N,), all of them removed."""
-        chosen = nodes[self.node]
-        return Victims(self.view, self.pod[chosen], self.violating[chosen], self.holds_port[chosen])
+        is_chosen = nodes[self.node]
+        return Victims(self.view, self.pod[is_chosen], self.violating[is_chosen], self.holds_port[is_chosen])
 
     def put_back(self, judge: Judge, selection: Selection) -> dict[int, str]:
         """Put back the victims that do not have to go, one per node and step. Return row -> error.
@@ -180,23 +184,23 @@ class Victims:
             exceeded = selection.find_exceeded(self.pod, self.removed)
             if exceeded is None:
                 continue
-            over = step_victims[exceeded[rows]]
-            for already_gone in over[self.removed[over]].tolist():
+            exceeding = step_victims[exceeded[rows]]
+            for already_gone in exceeding[self.removed[exceeding]].tolist():
                 failed.setdefault(int(self.node[already_gone]), self._format_gone_twice(already_gone))
-            self._remove(over)
-            self.uncounted[over] = True
+            self._remove(exceeding)
+            self.uncounted[exceeding] = True
         return failed
 
     def build_delta(self) -> Delta:
         """Build the hypothesis: the removed pods, and changes of host ports in the order in which they happened."""
-        gone = np.flatnonzero(self.removed & ~self.holds_port)
+        removed = np.flatnonzero(self.removed & ~self.holds_port)
         ports = np.flatnonzero(self.holds_port)
         ports = ports[np.argsort(self.time[ports])]
-        back = ports[~self.removed[ports]]
-        which = np.concatenate((gone, back, ports))
-        sign = np.full(len(which), -1, np.int64)
-        sign[len(gone) + len(back) :][~self.removed[ports]] = 1
-        return Delta.from_changes(self.node[which], self.view.pods.info[self.pod[which]], sign)
+        restored_ports = ports[~self.removed[ports]]
+        changed = np.concatenate((removed, restored_ports, ports))
+        sign = np.full(len(changed), -1, np.int64)
+        sign[len(removed) + len(restored_ports) :][~self.removed[ports]] = 1
+        return Delta.from_changes(self.node[changed], self.view.pods.info[self.pod[changed]], sign)
 
     def build_candidates(self, rows: Positions, by_importance: bool) -> Candidates:
         """Build the candidates on these rows from the remaining victims.
@@ -219,18 +223,16 @@ class Victims:
 
     def _build_candidates(self, rows: Positions, order: Positions | None) -> Candidates:
         """Build the candidates on these rows with victims in the given order (V,), or in their own if it is None."""
-        chosen = np.zeros(len(self.view.nodes), np.bool_)
-        chosen[rows] = True
-        remaining = self.removed & chosen[self.node]
+        is_chosen = np.zeros(len(self.view.nodes), np.bool_)
+        is_chosen[rows] = True
+        remaining = self.removed & is_chosen[self.node]
         order = np.flatnonzero(remaining) if order is None else order[remaining]
-        sizes = np.bincount(self.node[order], minlength=len(chosen))[rows]
+        sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
-        return (
-            candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
-            if self.uncounted.any()
-            else candidates
-        )
+        if not self.uncounted.any():
+            return candidates
+        return candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
 
     def _restore(self, victims: Positions) -> None:
         """Put victims back on their nodes."""
@@ -262,7 +264,9 @@ def put_back_order(view: Fork, pods: Positions, violating: Bools) -> Positions:
 
 def _find_port_holders(cycle: Cycle) -> Bools:
     """Return a mask (T,) of the distinct pods with a host port that the cycle's pod wants."""
-    wanted = cycle.info.host_ports
-    if not wanted:
+    wanted_ports = cycle.info.host_ports
+    if not wanted_ports:
         return np.zeros(len(cycle.view.pods.infos), np.bool_)
-    return cycle.view.pods.where(lambda info: any(p.conflicts(mine) for p in info.host_ports for mine in wanted))
+    return cycle.view.pods.where(
+        lambda info: any(p.conflicts(wanted) for p in info.host_ports for wanted in wanted_ports)
+    )

@@ -34,7 +34,7 @@ class AllocatedState:
         """Return whether a claim has the device or a share of it."""
         return device in self.dedicated or device in self.shared or device in self.consumed
 
-    def free(self, device: DeviceId) -> None:
+    def remove_device(self, device: DeviceId) -> None:
         """Remove all allocations of the device."""
         self.dedicated.discard(device)
         self.shared.discard(device)
@@ -125,7 +125,7 @@ class ClaimIndex:
         state, holders = self.state, use.holders[device]
         use.derived.clear()
         if use.state_numbers.pop(device, None) is not None:
-            state.free(device)
+            state.remove_device(device)
         for _, holding in holders:
             (state.shared if holding.shared else state.dedicated).add(device)
             if holding.consumed:

@@ -1,9 +1,4 @@
-"""The structured allocator: devices for a pod's claims on one node, found by exhaustive search, first fit.
-
-Upstream: structured/internal/incubating/allocator_incubating.go (v1.36), which kube-scheduler runs by default; its
-older and newer siblings give the same answers for what they have in common. Upstream's order of the search is kept,
-because it decides which devices are found, and so are its slips in undoing a step, because they decide whether any are.
-"""
+"""The structured allocator, which finds devices for a pod's claims on one node by exhaustive search, first fit."""
 
 from __future__ import annotations
 
@@ -60,8 +55,8 @@ ADMIN_TWICE = ByVersion(
 )
 
 
-class InvalidPoolError(StrEnum):
-    """When a pool in which two devices share a name ends the search with an error."""
+class DuplicateDeviceHandling(StrEnum):
+    """The cases in which a pool with two devices of one name ends the search with an error."""
 
     NEVER = "nothing"
     ON_CANDIDATE = "a device of it that would do"
@@ -71,16 +66,16 @@ class InvalidPoolError(StrEnum):
 INVALID_POOL_ERROR = ByVersion(
     "what ends a search with an error: a pool in which two devices share a name",
     (
-        ("", InvalidPoolError.NEVER),
-        ("1.32", InvalidPoolError.ON_CANDIDATE),
-        ("1.33", InvalidPoolError.ON_VISIT),
-        ("1.35", InvalidPoolError.NEVER),
+        ("", DuplicateDeviceHandling.NEVER),
+        ("1.32", DuplicateDeviceHandling.ON_CANDIDATE),
+        ("1.33", DuplicateDeviceHandling.ON_VISIT),
+        ("1.35", DuplicateDeviceHandling.NEVER),
     ),
 )
 
 
 class SelectorsOfSecond(StrEnum):
-    """The alternative whose selectors apply to the second alternative, if both it and the first want all devices."""
+    """The alternative whose selectors apply to the second alternative if both of the first two want all devices."""
 
     FIRST = "the first's"
     SECOND = "its own"
@@ -93,7 +88,7 @@ SELECTORS_OF_SECOND = ByVersion(
 
 
 class NextAlternative(StrEnum):
-    """The alternative with which the search continues after the first of all devices."""
+    """The alternative with which the search continues after an alternative that wants all devices."""
 
     FIRST = "the first"
     SAME = "the same"
@@ -149,7 +144,7 @@ class TakenCounters:
         self._taken: dict[PoolId, Counters] = {}
 
     def take(self, pool: Pool, device: PooledDevice) -> bool:
-        """Charge the device's counters to its pool. Return False, and charge nothing, if the pool has too few left."""
+        """Charge the device's counters to its pool. Return False without a charge if the pool has too few left."""
         key = self._counter_key(pool)
         if key not in self._available:
             self._available[key] = self._available_of(pool)
@@ -169,22 +164,22 @@ class TakenCounters:
         return pool.id if self._by_driver else ("", pool.id[1])
 
     def _charge(self, key: PoolId, device: PooledDevice, sign: int) -> None:
-        """Add the device's counters to the taken ones, or subtract them if `sign` is -1."""
+        """Add the device's counters to the taken counters, or subtract them if `sign` is -1."""
         taken = self._taken.setdefault(key, {})
         for counter, amount in device.consumes.items():
             taken[counter] = taken.get(counter, 0) + sign * amount
 
 
 class InvalidPoolsError(Exception):
-    """No allocation was found, and some pool was left out because it is invalid. ``str()`` is upstream's wording."""
+    """The error if no allocation was found and an invalid pool was left out. ``str()`` is upstream's wording."""
 
 
 class _TooManyResultsError(Exception):
-    """The request would give its claim more devices than a claim can hold."""
+    """The error for a request that would give its claim more devices than a claim can hold."""
 
 
 class _SearchEndedError(Exception):
-    """The search ends without trying further devices."""
+    """The error that ends the search without trying further devices."""
 
 
 class SearchPosition(NamedTuple):
@@ -203,7 +198,7 @@ class Search:
     ) -> None:
         self.inventory, self.features, self.state = inventory, inventory.features, inventory.state
         self.row, self.claims = row, claims
-        self.pools = inventory.pools(row)
+        self.pools = inventory.get_pools(row)
         self.places = [(pool, device) for pool in self.pools for device in pool.devices]
         self.interchangeable = not any(device.consumes for _, device in self.places)
         self.every: dict[SearchPosition, list[tuple[Pool, PooledDevice]]] = {}
@@ -215,7 +210,7 @@ class Search:
         self.selectable: dict[tuple[SearchPosition, DeviceId], bool] = {}
         self.arithmetic = capacity.RangeArithmetic.from_features(self.features)
         self.limit = StepLimit(seconds, self.features)
-        self.invalid_pool_error = INVALID_POOL_ERROR.at(self.features.release)
+        self.duplicate_device_handling = INVALID_POOL_ERROR.at(self.features.release)
         self.unavailable_of_all = UNAVAILABLE_OF_ALL.at(self.features.release)
         self.undoes_all = not CHARGED_IN_VAIN.at(self.features.release)
         self.all_consumers = COUNTER_CONSUMERS.at(self.features.release) is Allocatability.ALLOCATABLE
@@ -355,7 +350,7 @@ class Search:
         failed: set[object] = set()
         for place in range(start, len(self.places)):
             pool, device = self.places[place]
-            if pool.invalid and self.invalid_pool_error is InvalidPoolError.ON_VISIT:
+            if pool.invalid and self.duplicate_device_handling is DuplicateDeviceHandling.ON_VISIT:
                 raise AllocationError(pool.fault)
             untouched = self.interchangeable and not self.users.get(device.id) and device.id not in self.taken
             if untouched and (device.twin, self.state.build_device_state(device.id)) in failed:
@@ -373,7 +368,7 @@ class Search:
         self, position: SearchPosition, have: int, next_place: int, pool: Pool, device: PooledDevice
     ) -> bool:
         """Allocate the device and search for everything that remains. Undo the allocation if the search fails."""
-        self.limit.step()
+        self.limit.count_step()
         one_of_all = position in self.every
         if not self._allocate(position, pool, device):
             if one_of_all and self.unavailable_of_all is UnavailableOfAll.END_SEARCH:
@@ -405,7 +400,7 @@ class Search:
         return done
 
     def _has_too_few_devices(self, position: SearchPosition) -> bool:
-        """Return whether the node has fewer candidates than the request wants, so that the search can be skipped.
+        """Return whether the node has fewer candidates than the request needs, so that the search can be skipped.
 
         The search is always made if devices consume counters, because upstream does not give all of them back. Raises
         AllocationError and SearchTimeoutError.
@@ -426,7 +421,7 @@ class Search:
         return self.limit.can_skip_search(free, all_tried=not self.claims[position.claim].constraints)
 
     def _find_next_place(self, position: SearchPosition, place: int, device: PooledDevice) -> int:
-        """Return the index from which to search the request's next device, after one at index `place`.
+        """Return the index at which to search for the request's next device after one at index `place`.
 
         Versions that try devices in any order go back to the start only if the order matters: for constraints, or for
         counters that are not given back.
@@ -439,14 +434,14 @@ class Search:
         return place + (not self._can_take_again(position, device))
 
     def _can_take_again(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the same request can take the device another time."""
+        """Return whether the same request can take the device once more."""
         twice = bool(self._get_request(position).admin_access) and ADMIN_TWICE.at(self.features.release)
         return twice or self.is_shareable(device)
 
     # -- one device ------------------------------------------------------------------------------------------------
 
     def is_candidate(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Return whether the device is free, selected and has enough capacity. Raises AllocationError."""
+        """Return whether the device is free, selected and large enough. Raises AllocationError."""
         if self.is_in_use(position, device):
             return False
         return self.is_selectable(position, device) and self.has_capacity(self._get_request(position), device)
@@ -482,9 +477,10 @@ class Search:
         return capacity.fits_capacity(request.capacity, device.device.capacity, *taken, arithmetic=self.arithmetic)
 
     def _is_large_enough(self, request: Request, device: PooledDevice) -> bool:
-        """Return whether a request with mode All wants the device.
+        """Return whether the device has the capacity for a request with mode All.
 
-        Versions judge this by the total or by the remaining capacity of the device. Raises AllocationError.
+        Depending on the version, this is judged by the device's total or by its remaining capacity. Raises
+        AllocationError.
         """
         if not (self.features.consumable_capacity and ALL_HAVE_ROOM.at(self.features.release)):
             return self.has_capacity(request, device)
@@ -509,17 +505,20 @@ class Search:
             return self._undo_charge(pool, device, charged)
         users = self.users.setdefault(device.id, set())
         if not self.has_capacity(request, device):
-            users.update(() if shareable or self.undoes_all else (position.claim,))
-            for constraint in self.constraints[position.claim] if self.undoes_all else ():
-                constraint.remove(request)
+            if self.undoes_all:
+                for constraint in self.constraints[position.claim]:
+                    constraint.remove(request)
+            elif not shareable:
+                users.add(position.claim)
             return self._undo_charge(pool, device, charged)
-        users.update(() if shareable else (position.claim,))
-        taken = (
-            capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic) if shareable else {}
-        )
-        first = shareable and device.id not in self.taken
+        taken: Quantities = {}
+        first = False
         if shareable:
+            first = device.id not in self.taken
+            taken = capacity.compute_consumption(request.capacity, device.device.capacity, self.arithmetic)
             add_quantities(self.taken.setdefault(device.id, {}), taken)
+        else:
+            users.add(position.claim)
         self.results[position.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
         return True
 
@@ -583,5 +582,6 @@ class Search:
             consumed = self.taken[device.id]
             for name, amount in result.consumed.items():
                 consumed[name] = consumed[name].sub(amount)
-            if result.first if self.undoes_all else not any(amount.mantissa for amount in consumed.values()):
+            nothing_consumed = not any(amount.mantissa for amount in consumed.values())
+            if result.first if self.undoes_all else nothing_consumed:
                 del self.taken[device.id]

@@ -1,7 +1,4 @@
-"""Consumable capacity of devices that several claims share: the amount that a request consumes, and whether it fits.
-
-Upstream: structured/internal/incubating/consumable_capacity.go (v1.36 and v1.37).
-"""
+"""Consumable capacity of shared devices: the amount that a request consumes, and the check that it fits."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from kschedctl.scheduler.plugins.helper.device_features import Features
 
 
 class UnrepresentableRequest(StrEnum):
-    """The outcomes of a capacity request that is negative or overflows the arithmetic of its validRange."""
+    """The outcome for a capacity request that is negative or overflows the arithmetic of its validRange."""
 
     GRANTED = "is granted"
     ERROR = "is an error"
@@ -61,7 +58,7 @@ class RangeArithmetic(NamedTuple):
 def compute_consumption(
     requested: Mapping[str, Quantity], capacity: Mapping[str, DeviceCapacity], arithmetic: RangeArithmetic
 ) -> Quantities:
-    """Return the amount of each of a device's capacities that a request consumes, rounded up by their policies.
+    """Return the amount that a request consumes of each of a device's capacities, rounded up by their policies.
 
     A capacity without a request is consumed by its policy's default, or else as a whole. Raises AllocationError.
     """
@@ -98,7 +95,7 @@ def fits_capacity(
 
 
 class _BeyondRangeError(Exception):
-    """An amount is negative or cannot be represented."""
+    """The error for an amount that is negative or cannot be represented."""
 
 
 def _compute_amount(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
@@ -110,7 +107,7 @@ def _compute_amount(requested: Quantity | None, capacity: DeviceCapacity, arithm
 
 
 def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmetic: RangeArithmetic) -> Quantity:
-    """Return the requested amount, rounded up by the capacity's policy, or the default if none is requested."""
+    """Return the requested amount rounded up by the capacity's policy, or the policy's default without a request."""
     policy = capacity.request_policy
     if requested is None:
         default = policy.default if policy else None
@@ -124,15 +121,15 @@ def _apply_policy(requested: Quantity | None, capacity: DeviceCapacity, arithmet
 
 def _round_up(requested: Quantity, valid: CapacityRequestPolicyRange, arithmetic: RangeArithmetic) -> Quantity:
     """Round an amount up to the next step of a range. Raises _BeyondRangeError."""
-    least = _parse_quantity(valid.min or 0)
-    if requested < least:
-        return least
+    minimum = _parse_quantity(valid.min or 0)
+    if requested < minimum:
+        return minimum
     if valid.step is None:
         return requested
     unit = arithmetic.find_unit(valid)
     if arithmetic.rejects_unrepresentable:
         _check_size(requested, unit)
-    start, step = (_count_units(part, unit) for part in (least, _parse_quantity(valid.step)))
+    start, step = (_count_units(part, unit) for part in (minimum, _parse_quantity(valid.step)))
     rounded = start + step * -(-(_count_units(requested, unit) - start) // step)
     if arithmetic.rejects_unrepresentable and start >= 0 and rounded > INT64_MAX:
         raise _BeyondRangeError(ROUNDED_TOO_FAR.format(requested, "the milli-value range" if unit else "MaxInt64"))
@@ -159,7 +156,7 @@ def _convert_to_thousandths(amount: Quantity) -> int | None:
 
 
 def violates_policy(amount: Quantity, policy: CapacityRequestPolicy | None, arithmetic: RangeArithmetic) -> bool:
-    """Return whether the policy forbids an amount, which has been rounded up."""
+    """Return whether the policy forbids the rounded amount."""
     if policy is None or (policy.default is not None and amount == _parse_quantity(policy.default)):
         return False
     valid = policy.valid_range

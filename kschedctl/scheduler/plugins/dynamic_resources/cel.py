@@ -21,12 +21,12 @@ _DEVICE = "kubernetes.DRADevice"
 
 
 class EvaluationError(ValueError):
-    """An expression failed for a device. ``str()`` is the wording of cel-go."""
+    """The error of an expression that failed for a device. ``str()`` is the wording of cel-go."""
 
 
 @dataclass(frozen=True)
 class DeviceInput:
-    """A device as CEL selectors see it. It is a map, although the type checker treats it as an object."""
+    """A device as CEL selectors see it. The value is a map, although the type checker treats it as an object."""
 
     device: Map
 
@@ -102,8 +102,8 @@ def _convert_to_bool(value: Value) -> bool:
     if isinstance(value, bool):
         return value
     name = type_name(value)
-    why = _CONVERSIONS.get(name, f"type conversion error from '{name}' to 'bool'")
-    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {why}")
+    reason = _CONVERSIONS.get(name, f"type conversion error from '{name}' to 'bool'")
+    raise EvaluationError(f"CEL result of type {name} could not be converted to bool: {reason}")
 
 
 _CONVERSIONS = {

@@ -1,4 +1,4 @@
-"""The kinds of objects that the answers of DynamicResources depend on for a pod."""
+"""The kinds of objects on which the answers of DynamicResources about a pod depend."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_RUN = Gap("have regular expressions that only RE2 can run: install kschedctl
 
 
 def iter_claim_dependencies(info: PodInfo, view: Fork, features: Features) -> Iterator[Dependency]:
-    """Yield dependencies on the kinds that the pod's claims and extended resources refer to."""
+    """Yield the kinds whose unread objects could change the answers for the pod's claims and extended resources."""
     inventory = get_inventory(view, features)
     for reference in info.spec.resource_claims:
         try:
@@ -73,7 +73,7 @@ def _build_dependencies(*kinds: str) -> Iterator[Dependency]:
 
 
 def iter_pattern_doubts(plugin: str, info: PodInfo, view: Fork, features: Features) -> Iterator[Unknown]:
-    """Yield the kinds with selectors whose regular expressions need RE2, if the pod uses devices."""
+    """Yield the kinds with CEL selectors that cannot be evaluated without RE2, if the pod uses devices."""
     if regular_expressions.has_re2():
         return
     inventory = get_inventory(view, features)
@@ -102,7 +102,7 @@ def _list_class_selectors(classes: Iterable[DeviceClass]) -> list[DeviceSelector
 
 
 def _needs_re2(selector: DeviceSelector, lists: bool) -> bool:
-    """Return whether the selector has a regular expression that cannot be run here."""
+    """Return whether the selector has a regular expression that cannot be evaluated without RE2."""
     from kschedctl.scheduler.plugins.dynamic_resources.cel import compile_selector  # noqa: PLC0415 - the language takes a moment
 
     try:

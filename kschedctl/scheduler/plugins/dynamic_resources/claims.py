@@ -1,8 +1,4 @@
-"""Find the ResourceClaims of a pod and check that they exist and belong to it.
-
-Upstream: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go and
-plugins/dynamicresources/{dynamicresources,claims}.go (v1.36).
-"""
+"""Lookup of a pod's ResourceClaims, with checks that they exist and belong to the pod."""
 
 from __future__ import annotations
 
@@ -40,11 +36,11 @@ NOT_OWNER = ByVersion(
 
 
 class ClaimError(Exception):
-    """The pod cannot be scheduled with its claims as they are. ``str()`` is upstream's wording."""
+    """The error for a pod that cannot be scheduled with its claims as they are. ``str()`` is upstream's wording."""
 
 
 class PodClaims:
-    """The claims of a pod: its own in order, then the claim for extended resources, if there is one."""
+    """The claims of a pod in order, followed by the claim for extended resources if there is one."""
 
     def __init__(self, own: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
         self.own, self.extended = own, extended
@@ -65,7 +61,7 @@ def format_claim_key(claim: ResourceClaim) -> str:
 def iter_pod_claims(
     pod: Pod, claims: Mapping[str, ResourceClaim], features: Features
 ) -> Iterator[tuple[str, ResourceClaim]]:
-    """Yield the pod's reference name and the claim for each of its claims. Raises ClaimError.
+    """Yield each of the pod's references to a claim with the claim. Raises ClaimError.
 
     References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted,
     too.
@@ -86,7 +82,7 @@ def iter_pod_claims(
 
 
 def find_claim_name(pod: Pod, reference: PodResourceClaim) -> str | None:
-    """Return the name of the referenced claim, or None if none was needed.
+    """Return the name of the referenced claim, or None if the reference needed no claim.
 
     Raises ClaimError if the claim is not created yet.
     """
@@ -136,7 +132,7 @@ def can_be_deallocated(claim: ResourceClaim, pod: Pod) -> bool:
 
 
 def find_binding_failure(claim: ResourceClaim, timeout: float, now: datetime) -> str:
-    """Return why the claim's devices will not become ready, or an empty string if they still may.
+    """Return the reason why the claim's devices will not become ready, or an empty string if they still may.
 
     Devices fail by a failure condition, or by not being ready within ``timeout`` seconds.
     """
@@ -181,7 +177,7 @@ def _is_true(conditions: tuple[Condition, ...], name: str) -> bool:
 def find_unavailable_nodes(cycle: Cycle, name: str) -> Bools:
     """Return the mask of nodes (N,) that the named plugin rejected because an allocated claim is unavailable there.
 
-    Only there does upstream remember which claims are in the way.
+    Upstream remembers the claims that are in the way only for these nodes.
     """
     ended: Bools = np.zeros_like(cycle.considered)
     for plugin, verdict, mine in cycle.filter.iter_reported():

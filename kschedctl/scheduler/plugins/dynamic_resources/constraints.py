@@ -20,7 +20,7 @@ Value = tuple[str, object]
 
 
 class Constraint(Protocol):
-    """A constraint to which the search adds devices and from which it removes them again."""
+    """A constraint on the devices of a claim, to which the search adds devices and from which it removes them again."""
 
     def add(self, request: Request, device: PooledDevice) -> bool:
         """Add the device. Return False, and do not add it, if it violates the constraint."""
@@ -64,6 +64,9 @@ class MatchAttribute:
         self.devices = 0
 
     def add(self, request: Request, device: PooledDevice) -> bool:
+        """Add the device. Return False if its value is missing or differs from the value of the devices added
+        before.
+        """
         if not request.is_named_in(self.requests):
             return True
         value = find_attribute(device, self.attribute)
@@ -92,6 +95,7 @@ class DistinctAttribute:
         self.devices = 0
 
     def add(self, request: Request, device: PooledDevice) -> bool:
+        """Add the device. Return False if its value is missing or equals a remembered value."""
         if not request.is_named_in(self.requests):
             return True
         value = find_attribute(device, self.attribute)
@@ -111,7 +115,7 @@ class DistinctAttribute:
             self.values.pop(self._get_value_key(request), None)
 
     def _get_value_key(self, request: Request) -> object:
-        """Return the key under which the value of the next device is remembered."""
+        """Return the key under which the value of the request's device is remembered."""
         return request.parent or request.name
 
 
@@ -119,7 +123,7 @@ class DistinctForEachDevice(DistinctAttribute):
     """A constraint that all devices differ in an attribute. Devices are removed in reverse order."""
 
     def _get_value_key(self, request: Request) -> object:
-        """Return the number of devices as the key for the value of the next one."""
+        """Return the number of devices, so that each device's value has a key of its own."""
         return self.devices
 
 

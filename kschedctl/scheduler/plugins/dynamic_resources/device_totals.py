@@ -1,7 +1,4 @@
-"""Count the devices of a class on each node, which scoring needs for extended resources.
-
-Upstream: calculateDRAResourceTotals in pkg/scheduler/framework/plugins/noderesources/resource_allocation.go (v1.36).
-"""
+"""The number of devices of a class on each node, which scoring needs for extended resources."""
 
 from __future__ import annotations
 
@@ -51,9 +48,9 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
     selectors = [Expression(name, s.cel.expression) for s in device_class.spec.selectors if s.cel is not None]
     nodes = len(inventory.nodes)
     class_devices = ClassDevices(np.zeros(nodes, np.int64), np.zeros(nodes, np.bool_), {})
-    for piece in inventory.slices:
-        for device in piece.devices:
-            rows = np.flatnonzero(_find_nodes(inventory, device))
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
+            rows = np.flatnonzero(_find_nodes_with_device(inventory, device))
             try:
                 if all(inventory.matches_selector(selector, device, shares=False) for selector in selectors):
                     class_devices.total[rows] += 1
@@ -66,17 +63,20 @@ def _find_class_devices(inventory: Inventory, device_class: DeviceClass) -> Clas
 def find_device_nodes(inventory: Inventory) -> Bools:
     """Return the mask of nodes (N,) on which some device is available."""
     mask = np.zeros(len(inventory.nodes), np.bool_)
-    for piece in inventory.slices:
-        for device in piece.devices:
-            mask |= _find_nodes(inventory, device)
+    for indexed_slice in inventory.slices:
+        for device in indexed_slice.devices:
+            mask |= _find_nodes_with_device(inventory, device)
     return mask
 
 
-def _find_nodes(inventory: Inventory, device: PooledDevice) -> Bools:
-    """Return the mask of nodes (N,) on which the device is available. Slices without a node are available on all."""
+def _find_nodes_with_device(inventory: Inventory, device: PooledDevice) -> Bools:
+    """Return the mask of nodes (N,) on which the device is available.
+
+    Devices of slices without a node are available on all nodes.
+    """
     spec = device.slice.spec
     if spec.per_device_node_selection:
         published = device.device
-        return inventory.node_mask(published.node_name, published.all_nodes, published.node_selector)
+        return inventory.find_available_nodes(published.node_name, published.all_nodes, published.node_selector)
     everywhere = spec.all_nodes or not (spec.node_name or spec.node_selector is not None)
-    return inventory.node_mask(spec.node_name, everywhere, spec.node_selector)
+    return inventory.find_available_nodes(spec.node_name, everywhere, spec.node_selector)

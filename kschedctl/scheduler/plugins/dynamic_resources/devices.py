@@ -26,7 +26,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     CounterScope,
     IndexedSlice,
     PooledDevice,
-    compute_consumption,
+    compute_counter_consumption,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
 from kschedctl.scheduler.plugins.dynamic_resources.step_limit import CostAllowance
@@ -64,7 +64,7 @@ MISSING_KEY_HINT = ByVersion(
 
 
 class TaintRules:
-    """The DeviceTaintRules, with the classes by which they may select devices."""
+    """The DeviceTaintRules, with the DeviceClasses by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
         self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
@@ -73,24 +73,26 @@ class TaintRules:
         self._allowance = CostAllowance()
         self._verdicts: dict[tuple[str, bytes], bool] = {}
 
-    def apply(self, piece: ResourceSlice) -> ResourceSlice | None:
+    def apply(self, resource_slice: ResourceSlice) -> ResourceSlice | None:
         """Return the slice with the taints of all rules that select its devices.
 
         Return None if an expression does not compile, since the scheduler then never receives the slice. Raises
         InputError if the expressions cost too much.
         """
-        spec = piece.spec
+        spec = resource_slice.spec
         devices = list(spec.devices)
         try:
             for rule, expressions in self._rules:
-                for i in self._iter_selected(rule, expressions, piece):
+                for i in self._iter_selected_indices(rule, expressions, resource_slice):
                     devices[i] = replace(devices[i], taints=(*devices[i].taints, rule.spec.taint))
         except CompileError:
             return None
-        return replace(piece, spec=replace(spec, devices=tuple(devices)))
+        return replace(resource_slice, spec=replace(spec, devices=tuple(devices)))
 
     def _list_expressions(self, rule: DeviceTaintRule) -> list[str] | None:
-        """Return the expressions that a device has to match, or None if the rule's class does not exist."""
+        """Return the expressions that a device has to match for the rule, or None if the rule's class does not
+        exist.
+        """
         selector = rule.spec.device_selector
         if selector is None or not self._by_cel:
             return []
@@ -105,22 +107,24 @@ class TaintRules:
             if device_selector.cel is not None
         ]
 
-    def _iter_selected(
-        self, rule: DeviceTaintRule, expressions: list[str] | None, piece: ResourceSlice
+    def _iter_selected_indices(
+        self, rule: DeviceTaintRule, expressions: list[str] | None, resource_slice: ResourceSlice
     ) -> Iterator[int]:
         """Yield the indices of the slice's devices that the rule taints. Raises CompileError and InputError."""
-        selector, spec = rule.spec.device_selector, piece.spec
+        selector, spec = rule.spec.device_selector, resource_slice.spec
         driver, pool, name = (selector.driver, selector.pool, selector.device) if selector else (None, None, None)
         if expressions is None or driver not in (None, spec.driver) or pool not in (None, spec.pool.name):
             return
         for i, device in enumerate(spec.devices):
-            if name in (None, device.name) and all(self._matches(text, spec.driver, device) for text in expressions):
+            if name in (None, device.name) and all(
+                self._matches_expression(expression, spec.driver, device) for expression in expressions
+            ):
                 yield i
         if self._allowance.remaining < 0:
-            what = "the selectors of rules that taint devices cost too much for all devices together"
-            raise InputError(what, where=f"DeviceTaintRule {rule.metadata.name}")
+            problem = "the selectors of rules that taint devices cost too much for all devices together"
+            raise InputError(problem, where=f"DeviceTaintRule {rule.metadata.name}")
 
-    def _matches(self, expression: str, driver: str, device: Device) -> bool:
+    def _matches_expression(self, expression: str, driver: str, device: Device) -> bool:
         """Return whether the expression matches the device. Expressions that fail do not match. Raises CompileError.
 
         As upstream, the expression does not see whether the device allows multiple allocations.
@@ -173,16 +177,19 @@ class Devices:
         """All ResourceSlices with their devices, after taint rules. Raises InputError."""
         slices = self._published
         if self.features.device_taint_rules:
-            slices = [piece for piece in map(self._rules.apply, slices) if piece is not None]
+            slices = [resource_slice for resource_slice in map(self._rules.apply, slices) if resource_slice is not None]
         with without_garbage_collection():
-            return [IndexedSlice(i, piece, self._index_devices(piece)) for i, piece in enumerate(slices)]
+            return [
+                IndexedSlice(i, resource_slice, self._index_devices(resource_slice))
+                for i, resource_slice in enumerate(slices)
+            ]
 
     @cached_property
     def by_pool(self) -> dict[PoolId, list[IndexedSlice]]:
         """All slices of each pool."""
         indexed_slices: dict[PoolId, list[IndexedSlice]] = {}
-        for piece in self.slices:
-            indexed_slices.setdefault(piece.pool, []).append(piece)
+        for indexed_slice in self.slices:
+            indexed_slices.setdefault(indexed_slice.pool, []).append(indexed_slice)
         return indexed_slices
 
     @cached_property
@@ -190,15 +197,17 @@ class Devices:
         """The slices that the feature gates allow. Without DRAPartitionableDevices, slices that use it are left out."""
         if self.features.partitionable_devices:
             return self.slices
-        slices = [piece for piece in self.slices if piece.slice.spec.per_device_node_selection is None]
+        slices = [
+            indexed_slice for indexed_slice in self.slices if indexed_slice.slice.spec.per_device_node_selection is None
+        ]
         if COUNTER_SLICES.at(self.features.release) is CounterSlices.IGNORED:
-            slices = [piece for piece in slices if not piece.slice.spec.shared_counters]
+            slices = [indexed_slice for indexed_slice in slices if not indexed_slice.slice.spec.shared_counters]
         return slices
 
     @cached_property
     def shareable(self) -> frozenset[DeviceId]:
         """The devices that can be allocated several times."""
-        devices = (device for piece in self.slices for device in piece.devices)
+        devices = (device for indexed_slice in self.slices for device in indexed_slice.devices)
         return frozenset(
             device.id
             for device in devices
@@ -223,7 +232,7 @@ class Devices:
         return verdict
 
     def _format_device(self, device: PooledDevice) -> str:
-        """Return the part of an error that names the device, empty in versions that do not name it."""
+        """Return the part of an error message that names the device, which is empty in some versions."""
         return f" on device {'/'.join(device.id)}" if NAMES_DEVICE.at(self.features.release) else ""
 
     def _evaluate(self, expression: str, device: PooledDevice, shares: bool) -> bool | str:
@@ -250,33 +259,35 @@ class Devices:
 
     # -- interning -----------------------------------------------------------------------------------------------
 
-    def _index_devices(self, piece: ResourceSlice) -> tuple[PooledDevice, ...]:
-        """Number the slice's devices so that equal devices can be recognised. Raises InputError."""
+    def _index_devices(self, resource_slice: ResourceSlice) -> tuple[PooledDevice, ...]:
+        """Number the slice's devices so that equal devices get equal numbers. Raises InputError."""
         try:
-            return tuple(self._index_device(piece, device) for device in piece.spec.devices)
+            return tuple(self._index_device(resource_slice, device) for device in resource_slice.spec.devices)
         except QuantityError as error:
-            raise InputError(error.what, where=f"ResourceSlice {piece.metadata.name}", hint=error.hint) from None
+            raise InputError(
+                error.what, where=f"ResourceSlice {resource_slice.metadata.name}", hint=error.hint
+            ) from None
 
-    def _index_device(self, piece: ResourceSlice, device: Device) -> PooledDevice:
-        """Number one device by what selectors and the search see of it. Raises QuantityError."""
-        spec = piece.spec
+    def _index_device(self, resource_slice: ResourceSlice, device: Device) -> PooledDevice:
+        """Number the properties of one device that selectors and the search look at. Raises QuantityError."""
+        spec = resource_slice.spec
         per_slice = device.consumes_counters and COUNTER_SCOPE.at(self.features.release) is CounterScope.SLICE
-        slice_name = piece.metadata.name if per_slice else ""
+        slice_name = resource_slice.metadata.name if per_slice else ""
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
         twin = self._twins.get(equality_key)
         if twin is None:
             twin = self._twins[equality_key] = (
                 len(self._twins),
                 self._number_kind(spec.driver, device),
-                compute_consumption(device, slice_name),
+                compute_counter_consumption(device, slice_name),
             )
         number, kind, consumes = twin
         return PooledDevice(
-            device, piece, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
+            device, resource_slice, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
         )
 
     def _number_kind(self, driver: str, device: Device) -> int:
-        """Return a number that is equal for devices that selectors cannot tell apart. Raises QuantityError."""
+        """Return a number that is equal for devices that selectors cannot distinguish. Raises QuantityError."""
         seen = _encode((driver, device.attributes, device.capacity, device.allow_multiple_allocations))
         if seen not in self._kind_ids:
             for name, capacity in device.capacity.items():

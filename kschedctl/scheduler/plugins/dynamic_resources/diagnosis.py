@@ -1,4 +1,4 @@
-"""Explain why a node's devices cannot fill requests: how many fit, and what is wrong with the others."""
+"""Explanations of why a node's devices cannot fill requests: how many fit, and why the others do not."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationErr
 
 
 def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> DevicesUnfit:
-    """Return the requests that the node's devices cannot fill, or all requests if they only fail together."""
+    """Return the requests that the node's devices cannot fill, or all requests if each can be filled on its own."""
     search = Search(inventory, row, claims)
     faults: list[RequestedDevices] = []
     fits: list[RequestedDevices] = []
@@ -42,7 +42,7 @@ def diagnose_node(inventory: Inventory, row: int, claims: Sequence[ClaimRequests
 
 
 class FreeDevices(NamedTuple):
-    """The free devices of a node that fit an alternative of a request on its own."""
+    """The free devices of a node that fit one alternative of a request."""
 
     claim: str
     request: str
@@ -53,7 +53,7 @@ class FreeDevices(NamedTuple):
 
 
 def iter_free_devices(inventory: Inventory, row: int, claims: Sequence[ClaimRequests]) -> Iterator[FreeDevices]:
-    """Yield the free devices for each request with a count. Requests do not compete with each other here."""
+    """Yield the free devices for each request with a count, as if it were the only request."""
     search = Search(inventory, row, claims)
     for index, claim in enumerate(claims):
         for position, alternatives in enumerate(claim.requests):
@@ -72,7 +72,9 @@ def _find_free_devices(search: Search, position: SearchPosition, request: Reques
 
 
 def _count_fitting_devices(search: Search, position: SearchPosition) -> tuple[bool, RequestedDevices]:
-    """Return whether enough devices fit the request on its own, and how many do."""
+    """Return whether enough devices fit the request on its own, with their number and the reasons against the
+    others.
+    """
     claim, request = (
         search.claims[position.claim],
         search.claims[position.claim].requests[position.request][position.alternative],
@@ -92,7 +94,7 @@ def _count_fitting_devices(search: Search, position: SearchPosition) -> tuple[bo
 
 
 def _find_misfit(search: Search, request: Request, pool: Pool, device: PooledDevice) -> DeviceFault | None:
-    """Return why the request does not select the device, or None if it does."""
+    """Return the reason why the request does not select the device, or None if it does."""
     for selector in request.selectors:
         source = selector.source.partition(":")[0]
         try:
@@ -131,5 +133,5 @@ def _format_constraint(match: str | None, distinct: str | None) -> str:
 
 
 def _describe_pool(pool: Pool) -> PoolTrouble:
-    """Return why the pool is unusable."""
+    """Return the reason why the pool is unusable."""
     return PoolTrouble(pool.label, "" if pool.incomplete else str(pool.invalid))

@@ -1,7 +1,4 @@
-"""Evaluate the claims of one pod on every node, with one search for nodes whose devices are alike.
-
-Upstream: Filter in plugins/dynamicresources/dynamicresources.go (v1.36).
-"""
+"""Evaluation of one pod's claims on every node, with a single search for nodes with equivalent devices."""
 
 from __future__ import annotations
 
@@ -112,10 +109,12 @@ class Evaluation:
 
     @cached_property
     def shared_answers(self) -> NodeAnswers | None:
-        """The answers shared by all pods whose claims request the same, or None if this pod needs its own."""
+        """The answers shared by all pods whose claims request the same, or None if this pod needs answers of its
+        own.
+        """
         if self.like is None:
             return None
-        node_answers = self.inventory.answers.get(self.like, lambda: NodeAnswers(self))
+        node_answers = self.inventory.answers.get_or_make(self.like, lambda: NodeAnswers(self))
         node_answers.update()
         return None if node_answers.failing else node_answers
 
@@ -164,7 +163,7 @@ class Evaluation:
         if outcome.code is not Code.SUCCESS or not outcome.searched:
             return []
         visible, features = self.inventory.visible, self.inventory.features
-        devices, itself = visible.list_devices(row), visible.node_selector(row)
+        devices, itself = visible.list_devices(row), visible.get_node_selector(row)
         return [
             build_allocation_result(results, [devices[place] for place in places], itself, features)
             for results, places in zip(outcome.allocation or (), outcome.places, strict=True)
@@ -211,7 +210,7 @@ class Evaluation:
         return DeviceSearchFailed(outcome.reason, outcome.expression)
 
     def list_free_devices(self, row: int) -> list[FreeDevices]:
-        """Return the free devices of the node that each request could have, or an empty list if that cannot be told."""
+        """Return the free devices of the node for each request, or an empty list if they are unknown."""
         try:
             return list(
                 iter_free_devices(self.inventory, row, self._read_claims(self._find_device_backed_resources(row)))
@@ -277,7 +276,7 @@ class Evaluation:
         return tuple(names)
 
     def _read_claims(self, resources: tuple[str, ...]) -> tuple[ClaimRequests, ...]:
-        """Read the unallocated claims, with `resources` requested from devices. Raises AllocationError."""
+        """Read the unallocated claims, with requests for `resources` added. Raises AllocationError."""
         if resources not in self._claims_by_resources:
             classes, features = self.inventory.classes, self.inventory.features
             claims = [self._fill_extended_claim(claim, resources) for claim in self.claims.to_allocate]
@@ -286,11 +285,11 @@ class Evaluation:
 
     @cached_property
     def _claims_by_resources(self) -> dict[tuple[str, ...], tuple[ClaimRequests, ...]]:
-        """A cache of the claims that were read, by the extended resources that devices provide."""
+        """A cache of the parsed claims by the extended resources that devices provide."""
         return {}
 
     def _fill_extended_claim(self, claim: ResourceClaim, resources: tuple[str, ...]) -> ResourceClaim:
-        """Return the claim, with device requests for `resources` if it is the one for extended resources."""
+        """Add device requests for `resources` to the claim if it is the one for extended resources."""
         if claim is not self.claims.extended:
             return claim
         requests = build_device_requests(self.pod, resources, self.inventory.classes_by_resource)
@@ -324,7 +323,7 @@ class NodeAnswers:
         self._evaluate_nodes(range(len(self.outcomes)))
 
     def update(self) -> None:
-        """Evaluate again the nodes that see pools whose devices were allocated or released."""
+        """Evaluate again the nodes that see pools with newly allocated or released devices."""
         changed = self.example.inventory.changed
         if self._seen < len(changed) and not self.failing:
             pools = dict.fromkeys(changed[self._seen :])
@@ -364,7 +363,7 @@ class NodeAnswers:
 
 
 def score_alternatives(claim: ResourceClaim, chosen: tuple[AllocatedDevice, ...] = ()) -> int:
-    """Return the score of the alternatives that a claim has devices for, or would get with `chosen`.
+    """Return the score of the alternatives for which a claim has devices, or would get devices with `chosen`.
 
     An alternative scores higher the earlier it stands in its request's list.
     """

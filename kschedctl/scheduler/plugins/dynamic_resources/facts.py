@@ -32,7 +32,7 @@ class ClaimsUnusable(Fact, frozen=True):
 
 
 class ResourceNotOffered(Fact, frozen=True):
-    """Neither the node nor a DeviceClass offers the extended resource."""
+    """The fact that neither the node nor a DeviceClass offers the extended resource."""
 
     resource: str
 
@@ -56,7 +56,7 @@ class DeviceFault(Detail, frozen=True):
 
 
 class RequestedDevices(Detail, frozen=True):
-    """The number of devices that a request wants, and the number of the node's devices that would fit."""
+    """The number of devices that a request wants, and how many of the node's devices would fit."""
 
     claim: str
     request: str
@@ -103,7 +103,7 @@ class DevicesUnfit(Fact, frozen=True):
 
 
 class DeviceSearchFailed(Fact, frozen=True):
-    """The search for devices ended with an error, perhaps in a CEL selector."""
+    """The fact that the search for devices ended with an error, perhaps in a CEL selector."""
 
     why: str
     expression: str = ""
@@ -117,9 +117,9 @@ class DeviceSearchFailed(Fact, frozen=True):
 
 
 def _render_request(devices: RequestedDevices) -> str:
-    """Return the phrase for a request and the devices that fit it."""
-    wanted = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
-    text = f"{devices.claim} request {devices.request} wants {wanted}"
+    """Render a request and the devices that fit it as a phrase."""
+    requested = "all devices" if devices.wanted is None else f"{devices.wanted} device{'s' * (devices.wanted != 1)}"
+    text = f"{devices.claim} request {devices.request} wants {requested}"
     if not devices.devices:
         return f"{text}, the node has none"
     faults = ", ".join(f"{fault.devices} {_render_fault(fault)}" for fault in devices.faults)
@@ -130,7 +130,7 @@ def _render_request(devices: RequestedDevices) -> str:
 
 
 def _render_fault(fault: DeviceFault) -> str:
-    """Return the phrase for a fault.
+    """Render a fault as a phrase.
 
     >>> _render_fault(DeviceFault("NotSelected", source="claim shop/gpu", expression='device.driver == "x"'))
     'not selected by claim shop/gpu: device.driver == "x"'

@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ChangedObject,
     ClusterEventWithHint,
-    node_actions,
+    resolve_node_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ClaimError
@@ -43,7 +43,7 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
     of_nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
     if HEARS_OF_ALLOCATABLE.at(gates.release):
         of_nodes |= ActionType.UPDATE_NODE_ALLOCATABLE
-    yield ClusterEventWithHint(NODE, node_actions(of_nodes, gates))
+    yield ClusterEventWithHint(NODE, resolve_node_actions(of_nodes, gates))
     yield ClusterEventWithHint("ResourceClaim", either, partial(is_schedulable_after_claim_change, features=features))
     of_pods = ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM
     yield ClusterEventWithHint("DeviceClass", either)
@@ -58,9 +58,9 @@ def events_to_register(gates: FeatureGates, features: Features) -> Iterator[Clus
 
 
 def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether the pod can be retried after a claim was released, or a claim of the pod was created or changed.
+    """Return whether a released claim, or a new or changed claim of the pod, can make the pod schedulable.
 
-    It cannot while one of the pod's claims is missing or unusable.
+    The pod stays unschedulable while one of its claims is missing or unusable.
     """
     old, new = change.old, change.new
     try:
@@ -75,7 +75,7 @@ def is_schedulable_after_claim_change(info: PodInfo, change: ChangedObject, view
 
 
 def is_schedulable_after_slice_change(info: PodInfo, change: ChangedObject, view: Fork, features: Features) -> bool:
-    """Return whether all claims of the pod exist, so that a changed ResourceSlice can help."""
+    """Return whether all claims of the pod exist, since a changed ResourceSlice can help only then."""
     return _are_claims_usable(info, view, features)
 
 
@@ -110,7 +110,7 @@ def _is_same_claim(first: ResourceClaim, second: ResourceClaim) -> bool:
 
 
 def list_claim_names(info: PodInfo) -> list[str]:
-    """Return ``namespace/name`` of the pod's claims that have a name already."""
+    """Return the ``namespace/name`` of each of the pod's claims whose name is known."""
     generated = {status.name: status.resource_claim_name for status in info.pod.status.resource_claim_statuses}
     names = [claim.resource_claim_name or generated.get(claim.name) for claim in info.spec.resource_claims]
     return [f"{info.namespace}/{name}" for name in names if name]

@@ -37,7 +37,7 @@ from kschedctl.scheduler.plugins.dynamic_resources.pools import (
     Pool,
     PooledDevice,
     build_pool,
-    subtract_allocated,
+    compute_remaining_counters,
 )
 from kschedctl.scheduler.plugins.dynamic_resources.requests import AllocationError, Expression
 from kschedctl.scheduler.plugins.helper.device_features import Features
@@ -54,12 +54,12 @@ V = TypeVar("V")
 class BoundedCache:
     """A cache that drops its oldest entries when it is full."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, max_entries: int) -> None:
         self._kept: dict[Hashable, Any] = {}
-        self._most = most
+        self._most = max_entries
 
-    def get(self, key: Hashable, make: Callable[[], V]) -> V:
-        """Return the value for a key, and make it if it is missing."""
+    def get_or_make(self, key: Hashable, make: Callable[[], V]) -> V:
+        """Return the value for a key, making it on first use."""
         value: V | None = self._kept.get(key)
         if value is None:
             drop_oldest_if_full(self._kept, self._most)
@@ -68,11 +68,11 @@ class BoundedCache:
 
 
 class Inventory:
-    """The devices and claims of a fork under some feature gates.
+    """The devices and claims of a fork under some feature gates. Raises AllocationError if slices cannot be read.
 
     ``devices`` and ``visible`` hold what slices, taint rules and nodes define, and ``reservations`` the claims'
-    allocations. ``changed`` lists the pools of devices that were allocated or released since, in order. ``answers`` and
-    ``facts`` are shared by pods whose claims request the same. Raises AllocationError if slices cannot be read.
+    allocations. ``changed`` lists, in order, the pools of devices that were allocated or released later. ``answers``
+    and ``facts`` are shared by pods whose claims request the same.
     """
 
     def __init__(self, view: Fork, features: Features) -> None:
@@ -90,8 +90,10 @@ class Inventory:
             of=(self.devices, self.nodes),
         )
         shares = features.consumable_capacity
-        known = self.objects.index((ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim")
-        self.reservations = known.copy()
+        claim_index = self.objects.index(
+            (ClaimIndex, shares), lambda claims: ClaimIndex(claims, shares), "ResourceClaim"
+        )
+        self.reservations = claim_index.copy()
         self.changed: list[PoolId] = []
         self._latest: tuple[PodInfo, tuple[ResourceClaim, ...]] | None = None
         self.answers, self.facts = BoundedCache(ANSWERS_KEPT), BoundedCache(FACTS_KEPT)
@@ -129,11 +131,12 @@ class Inventory:
 
     @property
     def classes_by_resource(self) -> Mapping[str, DeviceClass]:
-        """The classes that back extended resources, none without DRAExtendedResource."""
+        """The classes that back extended resources, by resource. Empty without DRAExtendedResource."""
         return find_backing_classes(self.objects) if self.features.extended_resource else {}
 
     @property
     def pod_groups(self) -> tuple[PodGroup, ...]:
+        """All PodGroups of the fork."""
         return self.objects.of("PodGroup")
 
     @property
@@ -146,17 +149,19 @@ class Inventory:
         """The allocated devices."""
         return self.reservations.state
 
-    def pools(self, row: int) -> tuple[Pool, ...]:
+    def get_pools(self, row: int) -> tuple[Pool, ...]:
         """Return the pools that a node sees, including unusable ones, in the order of the search."""
-        return self.visible.pools(row)
+        return self.visible.get_pools(row)
 
     def compute_available_counters(self, pool: Pool) -> Counters:
-        """Return the pool's counters that allocated devices leave over."""
-        return subtract_allocated(pool, self.state, self.features.release)
+        """Return the pool's counters minus those that allocated devices consume."""
+        return compute_remaining_counters(pool, self.state, self.features.release)
 
     def build_device_key(self, row: int) -> object:
         """Return a key that is equal for nodes with equivalent devices and equal allocations."""
-        return self.visible.number_visible_devices(row), tuple(map(self._build_allocation_key, self.visible.pools(row)))
+        return self.visible.number_visible_devices(row), tuple(
+            map(self._build_allocation_key, self.visible.get_pools(row))
+        )
 
     def _build_allocation_key(self, pool: Pool) -> object:
         """Return a key for the allocations of a pool, cached until one of them changes."""
@@ -168,16 +173,16 @@ class Inventory:
             marked = use.derived[pool] = marks, available
         return marked
 
-    def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
+    def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
-        return self.visible.node_mask(name, everywhere, selector)
+        return self.visible.find_available_nodes(name, everywhere, selector)
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
         """Return whether the device is available on a node that sees its slice. Raises AllocationError."""
         return self.visible.is_on_node(device, row)
 
     def matches_selector(self, expression: Expression, device: PooledDevice, shares: bool = True) -> bool:
-        """Return whether the selector matches the device, see `Devices.matches_selector`. Raises AllocationError."""
+        """Return whether the selector matches the device. See `Devices.matches_selector`. Raises AllocationError."""
         return self.devices.matches_selector(expression, device, shares)
 
 
@@ -207,13 +212,13 @@ class VisibleDevices:
         self._looks: dict[object, int] = {}
         self._look_of: dict[int, int] = {}
 
-    def pools(self, row: int) -> tuple[Pool, ...]:
+    def get_pools(self, row: int) -> tuple[Pool, ...]:
         """Return the pools that a node sees, including unusable ones, in the order of the search."""
         return self._pools_by_row[row]
 
     def list_devices(self, row: int) -> tuple[PooledDevice, ...]:
         """Return all devices of the node's pools, in the order of the search."""
-        pools = self.pools(row)
+        pools = self.get_pools(row)
         pooled_devices = self._devices.get(pools)
         if pooled_devices is None:
             pooled_devices = self._devices[pools] = tuple(device for pool in pools for device in pool.devices)
@@ -224,13 +229,13 @@ class VisibleDevices:
         row = self._rows.get(pool)
         if row is None:
             mask = np.zeros(len(self.nodes), np.bool_)
-            for piece in self.devices.by_pool.get(pool, ()):
-                mask |= self._find_slice_nodes(piece)
+            for indexed_slice in self.devices.by_pool.get(pool, ()):
+                mask |= self._find_slice_nodes(indexed_slice)
             row = self._rows[pool] = np.flatnonzero(mask).tolist()
         return row
 
-    def node_selector(self, row: int) -> NodeSelector:
-        """Return a selector that matches only this node. It is the same object for each call."""
+    def get_node_selector(self, row: int) -> NodeSelector:
+        """Return a selector that matches only this node. Every call returns the same object."""
         selector = self._itself.get(row)
         if selector is None:
             name = SelectorRequirement("metadata.name", "In", (self.nodes.names[row],))
@@ -241,7 +246,7 @@ class VisibleDevices:
         """Return a number that is equal for nodes that see equivalent devices."""
         number = self._look_of.get(row)
         if number is None:
-            pools = self.pools(row)
+            pools = self.get_pools(row)
             names = [pool.id[1] for pool in pools]
             local = tuple(
                 self.is_on_node(device, row)
@@ -253,7 +258,7 @@ class VisibleDevices:
             number = self._look_of[row] = self._looks.setdefault(look, len(self._looks))
         return number
 
-    def node_mask(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
+    def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
         """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
@@ -276,7 +281,7 @@ class VisibleDevices:
         if not device.slice.spec.per_device_node_selection:
             return True
         spec = device.device
-        return bool(self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)[row])
+        return bool(self.find_available_nodes(spec.node_name, spec.all_nodes, spec.node_selector)[row])
 
     # -- slices --------------------------------------------------------------------------------------------------
 
@@ -312,24 +317,24 @@ class VisibleDevices:
             self._pools[indices] = build_pool(seen, everything, self.devices.features)
         return self._pools[indices]
 
-    def _is_visible_everywhere(self, piece: IndexedSlice) -> bool:
+    def _is_visible_everywhere(self, indexed_slice: IndexedSlice) -> bool:
         """Return whether the slice has shared counters, which every node sees in this version."""
         if COUNTER_SCOPE.at(self.devices.features.release) is not CounterScope.POOL:
             return False
-        return bool(piece.slice.spec.shared_counters)
+        return bool(indexed_slice.slice.spec.shared_counters)
 
     @cached_property
     def _counter_slices(self) -> dict[PoolId, tuple[int, ...]]:
         """The indices of the slices with shared counters that every node sees, by pool."""
         by_pool: dict[PoolId, tuple[int, ...]] = {}
-        for piece in self.devices.relevant:
-            if self._is_visible_everywhere(piece):
-                by_pool[piece.pool] = (*by_pool.get(piece.pool, ()), piece.index)
+        for indexed_slice in self.devices.relevant:
+            if self._is_visible_everywhere(indexed_slice):
+                by_pool[indexed_slice.pool] = (*by_pool.get(indexed_slice.pool, ()), indexed_slice.index)
         return by_pool
 
     @cached_property
     def _unusable_counter_pools(self) -> dict[PoolId, Pool]:
-        """Unusable pools of which a node sees only counters. They make requests with mode All fail."""
+        """The unusable pools of which a node sees only counters. They make requests with mode All fail."""
         pools = {id: self._build_pool(indices) for id, indices in self._counter_slices.items()}
         return {id: pool for id, pool in pools.items() if pool is not None and not pool.usable}
 
@@ -337,29 +342,33 @@ class VisibleDevices:
     def _slices_by_node(self) -> dict[str, tuple[int, ...]]:
         """The indices of the slices for a single node, by node name."""
         by_node: dict[str, tuple[int, ...]] = {}
-        for piece in self.devices.relevant:
-            name = piece.slice.spec.node_name
-            if name and not self._is_visible_everywhere(piece):
-                by_node[name] = (*by_node.get(name, ()), piece.index)
+        for indexed_slice in self.devices.relevant:
+            name = indexed_slice.slice.spec.node_name
+            if name and not self._is_visible_everywhere(indexed_slice):
+                by_node[name] = (*by_node.get(name, ()), indexed_slice.index)
         return by_node
 
     @cached_property
     def _shared_slices(self) -> tuple[list[tuple[int, ...]], npt.NDArray[np.intp]]:
         """The distinct sets of slices for several nodes, and the index of the set that each node sees (N,)."""
-        pieces = [p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)]
-        if not pieces:
+        indexed_slices = [
+            p for p in self.devices.relevant if not p.slice.spec.node_name and not self._is_visible_everywhere(p)
+        ]
+        if not indexed_slices:
             return [()], np.zeros(len(self.nodes), np.intp)
-        masks = np.array([self._find_slice_nodes(piece) for piece in pieces])
+        masks = np.array([self._find_slice_nodes(indexed_slice) for indexed_slice in indexed_slices])
         patterns, of_node = np.unique(masks, axis=1, return_inverse=True)
-        indices = np.array([piece.index for piece in pieces])
+        indices = np.array([indexed_slice.index for indexed_slice in indexed_slices])
         return [tuple(indices[column].tolist()) for column in patterns.T], of_node.reshape(-1)
 
-    def _find_slice_nodes(self, piece: IndexedSlice) -> Bools:
+    def _find_slice_nodes(self, indexed_slice: IndexedSlice) -> Bools:
         """Return the mask of nodes (N,) that see the slice or one of its devices."""
-        spec = piece.slice.spec
+        spec = indexed_slice.slice.spec
         if spec.node_name or spec.all_nodes or spec.node_selector is not None:
-            return self.node_mask(spec.node_name, spec.all_nodes, spec.node_selector)
+            return self.find_available_nodes(spec.node_name, spec.all_nodes, spec.node_selector)
         mask = np.zeros(len(self.nodes), np.bool_)
-        for device in piece.devices if spec.per_device_node_selection else ():
-            mask |= self.node_mask(device.device.node_name, device.device.all_nodes, device.device.node_selector)
+        for device in indexed_slice.devices if spec.per_device_node_selection else ():
+            mask |= self.find_available_nodes(
+                device.device.node_name, device.device.all_nodes, device.device.node_selector
+            )
         return mask

@@ -1,8 +1,4 @@
-"""Check the node's room for devices that stand for cpu, memory and other node resources.
-
-This is behind the feature gate DRANodeAllocatableResources. Upstream:
-plugins/dynamicresources/nodeallocatabledynamicresources.go (v1.36).
-"""
+"""Checks of the node's room for devices that stand for cpu, memory and other node resources."""
 
 from __future__ import annotations
 
@@ -47,7 +43,9 @@ def reject_shared_claims(evaluation: Evaluation, view: Fork, delta: Delta) -> Re
 
 
 def _count_users(view: Fork, delta: Delta, namespace: str, name: str, pod: Pod) -> tuple[np.ndarray, Bools]:
-    """Return per node (N,) how many pods use the claim, and whether this pod is one of them."""
+    """Return the number of pods on each node (N,) that use the claim, and a mask (N,) of the nodes where this pod
+    does.
+    """
     pods = view.pods
     using = pods.where(lambda info: info.namespace == namespace and name in _list_claim_names(info.pod))
     itself = pods.where(lambda info: info.pod.metadata.uid == pod.metadata.uid)
@@ -82,7 +80,7 @@ def reject_insufficient_nodes(evaluation: Evaluation, info: PodInfo, view: Fork,
 
 
 def _find_insufficient_resources(demand: Quantities, usage: Usage) -> Rejections:
-    """Return rejections of the nodes that lack each resource.
+    """Return, for each resource, a rejection of the nodes that lack it.
 
     A node that could never provide the amount is unresolvable.
     """
@@ -97,7 +95,7 @@ def _find_insufficient_resources(demand: Quantities, usage: Usage) -> Rejections
 
 
 class _PodRejectedError(Exception):
-    """The pod fits no node with these devices."""
+    """The error for a pod that fits no node with these devices."""
 
     def __init__(self, code: Code, reason: str) -> None:
         self.outcome = DeviceVerdict(code, reason)
@@ -107,9 +105,11 @@ class _PodRejectedError(Exception):
 def _find_mapped_devices(evaluation: Evaluation) -> dict[tuple[str, str], Device]:
     """Return the devices that stand for node resources, by pool and name."""
     devices: dict[tuple[str, str], Device] = {}
-    for piece in evaluation.inventory.slices:
-        for device in piece.devices:
-            devices.setdefault((piece.pool[1], device.device.name), device.device)  # upstream forgets the driver
+    for indexed_slice in evaluation.inventory.slices:
+        for device in indexed_slice.devices:
+            devices.setdefault(
+                (indexed_slice.pool[1], device.device.name), device.device
+            )  # upstream forgets the driver
     return {name: device for name, device in devices.items() if device.node_allocatable_resource_mappings}
 
 
@@ -141,7 +141,7 @@ def _iter_device_resources(device: Device, result: AllocatedDevice, claim: str) 
 def _compute_mapped_amount(
     mapping: NodeAllocatableResourceMapping, consumed: Mapping[str, Quantity] | None, name: str, device: str, claim: str
 ) -> Quantity | None:
-    """Return the amount of a node resource that a mapping yields, or None if nothing of its capacity is consumed.
+    """Return the amount of a node resource that a mapping yields, or None if none of its capacity is consumed.
 
     Raises _PodRejectedError if the mapping needs consumed capacity and there is none.
     """
@@ -163,7 +163,7 @@ def _compute_mapped_amount(
 def _compute_demand(evaluation: Evaluation, info: PodInfo, allocation: Allocation) -> Quantities:
     """Return the pod's requests including its devices, or nothing if no device stands for node resources.
 
-    If one does, all requests are checked again. Raises _PodRejectedError.
+    If a device does, all requests are checked again. Raises _PodRejectedError.
     """
     pod, mapped = evaluation.pod, _find_mapped_devices(evaluation)
     if not any(result.device.id[1:] in mapped for results in allocation for result in results):

@@ -79,6 +79,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
     """The limit for devices to meet their binding conditions."""
 
     def with_defaults(self, gates: FeatureGates) -> Self:
+        """Return the arguments with the default time limits of the enabled features."""
         filter_timeout, binding_timeout = self.filter_timeout, self.binding_timeout
         if filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
             filter_timeout = GoDuration(10)
@@ -87,6 +88,7 @@ class DynamicResourcesArgs(PluginArgs, frozen=True):
         return replace(self, filter_timeout=filter_timeout, binding_timeout=binding_timeout)
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
+        """Yield the validation errors of the arguments."""
         if self.filter_timeout is not None:
             if not gates.enabled("DRASchedulerFilterTimeout"):
                 yield forbidden("filterTimeout", "DRASchedulingFilterTimeout feature gate is disabled")
@@ -166,6 +168,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         )
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
+        """Yield the kinds that the pod's claims depend on."""
         if not view.objects.gaps:
             return
         from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_claim_dependencies  # noqa: PLC0415 - for few pods
@@ -173,7 +176,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield from iter_claim_dependencies(info, view, self.features)
 
     def doubts(self, info: PodInfo, view: Fork) -> Iterator[Unknown]:
-        """Yield the kinds with regular expressions that cannot be run without RE2."""
+        """Yield the kinds with regular expressions that cannot be evaluated without RE2."""
         if info.spec.resource_claims or (self.features.extended_resource and view.objects.of("DeviceClass")):
             from kschedctl.scheduler.plugins.dynamic_resources.claim_dependencies import iter_pattern_doubts  # noqa: PLC0415 - for few pods
 
@@ -183,6 +186,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return claims.events_to_register(gates, self.features)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
+        """Keep the pod out of the queue until all of its claims exist."""
         if not info.spec.resource_claims:
             return SUCCESS
         try:
@@ -192,6 +196,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return SUCCESS
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[Evaluation]:
+        """Evaluate the pod's claims, or skip Filter if it needs no devices."""
         try:
             evaluation = self._evaluate(info, view)
         except ClaimError as error:
@@ -202,6 +207,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return PreFilterResult(state=evaluation, like=None if named else evaluation.like)
 
     def filter(self, info: PodInfo, view: Fork, state: Evaluation | None, delta: Delta) -> Iterator[Rejection]:
+        """Yield the rejections of nodes that cannot provide the devices or, if these stand for node resources, have
+        no room.
+        """
         evaluation = required_state(state, "not found")
         decided = None
         if self.features.node_allocatable:
@@ -220,7 +228,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
             yield Rejection(undecided, outcome.code, outcome.reason, evaluation.explain_rejection)
 
     def post_filter(self, cycle: Cycle) -> PostFilterResult:
-        """Report, as upstream does, which of the pod's claims would be released after no node passed."""
+        """Report which of the pod's claims upstream would release after no node passed."""
         if not cycle.info.spec.resource_claims and SILENT_WITHOUT_CLAIMS.at(self.features.release):
             return PostFilterResult(Status(Code.UNSCHEDULABLE))
         if self.name not in cycle.pre_filter.reached:
@@ -253,11 +261,13 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return {"ResourceClaim": reserve_claims(state, pod, row)} if state else {}
 
     def release(self, view: Fork, positions: Sequence[int]) -> Changes:
+        """Return the claims of deleted pods without their reservations."""
         claims = view.objects.of("ResourceClaim")
         deleted_pods = {get_pod_user(view.pods.objects[position]) for position in positions} if claims else set()
         return {"ResourceClaim": list(release_claims(claims, deleted_pods))}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: Evaluation | None) -> Reservation:
+        """Return the devices that each unallocated claim would get on the node."""
         if state is None:
             return Reservation()
         names = map(format_claim_key, state.claims.to_allocate)
@@ -273,6 +283,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         return evaluation
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         names = claims.list_claim_names(info)
         claim_change = f"claim {join_words(names, 'or')} is created or its status changes" if names else ""
         freed = "any claim gives its devices back"
@@ -284,7 +295,9 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         yield WakeTrigger(NODE, of_nodes, "a node is added, or its labels or what it offers change")
 
     def admitting_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that create the pod's missing claims, without which it does not enter the queue."""
+        """Yield descriptions of the changes that create the pod's missing claims, without which it does not enter
+        the queue.
+        """
         if names := claims.list_claim_names(info):
             all_there = "" if len(info.spec.resource_claims) == 1 else ", and then all of its claims are there"
             yield WakeTrigger("ResourceClaim", ADD, f"claim {join_words(names, 'or')} is created{all_there}")
@@ -297,7 +310,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
 @cache
 def _import_pre_filter() -> ModuleType:
-    """Import the module that reads claims, on first use because few clusters have any."""
+    """Import the module that reads claims, only on first use because few clusters have claims."""
     from kschedctl.scheduler.plugins.dynamic_resources import pre_filter  # noqa: PLC0415 - for few clusters
 
     return pre_filter

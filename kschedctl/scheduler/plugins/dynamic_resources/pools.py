@@ -93,13 +93,13 @@ class Pool:
 
     @property
     def shape(self) -> object:
-        """A key that is equal for pools that the search cannot tell apart, except by their allocations."""
+        """A key that is equal for pools that differ only in their allocations."""
         counters = tuple(sorted(self.counters.items())) if self.counters else ()
         return self.id[0], self.incomplete, bool(self.invalid), counters, tuple(d.twin for d in self.devices)
 
     @property
     def has_binding_conditions(self) -> bool:
-        """True if some device has binding conditions."""
+        """True if some device of the pool has binding conditions."""
         return any(d.device.binding_conditions for d in self.devices)
 
 
@@ -118,12 +118,12 @@ def select_newest_generation(slices: Iterable[IndexedSlice]) -> list[IndexedSlic
     slices = list(slices)
     if len(slices) == 1:
         return slices
-    generation = max(piece.slice.spec.pool.generation for piece in slices)
-    return [piece for piece in slices if piece.slice.spec.pool.generation == generation]
+    generation = max(indexed_slice.slice.spec.pool.generation for indexed_slice in slices)
+    return [indexed_slice for indexed_slice in slices if indexed_slice.slice.spec.pool.generation == generation]
 
 
 class Allocatability(StrEnum):
-    """A distinction between devices that can and that cannot be allocated."""
+    """The kinds of devices that a rule distinguishes by whether they can be allocated."""
 
     ALLOCATABLE = "can be allocated"
     UNALLOCATABLE = "cannot be"
@@ -158,44 +158,52 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
 
     Return None if the driver is replacing the pool by a newer generation that the node does not see yet.
     """
-    outdated = seen[0].slice.spec.pool.generation < max(piece.slice.spec.pool.generation for piece in seen)
+    outdated = seen[0].slice.spec.pool.generation < max(
+        indexed_slice.slice.spec.pool.generation for indexed_slice in seen
+    )
     seen, partitionable = select_newest_generation(seen), features.partitionable_devices
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count
         pool = _build_pool_with_slice_counters(_sort_by_name(seen), partitionable)
         if pool.invalid:  # the search comes to its devices all the same
-            devices = tuple(device for piece in _sort_by_name(seen) for device in piece.devices)
+            devices = tuple(device for indexed_slice in _sort_by_name(seen) for device in indexed_slice.devices)
             pool = Pool(pool.id, devices, invalid=pool.invalid if CHECKS_NAMES.at(features.release) else "")
         return replace(pool, incomplete=missing)
     first = seen[0].slice.spec.pool
     invisible_slices: list[IndexedSlice] = []
     if len(seen) != first.resource_slice_count:
-        if any(piece.slice.spec.pool.generation > first.generation for piece in published):
+        if any(indexed_slice.slice.spec.pool.generation > first.generation for indexed_slice in published):
             return None
-        current = [piece for piece in published if piece.slice.spec.pool.generation == first.generation]
+        current = [
+            indexed_slice for indexed_slice in published if indexed_slice.slice.spec.pool.generation == first.generation
+        ]
         if len(current) != first.resource_slice_count:
             return Pool(seen[0].pool, incomplete=True)
-        named = {piece.slice.metadata.name for piece in seen}
-        invisible_slices = [piece for piece in current if piece.slice.metadata.name not in named]
+        named = {indexed_slice.slice.metadata.name for indexed_slice in seen}
+        invisible_slices = [
+            indexed_slice for indexed_slice in current if indexed_slice.slice.metadata.name not in named
+        ]
     return _build_complete_pool(_sort_by_name(seen), invisible_slices, partitionable)
 
 
 def _sort_by_name(slices: Sequence[IndexedSlice]) -> list[IndexedSlice]:
     """Return the slices sorted by name."""
-    return sorted(slices, key=lambda piece: piece.slice.metadata.name)
+    return sorted(slices, key=lambda indexed_slice: indexed_slice.slice.metadata.name)
 
 
 def _build_pool_with_slice_counters(seen: Sequence[IndexedSlice], partitionable: bool) -> Pool:
     """Build a pool in which counters are shared within each slice, as before 1.35."""
-    id, devices = seen[0].pool, tuple(device for piece in seen for device in piece.devices)
+    id, devices = seen[0].pool, tuple(device for indexed_slice in seen for device in indexed_slice.devices)
     fault = _find_duplicate_name(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
     counters = {
-        (qualify_counter_set(piece.slice.metadata.name, shared_counter.name), name): to_billionths(counter.value)
-        for piece in seen
-        for shared_counter in piece.slice.spec.shared_counters
+        (qualify_counter_set(indexed_slice.slice.metadata.name, shared_counter.name), name): to_billionths(
+            counter.value
+        )
+        for indexed_slice in seen
+        for shared_counter in indexed_slice.slice.spec.shared_counters
         for name, counter in shared_counter.counters.items()
     }
     return Pool(id, devices, counters, tuple(device for device in devices if device.consumes))
@@ -211,13 +219,15 @@ def _build_complete_pool(
 ) -> Pool:
     """Build a complete pool and check its device names and counters."""
     id = seen[0].pool
-    with_devices = [piece for piece in seen if not (partitionable and piece.slice.spec.shared_counters)]
-    devices = tuple(device for piece in with_devices for device in piece.devices)
+    with_devices = [
+        indexed_slice for indexed_slice in seen if not (partitionable and indexed_slice.slice.spec.shared_counters)
+    ]
+    devices = tuple(device for indexed_slice in with_devices for device in indexed_slice.devices)
     fault = _find_duplicate_name(devices)
     if fault or not partitionable:
         return Pool(id, () if fault else devices, invalid=fault)
     counters, fault = _read_counters(seen)
-    everything = (*devices, *(device for piece in invisible_slices for device in piece.devices))
+    everything = (*devices, *(device for indexed_slice in invisible_slices for device in indexed_slice.devices))
     fault = fault or _find_unknown_counter(everything, counters)
     if fault:
         return Pool(id, invalid=fault)
@@ -231,8 +241,8 @@ COUNTS_SHARES = ByVersion(
 )
 
 
-def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
-    """Return the counters of the pool without those that allocated devices consume."""
+def compute_remaining_counters(pool: Pool, state: AllocatedState, release: KubeVersion) -> Counters:
+    """Return the pool's counters minus those that allocated devices consume."""
     holds = state.is_allocated if COUNTS_SHARES.at(release) else state.dedicated.__contains__
     remaining = dict(pool.counters or {})
     for device in pool.consumers if remaining else ():
@@ -244,7 +254,7 @@ def subtract_allocated(pool: Pool, state: AllocatedState, release: KubeVersion) 
 
 
 def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
-    """Return an error message if two devices have the same name, or an empty string."""
+    """Return an error message if two devices have the same name, else an empty string."""
     names = [device.device.name for device in devices]
     again = (name for i, name in enumerate(names) if name in names[:i])
     return f"duplicate device name {next(again)}" if len(set(names)) < len(names) else ""
@@ -253,8 +263,8 @@ def _find_duplicate_name(devices: Iterable[PooledDevice]) -> str:
 def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
     """Return the counters of the slices, and an error message if two sets have the same name."""
     sets: dict[str, Mapping[str, int]] = {}
-    for piece in slices:
-        for counters in piece.slice.spec.shared_counters:
+    for indexed_slice in slices:
+        for counters in indexed_slice.slice.spec.shared_counters:
             if counters.name in sets:
                 return {}, f"duplicate counter set name {counters.name}"
             sets[counters.name] = {name: to_billionths(counter.value) for name, counter in counters.counters.items()}
@@ -262,7 +272,7 @@ def _read_counters(slices: Iterable[IndexedSlice]) -> tuple[Counters, str]:
 
 
 def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) -> str:
-    """Return an error message if a device consumes a missing counter, or an empty string."""
+    """Return an error message if a device consumes a missing counter, else an empty string."""
     sets = {name for name, _ in available}
     for device in devices:
         for consumption in device.device.consumes_counters:
@@ -274,8 +284,8 @@ def _find_unknown_counter(devices: Iterable[PooledDevice], available: Counters) 
     return ""
 
 
-def compute_consumption(device: Device, slice_name: str = "") -> Counters:
-    """Return the counters that a device consumes. They belong to its slice if `slice_name` is set."""
+def compute_counter_consumption(device: Device, slice_name: str = "") -> Counters:
+    """Return the counters that a device consumes. With `slice_name`, they belong to that slice."""
     total: Counters = {}
     for consumed in device.consumes_counters:
         counter_set = qualify_counter_set(slice_name, consumed.counter_set) if slice_name else consumed.counter_set

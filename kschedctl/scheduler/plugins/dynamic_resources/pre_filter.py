@@ -1,4 +1,4 @@
-"""Prepare the evaluation of a pod's claims: find them, check their classes, and see where allocated ones can be used.
+"""Preparation of the evaluation of a pod's claims: lookup, checks of their classes, and nodes of allocated claims.
 
 With gate DRAWorkloadResourceClaims, the claims of the pod's PodGroup count as well. Upstream: PreFilter and
 unreservePodGroupClaims in plugins/dynamicresources/dynamicresources.go, and NameFromPodGroup and IsReservedForPod in
@@ -70,12 +70,13 @@ def evaluate_claims(
     inventory = get_inventory(view, features)
     pod_claims = inventory.list_pod_claims(info)
     if features.workload_claims:
-        find_group(info.pod, inventory)
+        find_pod_group(info.pod, inventory)
     spec_numbers = tuple([None if claim.status.allocation else inventory.number_spec(claim) for claim in pod_claims])
     compute_demand = partial(_compute_extended_demand, info, pod_claims, inventory)
-    extended_demand = (
-        compute_demand() if info.alike is None else inventory.facts.get((info.alike, spec_numbers), compute_demand)
-    )
+    if info.alike is None:
+        extended_demand = compute_demand()
+    else:
+        extended_demand = inventory.facts.get_or_make((info.alike, spec_numbers), compute_demand)
     if not pod_claims and not extended_demand.resources:
         return None
     extended = _get_extended_claim(info.pod, inventory) if extended_demand.resources else None
@@ -101,7 +102,7 @@ def _compute_extended_demand(
         if claim.status.allocation is None:
             _check_classes(claim, inventory)
     classes = inventory.classes_by_resource
-    requests = {} if _list_requested_resources(info.spec).isdisjoint(classes) else _compute_requests(info)
+    requests = {} if _list_requested_resources(info.spec).isdisjoint(classes) else _get_requests(info)
     if not is_any_backed(requests, classes):
         return ExtendedResourceDemand((), b"")
     containers = [
@@ -123,7 +124,7 @@ def _list_requested_resources(spec: PodSpec) -> set[str]:
     return requests.union(spec.overhead, spec.resources.requests if spec.resources else ())
 
 
-def _compute_requests(info: PodInfo) -> dict[str, int]:
+def _get_requests(info: PodInfo) -> dict[str, int]:
     """Return the pod's requests."""
     return info.compute_amounts(info.options._replace(use_status=False, pod_level=True, dra_node_allocatable=False))
 
@@ -159,18 +160,18 @@ def _find_unselected_nodes(claim: ResourceClaim, inventory: Inventory) -> Bools:
 
 
 def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Features) -> Iterator[tuple[str, str]]:
-    """Yield the name and class of the request, or of each of its alternatives. Raises ClaimError."""
+    """Yield the name and class of a request, or of each of its alternatives. Raises ClaimError."""
     if request.exactly is not None:
         yield request.name, request.exactly.device_class_name
         return
     if not HAS_ALTERNATIVES.at(features.release):
         yield request.name, ""
         return
-    where = f"resource claim {format_claim_key(claim)}, request {request.name}"
+    location = f"resource claim {format_claim_key(claim)}, request {request.name}"
     if not request.first_available:
-        raise ClaimError(f"{where}: unknown request type")
+        raise ClaimError(f"{location}: unknown request type")
     elif not features.prioritized_list:
-        raise ClaimError(f"{where}: has subrequests, but the DRAPrioritizedList feature is disabled")
+        raise ClaimError(f"{location}: has subrequests, but the DRAPrioritizedList feature is disabled")
     else:
         for alternative in request.first_available:
             yield f"{request.name}/{alternative.name}", alternative.device_class_name
@@ -179,7 +180,7 @@ def _iter_class_names(claim: ResourceClaim, request: DeviceRequest, features: Fe
 SCHEDULING_GROUP = "scheduling.k8s.io"
 
 
-def find_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
+def find_pod_group(pod: Pod, inventory: Inventory) -> PodGroup | None:
     """Return the PodGroup of the pod, or None if the pod is in no group.
 
     Raises ClaimError if the group does not exist.
@@ -198,7 +199,7 @@ def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
 
     Raises ClaimError, and PluginError if a claim of the group does not exist.
     """
-    group = find_group(pod, inventory)
+    group = find_pod_group(pod, inventory)
     if group is None:
         return False
     members = view.pods.where(
@@ -208,13 +209,13 @@ def can_unreserve_claims(pod: Pod, inventory: Inventory, view: Fork) -> bool:
     )
     if (members[view.pods.info] & (view.node >= 0)).any():
         return False
-    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_claims(group, inventory))
+    return any(claim.status.allocation and _is_reserved(claim, pod) for claim in _iter_group_claims(group, inventory))
 
 
-def _iter_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
+def _iter_group_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClaim]:
     """Yield the claims of the group. Raises PluginError if one does not exist."""
     for reference in group.spec.resource_claims:
-        name = _find_claim_name(group, reference)
+        name = _find_group_claim_name(group, reference)
         if name is None:
             continue
         claim = inventory.claims.get(f"{group.metadata.namespace}/{name}")
@@ -224,17 +225,17 @@ def _iter_claims(group: PodGroup, inventory: Inventory) -> Iterator[ResourceClai
             yield claim
 
 
-def _find_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
-    """Return the name of the group's claim, or None if none was needed. Raises PluginError."""
+def _find_group_claim_name(group: PodGroup, reference: PodGroupResourceClaim) -> str | None:
+    """Return the name of the group's claim, or None if the reference needed no claim. Raises PluginError."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name
-    where = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
+    location = f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
     if reference.resource_claim_template_name is None:
-        raise PluginError(f"{where}, spec.resourceClaim {reference.name}: {UNSUPPORTED}")
+        raise PluginError(f"{location}, spec.resourceClaim {reference.name}: {UNSUPPORTED}")
     for status in group.status.resource_claim_statuses:
         if status.name == reference.name:
             return status.resource_claim_name
-    raise PluginError(f"{where}: {NOT_CREATED_YET}")
+    raise PluginError(f"{location}: {NOT_CREATED_YET}")
 
 
 def _is_owner(group: PodGroup, claim: ResourceClaim) -> bool:

@@ -46,7 +46,7 @@ MAX_RESULTS = 32
 
 
 class TooManyResults(StrEnum):
-    """The consequences when a request would give its claim more devices than a claim can hold."""
+    """The consequence if a request would give its claim more devices than a claim can hold."""
 
     REQUEST_FAILS = "it is not met"
     REQUEST_FAILS_COUNTING_TWICE = "it is not met, and the devices that it has count twice"
@@ -70,7 +70,7 @@ With 1.33.0 a request for more than 16 devices is met on no node.
 
 
 class AllocationError(Exception):
-    """A claim, class or pool is faulty, so that the allocation fails with upstream's code Error.
+    """The error for a faulty claim, class or pool, which makes the allocation fail with upstream's code Error.
 
     ``str()`` is upstream's message. ``text`` is its part about the CEL ``expression``, if there is one.
     """
@@ -107,11 +107,11 @@ class Request:
 
     @cached_property
     def full_name(self) -> str:
-        """The name as claims and messages show it, with the parent of an alternative."""
+        """The name in claims and messages, with the parent of an alternative."""
         return f"{self.parent}/{self.name}" if self.parent else self.name
 
     def is_named_in(self, requests: tuple[str, ...]) -> bool:
-        """Return whether a constraint on `requests` applies to this request. An empty list applies to all."""
+        """Return whether a constraint on `requests` applies to this request. An empty list applies to all requests."""
         return not requests or self.full_name in requests or (self.parent or self.name) in requests
 
     def find_untolerated_taint(self, device: Device) -> DeviceTaint | None:
@@ -290,7 +290,7 @@ def check_node_selectors(claims: Iterable[ResourceClaim], allocation: Allocation
 
 
 def _find_node_restriction(pooled: PooledDevice) -> tuple[str | None, bool, NodeSelector | None]:
-    """Return the device's node name, whether it binds to the allocated node, and its node selector."""
+    """Return the device's node name, its flag to bind to the allocated node, and its node selector."""
     spec, device = pooled.slice.spec, pooled.device
     holder = device if spec.per_device_node_selection else spec
     return holder.node_name, bool(device.binds_to_node), holder.node_selector

@@ -1,7 +1,4 @@
-"""Update ResourceClaims when a pod is bound and when pods are deleted.
-
-Upstream: Reserve and PreBind in plugins/dynamicresources/dynamicresources.go (v1.36).
-"""
+"""Updates of ResourceClaims when a pod is bound and when pods are deleted."""
 
 from __future__ import annotations
 
@@ -50,9 +47,9 @@ def _reserve_claim(claim: ResourceClaim, allocation: AllocationResult, pod: Pod)
 
 
 def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
-    """Give the claim for extended resources its final name. Other claims are returned as they are.
+    """Give the claim for extended resources its final name. Other claims are returned unchanged.
 
-    The claim gets no owner, since one pod stands for all that are alike and none may find the claim of another.
+    The claim gets no owner, since one pod stands for all pods that are alike, and none may find the claim of another.
     """
     if claim.metadata.name != IN_MEMORY_NAME:
         return claim
@@ -61,7 +58,7 @@ def _name_extended_claim(claim: ResourceClaim, pod: Pod) -> ResourceClaim:
 
 
 def _add_share_ids(allocation: AllocationResult, claim: ResourceClaim, inventory: Inventory) -> AllocationResult:
-    """Give each share of a device that can be allocated several times an ID."""
+    """Give an ID to each share of a device that can be allocated several times."""
     shared = inventory.devices.shareable
     if not shared:
         return allocation

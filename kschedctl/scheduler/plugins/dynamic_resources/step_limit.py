@@ -1,8 +1,4 @@
-"""The limit on search steps, which stands for the time limit of upstream's search.
-
-Upstream: allocateOne in structured/internal/incubating/allocator_incubating.go and Filter in
-plugins/dynamicresources/dynamicresources.go (v1.36).
-"""
+"""The limit on search steps, which replaces the time limit of upstream's search."""
 
 from __future__ import annotations
 
@@ -22,7 +18,7 @@ FILTER_SECONDS = 10.0
 
 
 class DeviceSearchOrder(StrEnum):
-    """The orders in which the newer allocator tries several devices for one request."""
+    """The order in which the newer allocator tries several devices for one request."""
 
     ANY = "any"
     DEVICE_ORDER = "that of the devices"
@@ -35,7 +31,7 @@ SEARCH_ORDER = ByVersion(
 
 
 class SearchTimeoutError(Exception):
-    """The search took too long. ``upstream`` is True if kube-scheduler would time out as well."""
+    """The error if the search took too long. ``upstream`` is True if kube-scheduler would time out as well."""
 
     def __init__(self, upstream: bool) -> None:
         self.upstream = upstream
@@ -43,7 +39,7 @@ class SearchTimeoutError(Exception):
 
 
 class StepLimit:
-    """A counter of the devices that are tried. With 0 ``seconds`` upstream's search has no limit.
+    """A counter of the devices that the search tries. If ``seconds`` is 0, upstream's search has no limit.
 
     ``in_vain`` counts steps that upstream would take although there are too few devices.
     """
@@ -53,7 +49,7 @@ class StepLimit:
         self.any_order = SEARCH_ORDER.at(features.release) is DeviceSearchOrder.ANY or not features.newer_allocator
         self.tried = self.in_vain = 0
 
-    def step(self) -> None:
+    def count_step(self) -> None:
         """Count a tried device. Raises SearchTimeoutError."""
         self.tried += 1
         self._check_limit()
@@ -61,12 +57,10 @@ class StepLimit:
             raise SearchTimeoutError(upstream=False)
 
     def can_skip_search(self, devices: int, all_tried: bool) -> bool:
-        """Return whether upstream would finish its search for more devices than exist within the time limit.
+        """Return whether upstream would finish a search for more devices than exist within the time limit.
 
-        If so, the search has no result and is skipped here.
-
-        ``all_tried`` means that upstream tries all sequences of devices. Otherwise, its search may end sooner. Raises
-        SearchTimeoutError.
+        Such a search finds nothing, so that it is skipped here. ``all_tried`` means that upstream tries all sequences
+        of devices. Otherwise, its search may end sooner. Raises SearchTimeoutError.
         """
         steps = self._count_sequences(devices)
         if all_tried:

@@ -74,12 +74,12 @@ class Features(NamedTuple):
 
     @property
     def lists_in_cel(self) -> bool:
-        """Whether CEL selectors can read attributes with several values."""
+        """True if CEL selectors can read attributes with several values."""
         return self.list_attributes or LISTS_IN_CEL.at(self.release)
 
     @property
     def newer_allocator(self) -> bool:
-        """Whether the allocator runs that supports distinctAttribute and checks requests for capacity.
+        """True if the allocator runs that supports distinctAttribute and checks requests for capacity.
 
         Upstream: NewAllocator in dynamic-resource-allocation/structured/allocator.go.
         """

@@ -19,7 +19,7 @@ from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, round_half_away
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     ResourceSpec,
     ScoringStrategy,
-    broken_linear,
+    evaluate_broken_linear,
     scale_points,
 )
 from kschedctl.snapshot.delta import NO_CHANGE, Delta
@@ -48,7 +48,7 @@ class BackingDevices(Protocol):
         """Return whether a DeviceClass backs the resource."""
 
     def count_devices(self, resource: str) -> tuple[Counts, Counts]:
-        """Return (N,) the number of devices that back the resource and (N,) how many of them are allocated."""
+        """Return the number of devices that back the resource and the number of allocated ones, both (N,)."""
 
 
 class Usage:
@@ -71,21 +71,23 @@ class Usage:
 
     def fits_everywhere(self, requests: Mapping[str, int]) -> bool:
         """Return whether every node has room for the requests and for one more pod."""
-        view, wanted = self.view, tuple(requests.items())
-        pod_requests = view.memo((Usage, wanted), lambda: _requests_vector(requests, view))
+        view, demands = self.view, tuple(requests.items())
+        pod_requests = view.memo((Usage, demands), lambda: _build_requests_vector(requests, view))
         return pod_requests is not None and not np.count_nonzero(pod_requests > view.allocatable - self.requested)
 
 
-def _requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
-    """Return (R,) the requests with 1 for pods, or None if the snapshot does not have some resource."""
+def _build_requests_vector(requests: Mapping[str, int], view: NodeView) -> Amounts | None:
+    """Return the requests (R,), with 1 for pods, or None if the snapshot lacks a requested resource."""
     if not requests.keys() <= view.resources.keys():
         return None
     vector: Amounts = view.matrix([{**requests, names.PODS: 1}])[0]
     return vector
 
 
-def pod_amounts(info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False) -> list[int]:
-    """Return how much the pod requests of each resource, in their order.
+def list_pod_amounts(
+    info: PodInfo, resources: Sequence[ResourceSpec], options: Options, nonzero: bool = False
+) -> list[int]:
+    """Return the amounts of the resources that the pod requests, in the order of `resources`.
 
     With `nonzero`, containers without a request for cpu or memory count with a default. Node resources that the pod's
     devices provide do not count, whatever its status says.
@@ -131,13 +133,13 @@ class NodeUsage(NamedTuple):
     """Whether all allocatable amounts are above zero and below MAX_EXACT_AMOUNT."""
 
 
-def demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
+def get_demanded_amounts(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
     """Return the requests aligned with the columns of the nodes, cached per combination."""
-    key = (demanded_amounts, tuple(resources), tuple(requests))
+    key = (get_demanded_amounts, tuple(resources), tuple(requests))
     return view.memo(key, lambda: _align_requests(resources, requests, view))
 
 
-def node_usage(
+def compute_node_usage(
     demanded: DemandedAmounts, view: NodeView, requested: Amounts, rows: Rows, devices: Callable[[], BackingDevices]
 ) -> NodeUsage:
     """Return the usage of the scored nodes with and without the pod.
@@ -166,7 +168,7 @@ def node_usage(
 
 
 def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: NodeView) -> Amounts:
-    """Return (X, F) the columns of the rows as contiguous memory that must not be written to."""
+    """Return the columns of the rows (X, F) as contiguous memory that must not be written to."""
     picked = np.ascontiguousarray(matrix[:, columns].T)
     return picked if rows is view.nodes.rows else picked.take(rows, axis=1)
 
@@ -192,27 +194,29 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     )
 
 
-def least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return (F,) the weighted mean of the free shares after placing the pod, 0 to 100."""
+def score_least_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
+    """Return the weighted mean (F,) of the free shares after placing the pod, from 0 to 100."""
     requested, allocatable = usage.requested, usage.allocatable
     if usage.offered_everywhere and _are_exact_as_floats(requested):  # the usual case, in fewer steps
         free = np.maximum(allocatable - requested, 0)
-        return _weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
+        return _compute_weighted_mean(_divide_exactly(free * MAX_NODE_SCORE, allocatable), usage)
     free_shares = np.where(requested > allocatable, 0, (allocatable - requested) * MAX_NODE_SCORE)
-    return _weighted_mean_of_offered(truncating_divide(free_shares, np.where(allocatable == 0, 1, allocatable)), usage)
+    return _compute_weighted_mean_of_offered(
+        truncating_divide(free_shares, np.where(allocatable == 0, 1, allocatable)), usage
+    )
 
 
-def most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return (F,) the weighted mean of the used shares after placing the pod, 0 to 100."""
+def score_most_allocated(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
+    """Return the weighted mean (F,) of the used shares after placing the pod, from 0 to 100."""
     requested, allocatable = usage.requested, usage.allocatable
     used = np.minimum(requested, allocatable) * MAX_NODE_SCORE
     if usage.offered_everywhere and _are_exact_as_floats(requested):
-        return _weighted_mean(_divide_exactly(used, allocatable), usage)
-    return _weighted_mean_of_offered(truncating_divide(used, np.where(allocatable == 0, 1, allocatable)), usage)
+        return _compute_weighted_mean(_divide_exactly(used, allocatable), usage)
+    return _compute_weighted_mean_of_offered(truncating_divide(used, np.where(allocatable == 0, 1, allocatable)), usage)
 
 
-def requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
-    """Return (F,) the weighted mean of the scores that the profile's shape gives the used shares.
+def score_requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> Scores:
+    """Return the weighted mean (F,) of the scores that the profile's shape gives the used shares.
 
     Resources that score zero do not count.
     """
@@ -220,7 +224,7 @@ def requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> 
     shape = strategy.requested_to_capacity_ratio.shape if strategy.requested_to_capacity_ratio else ()
     shares = truncating_divide(requested * 100, np.where(allocatable == 0, 1, allocatable))
     percent = np.where((allocatable == 0) | (requested > allocatable), 100, shares)
-    scores = broken_linear(scale_points(shape), percent)
+    scores = evaluate_broken_linear(scale_points(shape), percent)
     counted = (allocatable != 0) & (scores > 0)
     weights = np.where(counted, usage.weights[:, None], 0)
     total, weight = (scores * weights).sum(axis=0), weights.sum(axis=0)
@@ -228,26 +232,26 @@ def requested_to_capacity_ratio(strategy: ScoringStrategy, usage: NodeUsage) -> 
 
 
 STRATEGIES = {
-    "LeastAllocated": least_allocated,
-    "MostAllocated": most_allocated,
-    "RequestedToCapacityRatio": requested_to_capacity_ratio,
+    "LeastAllocated": score_least_allocated,
+    "MostAllocated": score_most_allocated,
+    "RequestedToCapacityRatio": score_requested_to_capacity_ratio,
 }
 
 
-def _weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return (F,) the weighted mean of non-negative shares (X, F)."""
+def _compute_weighted_mean(shares: Amounts, usage: NodeUsage) -> Scores:
+    """Return the weighted mean (F,) of non-negative shares (X, F)."""
     mean: Scores = usage.weights.dot(shares) // sum(usage.weights.tolist())
     return mean
 
 
-def _weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
-    """Return (F,) the weighted mean of shares (X, F) over the resources that each node offers."""
+def _compute_weighted_mean_of_offered(shares: Amounts, usage: NodeUsage) -> Scores:
+    """Return the weighted mean (F,) of shares (X, F) over the resources that each node offers."""
     weights = (usage.allocatable != 0) * usage.weights[:, None]
     return truncating_divide((shares * weights).sum(axis=0), np.maximum(weights.sum(axis=0), 1))
 
 
 def _divide_exactly(amounts: Amounts, divisors: Amounts) -> Amounts:
-    """Return the quotients of small amounts, rounded down, by float division if that is faster.
+    """Return the quotients of small amounts, rounded down, using float division because it is faster.
 
     The float quotient of integers that together stay below 2**53 is never rounded up to the next integer: its distance
     from that is more than half the distance between two floats.

@@ -48,12 +48,12 @@ def scale_points(shape: Sequence[UtilizationShapePoint]) -> list[tuple[int, int]
     return [(point.utilization, point.score * scale) for point in shape]
 
 
-def broken_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
+def evaluate_broken_linear(points: Sequence[tuple[int, int]], utilization: Amounts) -> Amounts:
     """Evaluate the function through the points (utilization, score) in Go's integer arithmetic.
 
     The function is constant before the first and after the last point.
 
-    >>> broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
+    >>> evaluate_broken_linear([(0, 100), (100, 0)], np.array([-5, 0, 33, 100, 120])).tolist()
     [100, 100, 67, 0, 0]
     """
     value = np.full_like(utilization, points[-1][1])
@@ -87,6 +87,6 @@ class ScoringStrategy(Struct, frozen=True):
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
 
 
-def with_weights(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+def fill_in_weights(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
     """Return the resources with missing weights set to 1, or the default resources if there are none."""
     return tuple(ResourceSpec(resource.name, resource.weight or 1) for resource in resources) or DEFAULT_RESOURCES

@@ -41,7 +41,7 @@ def sign_resources(info: PodInfo, view: Fork, features: Features) -> Fragment | 
 
 
 def _can_sign_extended_resources(info: PodInfo, view: Fork, features: Features) -> bool:
-    """Return whether pods are signed with DRAExtendedResource enabled, and no DeviceClass backs this pod's requests."""
+    """Return whether a pod can be signed with DRAExtendedResource on, because no DeviceClass backs its requests."""
     signs = EXTENDED_RESOURCES_SIGNED.at(features.release)
     return signs and not is_any_backed(info.incoming_requests, find_backing_classes(view.objects))
 

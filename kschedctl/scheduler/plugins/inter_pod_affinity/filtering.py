@@ -71,7 +71,7 @@ class PodInTheWay(Fact, frozen=True):
     """Whether the term belongs to the existing pod, not to the incoming pod."""
 
     def words(self) -> str:
-        """Return which pods are in the way, and whose anti-affinity with which selector rejects the node.
+        """Describe the pods in the way and the anti-affinity term that rejects the node.
 
         >>> print(PodInTheWay("shop/web", 2, "zone", "a", "app=db", of_existing_pod=True).words())
         shop/web and 2 more in zone=a, whose anti-affinity keeps out pods matching app=db
@@ -96,7 +96,7 @@ REASON_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 
 
 class FilterState(msgspec.Struct, frozen=True):
-    """The state that PreFilter passes to Filter."""
+    """The counts of required terms that PreFilter passes to Filter."""
 
     affinity_terms: tuple[AffinityTerm, ...]
     """The pod's required affinity terms."""
@@ -126,16 +126,22 @@ class AffinityVerdicts(msgspec.Struct, frozen=True):
         return [distinction for running in counts for distinction in running.distinctions]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that a required term rejects."""
-        refused = self.affinity.lacks_label(rows)
+        """Return a mask (F,) of the rows that a required term rejects."""
+        refused = self.affinity.find_rows_without_label(rows)
         if not (self.wants_itself and self.affinity.is_empty):
             for counts in self.affinity.iter_counts(rows):
                 refused |= counts <= 0
-        return refused | self.anti_affinity.has_match(rows) | self.existing_anti_affinity.has_match(rows)
+        return (
+            refused
+            | self.anti_affinity.find_rows_with_match(rows)
+            | self.existing_anti_affinity.find_rows_with_match(rows)
+        )
 
 
 def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Iterator[Rejection]:
-    """Yield rejections in upstream's order: own affinity, own anti-affinity, existing pods' anti-affinity."""
+    """Yield the rejections by the pod's affinity, then its anti-affinity, then existing pods' anti-affinity, as
+    upstream does.
+    """
     affinity_unmet = ~_find_met_affinity(state, info, view, delta)
     yield Rejection(affinity_unmet, Code.UNRESOLVABLE, REASON_AFFINITY, _build_affinity_fact_finder(state, view))
     rejected_by_own_terms = _find_matched_domains(state.anti_affinity, view, delta) & ~affinity_unmet
@@ -152,26 +158,28 @@ def iter_rejections(state: FilterState, info: PodInfo, view: Fork, delta: Delta)
 
 
 def _find_own_term(terms: Sequence[AffinityTerm], view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first of the incoming pod's terms with the topology key that selects pods of PodInfo `number`."""
+    """Return the incoming pod's first term with this topology key that selects pods of PodInfo `number`."""
     return next((t for t in terms if t.topology_key == key and find_infos_matching_term(t, view)[number]), None)
 
 
 def _find_existing_term(info: PodInfo, view: Fork, key: str, number: int) -> AffinityTerm | None:
-    """Return the first anti-affinity term of PodInfo `number` with the topology key that matches the incoming pod."""
+    """Return the first anti-affinity term of PodInfo `number` that has the topology key and matches the incoming
+    pod.
+    """
     against = find_terms_matching_pod(info, view, "required_anti_affinity")
     return next((term for term, owner in against if owner == number and term.topology_key == key), None)
 
 
 def _find_matched_domains(counts: TopologyCounts, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes in a topology domain where some term is matched."""
+    """Return a mask (N,) of the nodes in a topology domain where some term is matched."""
     positive = np.zeros(len(view.nodes), np.bool_)
     for key in counts.counts:
-        positive |= counts.at_nodes(key, view, delta) > 0
+        positive |= counts.get_counts_at_nodes(key, view, delta) > 0
     return positive
 
 
 def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Delta) -> Bools:
-    """Return (N,) a mask of the nodes whose domains have a pod for every term.
+    """Return a mask (N,) of the nodes whose domains have a pod for every term.
 
     A pod whose terms select itself may also be the first of its group, if no pod matches anywhere.
     """
@@ -179,13 +187,13 @@ def _find_met_affinity(state: FilterState, info: PodInfo, view: Fork, delta: Del
     has_matching_pods = np.ones(len(view.nodes), np.bool_)
     for key in state.affinity.counts:
         labelled &= view.nodes.label(key).present
-        has_matching_pods &= state.affinity.at_nodes(key, view, delta) > 0
-    if not terms_select_pod(state.affinity_terms, info):
+        has_matching_pods &= state.affinity.get_counts_at_nodes(key, view, delta) > 0
+    if not do_terms_select_pod(state.affinity_terms, info):
         return labelled & has_matching_pods
-    return labelled & (has_matching_pods | state.affinity.is_empty_after_change(view, delta))
+    return labelled & (has_matching_pods | state.affinity.find_nodes_without_counts(view, delta))
 
 
-def terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
+def do_terms_select_pod(terms: Sequence[AffinityTerm], info: PodInfo) -> bool:
     """Return whether there are terms and all of them select the pod itself."""
     return bool(terms) and all(term.matches(info.namespace, info.labels, {}) for term in terms)
 
@@ -214,7 +222,8 @@ def _build_pod_fact_finder(
     find_term: Callable[[str, int], AffinityTerm | None],
     of_existing_pods: bool = False,
 ) -> Callable[[int], PodInTheWay]:
-    """Return a function from a node's row to the fact that names the first pod in the way and the term behind it.
+    """Return a function from a node's row to the fact that names the first pod in the way and the term behind the
+    conflict.
 
     `find_term` gets a topology key and the number of a PodInfo.
     """

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.framework import PluginError
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, node_actions
+from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, frees_room, resolve_node_actions
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD, DELETE, WakeTrigger, describe_selected_labels, join_words
 from kschedctl.snapshot.fork import Fork, is_same_pod
@@ -39,7 +39,7 @@ def is_schedulable_after_pod_change(
     `checks_both_ways` and `one_term_suffices` are the rules CHECKS_BOTH_WAYS and ONE_TERM_SUFFICES of the version.
     Raises PluginError for terms that cannot be parsed.
     """
-    matches_anti_affinity = any_term_matches if one_term_suffices else all_terms_match
+    matches_anti_affinity = does_any_term_match if one_term_suffices else do_all_terms_match
     old, new = change.old, change.new
     if checks_both_ways and old is not None and new is not None and is_same_pod(new, info.pod):
         return True
@@ -50,8 +50,8 @@ def is_schedulable_after_pod_change(
         old_pod_terms = parse_required_terms(PodInfo(old, view.settings.requests))[1] if checks_both_ways else ()
         return matches_anti_affinity(anti_affinity, old) or matches_anti_affinity(old_pod_terms, info.pod)
     if old is None:
-        return all_terms_match(affinity, new)
-    meets_affinity_now = not all_terms_match(affinity, old) and all_terms_match(affinity, new)
+        return do_all_terms_match(affinity, new)
+    meets_affinity_now = not do_all_terms_match(affinity, old) and do_all_terms_match(affinity, new)
     return meets_affinity_now or (
         matches_anti_affinity(anti_affinity, old) and not matches_anti_affinity(anti_affinity, new)
     )
@@ -65,7 +65,7 @@ def is_unaffected(info: PodInfo, actions: ActionType, view: Fork) -> bool:
 def is_schedulable_after_node_change(
     info: PodInfo, change: ChangedObject, view: Fork, compares_with_old_node: bool
 ) -> bool:
-    """Return whether the node joins, leaves or changes a topology domain of the terms.
+    """Return whether the node change affects a topology domain of the waiting pod's terms.
 
     Without `compares_with_old_node`, any node in such a topology counts. Raises PluginError for terms that cannot be
     parsed.
@@ -93,12 +93,12 @@ def parse_required_terms(info: PodInfo) -> tuple[Sequence[AffinityTerm], Sequenc
     return info.required_affinity, info.required_anti_affinity
 
 
-def all_terms_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+def do_all_terms_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Return whether there are terms and all of them match the pod."""
     return bool(terms) and all(_matches(term, pod) for term in terms)
 
 
-def any_term_matches(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
+def does_any_term_match(terms: Sequence[AffinityTerm], pod: Pod) -> bool:
     """Return whether any of the terms matches the pod."""
     return any(_matches(term, pod) for term in terms)
 
@@ -109,7 +109,7 @@ def _matches(term: AffinityTerm, pod: Pod) -> bool:
 
 
 def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrigger]:
-    """Yield the changes that move a rejected pod back to the queue."""
+    """Yield a description of each change that moves a rejected pod back to the queue."""
     try:
         affinity, anti_affinity = parse_required_terms(info)
     except PluginError as error:
@@ -142,7 +142,7 @@ def _iter_waking_node_changes(
         return
     key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
-        changes, description = node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
+        changes, description = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
         description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
         yield WakeTrigger(NODE, ADD | changes, f"a node with label {key_list} is added, or {description}")
         return
@@ -151,13 +151,13 @@ def _iter_waking_node_changes(
 
 
 def _describe_terms(terms: Sequence[AffinityTerm]) -> str:
-    """Return in words the pods that all terms match, since upstream's hints look for a pod that matches all."""
+    """Describe the pods that all terms match, since upstream's hints look for a pod that matches all."""
     descriptions = (f"{describe_selected_labels(term.selector)}{_describe_namespaces(term)}" for term in terms)
     return " and ".join(dict.fromkeys(descriptions))
 
 
 def _describe_namespaces(term: AffinityTerm) -> str:
-    """Return the namespaces of the term in words."""
+    """Describe the namespaces of the term."""
     if term.namespace_selector.selects_everything:
         return " in any namespace"
     by_labels = ["one selected by its labels"] if term.by_namespace_labels else []

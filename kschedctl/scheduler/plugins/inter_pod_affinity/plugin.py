@@ -29,7 +29,14 @@ from kschedctl.scheduler.framework import (
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint, node_actions, pod_actions
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    POD,
+    ActionType,
+    ClusterEventWithHint,
+    resolve_node_actions,
+    resolve_pod_actions,
+)
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.strict_decoding import Int32
@@ -41,8 +48,8 @@ from kschedctl.scheduler.plugins.inter_pod_affinity.filtering import (
     NoPodForAllTerms,
     NoPodToJoin,
     PodInTheWay,
+    do_terms_select_pod,
     iter_rejections,
-    terms_select_pod,
 )
 from kschedctl.scheduler.plugins.inter_pod_affinity.scoring import (
     AffinityAmong,
@@ -108,11 +115,11 @@ class InterPodAffinityArgs(PluginArgs, frozen=True):
 
 
 class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
-    """Plugin that rejects nodes by required terms and scores them by preferred terms of the pod and of running pods.
+    """Plugin that filters by required terms and scores by preferred terms of the pod and of running pods.
 
-    Since 1.34 upstream matches a namespaceSelector of the pod's own terms against no labels at all, in addition to the
-    namespaces that it selects: one that only excludes matches the pods of every namespace. With `as_documented`, it
-    matches only pods of the namespaces that it selects, as before.
+    Since 1.34 upstream matches a namespaceSelector of the pod's own terms against an empty set of labels, in addition
+    to the labels of each namespace. A selector that only excludes namespaces therefore matches the pods of every
+    namespace. With `as_documented`, it matches only pods of the namespaces that it selects, as before.
 
     Upstream: pkg/scheduler/framework/plugins/interpodaffinity (v1.36).
     """
@@ -210,11 +217,11 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
                 self._cache_key("anti-affinity"), info, view, lambda: count_each_match_per_key(anti_affinity, view)
             ),
             RunningCounts(EXISTING_TERMS, info, view, partial(_count_existing_anti_affinity, info, view)),
-            terms_select_pod(affinity, info),
+            do_terms_select_pod(affinity, info),
         )
 
     def row_scores(self, info: PodInfo, view: Fork) -> AffinityAmong:
-        _, weights = self._find_score_weights(info, view)
+        _, weights = self._get_score_weights(info, view)
         return AffinityAmong(RunningCounts(self._cache_key("score"), info, view, lambda: weights), view)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[TopologyCounts]:
@@ -224,7 +231,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             return PRE_SCORE_SKIP
         if errors := info.affinity_errors:
             raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
-        matches, weights = self._find_score_weights(info, view)
+        matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
         if (
             match_counts
@@ -248,7 +255,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        pod_events = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        pod_events = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         checks_both_ways, one_term_suffices = (
             hints.CHECKS_BOTH_WAYS.at(gates.release),
             hints.ONE_TERM_SUFFICES.at(gates.release),
@@ -263,7 +270,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             ),
             hints.is_unaffected,
         )
-        node_events = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
+        node_events = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates)
         compares_with_old_node = hints.COMPARES_WITH_OLD_NODE.at(gates.release)
         yield ClusterEventWithHint(
             NODE,
@@ -271,7 +278,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             partial(hints.is_schedulable_after_node_change, compares_with_old_node=compares_with_old_node),
         )
 
-    def _find_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
+    def _get_score_weights(self, info: PodInfo, view: Fork) -> tuple[SparseWeights, SparseWeights]:
         """Return the cached result of `_compute_score_weights`."""
 
         def compute() -> tuple[SparseWeights, SparseWeights]:
@@ -281,7 +288,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return view.memo_of_pods((self.name, self._cache_key("terms")), compute, info)
 
     def _compute_score_weights(self, info: PodInfo, view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-        """Return by topology key how many terms match each pod info and what they add to the score."""
+        """Return two maps from topology key to weights (T,) of each pod info: matching terms, and score points."""
         preferred = self._resolve_namespaces(info.preferred_affinity, view)
         avoided = self._resolve_namespaces(info.preferred_anti_affinity, view)
         running_pods_terms = iter_terms_of_running_pods(info, view, self.args.hard_pod_affinity_weight)
@@ -317,7 +324,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
 
 
 def _count_existing_anti_affinity(info: PodInfo, view: Fork) -> dict[str, Weights]:
-    """Return topology key -> (T,) the number of anti-affinity terms of each pod info that match the pod."""
+    """Return, by topology key, the number (T,) of each pod info's anti-affinity terms that match the pod."""
     return count_matches_per_key(find_terms_matching_pod(info, view, "required_anti_affinity"), view)
 
 
@@ -332,7 +339,7 @@ def _only_excludes(term: AffinityTerm) -> bool:
 
 
 def _find_infos_with_terms(view: Fork, *fields: str) -> Bools:
-    """Return (T,) a mask of the pod infos that have terms in one of the fields, by default in any."""
+    """Return a mask (T,) of the pod infos that have terms in one of the fields, by default in any."""
     names = fields or TERM_FIELDS
     key = _find_infos_with_terms, names
     return view.memo_of_pods(key, lambda: view.pods.distinct.with_terms(*names))

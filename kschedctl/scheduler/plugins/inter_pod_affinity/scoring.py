@@ -11,7 +11,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Counts, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, find_min_and_max
 from kschedctl.scheduler.plugins.inter_pod_affinity.topology_counts import (
     Infos,
     RunningCounts,
@@ -45,7 +45,9 @@ def iter_terms_of_running_pods(info: PodInfo, view: Fork, hard_weight: int) -> I
 
 
 def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[str, Weights], dict[str, Weights]]:
-    """Return topology key -> (T,) twice: the number of matching terms, and what they add to the score."""
+    """Return two maps from topology key to sums (T,): the number of matching terms, and their contribution to the
+    score.
+    """
     matches: dict[str, Weights] = {}
     weights: dict[str, Weights] = {}
     for term, infos, weight in terms:
@@ -55,7 +57,7 @@ def sum_terms_per_key(terms: Iterable[WeightedTerm], view: Fork) -> tuple[dict[s
 
 
 def compute_raw_scores(counts: TopologyCounts, view: Fork, rows: Rows) -> Scores:
-    """Return (F,) the sums of the weights in the domains of each row."""
+    """Return the sum of the weights in each row's domains (F,)."""
     total = np.zeros(len(rows), np.int64)
     for key in counts.counts:
         total += view.nodes.label(key).at_nodes(counts.counts[key])[rows]
@@ -84,7 +86,7 @@ class AffinityAmong:
         return []
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return (F,) the scores of the rows before normalization."""
+        """Return the scores (F,) of the rows before normalization."""
         total = np.zeros(len(rows), np.int64)
         for counts in self._running.iter_counts(rows):
             total += counts
@@ -96,7 +98,7 @@ class AffinityAmong:
 
 def normalize_scores(scores: Scores) -> Scores:
     """Scale the scores from 0 for the lowest to 100 for the highest, or all to 0 if they are equal."""
-    smallest, largest = min_and_max(scores)
+    smallest, largest = find_min_and_max(scores)
     if largest == smallest:
         return np.zeros_like(scores)
     return (float(MAX_NODE_SCORE) * ((scores - smallest) / float(largest - smallest))).astype(np.int64)

@@ -65,13 +65,13 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def for_pod(
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
-        """Count for an incoming pod. `purpose` distinguishes its several weights in the cache."""
-        sparse_weights = _find_cached_weights(purpose, info, view, weights)
+        """Count for an incoming pod. `purpose` distinguishes the pod's different weights in the cache."""
+        sparse_weights = _get_cached_weights(purpose, info, view, weights)
         counts = {}
         for key in sparse_weights:
             counts[key] = np.concatenate(
                 (
-                    _find_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail),
+                    _get_tally(purpose, key, sparse_weights, info, view).bring_up_to_date(view.trail),
                     COUNT_WITHOUT_LABEL,
                 )
             )
@@ -100,23 +100,23 @@ class TopologyCounts(msgspec.Struct, frozen=True):
 
     @property
     def is_empty(self) -> bool:
-        """Whether no term is matched anywhere."""
+        """True if no term is matched anywhere."""
         return not any(counts.any() for counts in self.counts.values())
 
-    def at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
-        """Return (N,) the count in each node's domain, including hypothetical changes, or 0 without the label."""
+    def get_counts_at_nodes(self, key: str, view: Fork, delta: Delta) -> Counts:
+        """Return the count (N,) in each node's domain after hypothetical changes, or 0 without the label."""
         column = view.nodes.label(key)
         counts = column.at_nodes(self.counts[key])
         if delta:
             counts = np.where(column.present, counts + delta.sums(self.weights[key], len(view.nodes)), 0)
         return counts
 
-    def is_empty_after_change(self, view: Fork, delta: Delta) -> Bools:
-        """Return (N,) whether no pod counts anywhere after the hypothetical change on each node."""
+    def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
+        """Return a mask (N,) of the nodes after whose hypothetical change no pod counts anywhere."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
             had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0
-            nonzero += (self.at_nodes(key, view, delta) != 0).astype(np.int64) - had_match
+            nonzero += (self.get_counts_at_nodes(key, view, delta) != 0).astype(np.int64) - had_match
         is_empty: Bools = nonzero == 0
         return is_empty
 
@@ -125,10 +125,10 @@ class RunningCounts:
     """Counts of matched terms for identical pods, kept up to date as pods come and go."""
 
     def __init__(self, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]) -> None:
-        weights_of = _find_cached_weights(purpose, info, view, weights)
+        weights_of = _get_cached_weights(purpose, info, view, weights)
         self._trail = view.trail
         self._tallies = [
-            (view.nodes.label(key), _find_tally(purpose, key, weights_of, info, view)) for key in weights_of
+            (view.nodes.label(key), _get_tally(purpose, key, weights_of, info, view)) for key in weights_of
         ]
 
     @property
@@ -137,18 +137,18 @@ class RunningCounts:
         return [Distinction(column, partial(tally.bring_up_to_date, self._trail)) for column, tally in self._tallies]
 
     def iter_counts(self, rows: Rows) -> Iterator[Counts]:
-        """Yield for each topology key (F,) the count in each row's domain, or 0 without the label."""
+        """Yield, for each topology key, the count (F,) in each row's domain, or 0 without the label."""
         return (distinction.values_at(rows) for distinction in self.distinctions)
 
-    def lacks_label(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that lack the label of some key."""
+    def find_rows_without_label(self, rows: Rows) -> Bools:
+        """Return a mask (F,) of the rows that lack the label of some key."""
         missing = np.zeros(len(rows), np.bool_)
         for column, _ in self._tallies:
             missing |= ~column.present[rows]
         return missing
 
-    def has_match(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows in a domain where some term is matched."""
+    def find_rows_with_match(self, rows: Rows) -> Bools:
+        """Return a mask (F,) of the rows in a domain where some term is matched."""
         positive = np.zeros(len(rows), np.bool_)
         for counts in self.iter_counts(rows):
             positive |= counts > 0
@@ -156,18 +156,18 @@ class RunningCounts:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no term is matched anywhere."""
+        """True if no term is matched anywhere."""
         return not any(tally.bring_up_to_date(self._trail).any() for _, tally in self._tallies)
 
 
-def _find_cached_weights(
+def _get_cached_weights(
     purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
 ) -> SparseWeights:
     """Return the weights in sparse form, computed once for identical pods."""
     return view.memo_of_pods((NAME, purpose), lambda: SparseWeights.from_weights(weights()), info)
 
 
-def _find_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
+def _get_tally(purpose: str, key: str, weights: Mapping[str, Weights], info: PodInfo, view: Fork) -> Tally:
     """Return the running count of the domains of one topology key."""
     return view.find_tally((NAME, purpose, key), partial(weights.__getitem__, key), view.nodes.label(key), info)
 
@@ -185,13 +185,13 @@ def find_terms_matching_pod(info: PodInfo, view: Fork, field: str) -> list[tuple
 
 
 def find_infos_matching_term(term: AffinityTerm, view: Fork) -> Bools:
-    """Return (T,) a mask of the pod infos that match a term of the incoming pod with resolved namespaces."""
+    """Return a mask (T,) of the pod infos that match a term of the incoming pod with resolved namespaces."""
     all_namespaces = term.namespace_selector.matches({})  # after unrolling: matches either all namespaces or none
     return view.pods.matching(term.selector, None if all_namespaces else term.namespaces)
 
 
 def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: Fork) -> dict[str, Weights]:
-    """Return topology key -> (T,) the number of terms with that key for which a pod of each info counts."""
+    """Return, by topology key, the number (T,) of matched terms for each pod info."""
     weights: dict[str, Weights] = {}
     for term, infos in matches:
         weights.setdefault(term.topology_key, np.zeros(len(view.pods.infos), np.int64))[infos] += 1
@@ -199,12 +199,12 @@ def count_matches_per_key(matches: Iterable[tuple[AffinityTerm, Infos]], view: F
 
 
 def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[str, Weights]:
-    """Return topology key -> (T,) the number of terms with that key that match each pod info."""
+    """Return, by topology key, the number (T,) of terms that match each pod info."""
     return count_matches_per_key(((term, find_infos_matching_term(term, view)) for term in terms), view)
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return topology key -> (T,) the number of terms with that key, for the pod infos that match all terms."""
+    """Return, by topology key, the number (T,) of terms for each pod info that matches all terms, else 0."""
     if not terms:
         return {}
     selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])

@@ -25,11 +25,11 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     DemandedAmounts,
     NodeUsage,
     Usage,
-    demanded_amounts,
-    node_usage,
-    pod_amounts,
+    compute_node_usage,
+    get_demanded_amounts,
+    list_pod_amounts,
 )
-from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, with_weights
+from kschedctl.scheduler.plugins.helper.scoring_strategy import ResourceSpec, fill_in_weights
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.own_rows import NodeView
@@ -68,7 +68,7 @@ class NodeResourcesBalancedAllocationArgs(PluginArgs, frozen=True):
     resources: tuple[ResourceSpec, ...] = ()
 
     def with_defaults(self, gates: FeatureGates) -> Self:
-        return replace(self, resources=with_weights(self.resources))
+        return replace(self, resources=fill_in_weights(self.resources))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
@@ -114,19 +114,19 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
         """Align the pod's requests with the nodes' columns, or skip Score if it requests none of the resources."""
-        requests = self._requests(info, view)
+        requests = self._list_scored_requests(info, view)
         if not (any(requests) or self.scores_best_effort):
             return PRE_SCORE_SKIP
-        return PreScoreResult(demanded_amounts(self.resources, requests, view))
+        return PreScoreResult(get_demanded_amounts(self.resources, requests, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return (F,) the balance of each node with the pod, compared with that before since 1.36."""
+        """Return the balance (F,) of each node with the pod. Since 1.36 it is compared with the balance before."""
         demanded = self.pre_score(info, view, rows).state if state is None else state
         if demanded is None:
             return np.zeros(len(rows), np.int64)
         devices = partial(DeviceBackedResources, view, self.features)
-        usage = node_usage(demanded, view, view.requested, rows, devices)
-        with_pod, without = _balance_scores(np.array((usage.requested, usage.used)), usage)
+        usage = compute_node_usage(demanded, view, view.requested, rows, devices)
+        with_pod, without = _compute_balance_scores(np.array((usage.requested, usage.used)), usage)
         if not self.compares_with_before:
             return with_pod
         compared: Scores = HALF_SCORE + ((HALF_SCORE + with_pod - without) / 2).astype(
@@ -144,7 +144,7 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
             return None
         devices = DeviceBackedResources(cycle.view, self.features)
         usage = Usage(cycle.view, cycle.view.requested, cycle.view.requests)
-        requests = self._requests(cycle.info, cycle.view)
+        requests = self._list_scored_requests(cycle.info, cycle.view)
         for resource, request in zip(self.resources, requests, strict=True):
             device_class = devices.find_selecting_class(resource.name) if request else ""
             if (
@@ -159,16 +159,17 @@ class NodeResourcesBalancedAllocation(OwnRowPlugin[None, DemandedAmounts]):
     def normalize(self, state: DemandedAmounts | None, scores: Scores) -> Scores:
         return scores
 
-    def _requests(self, info: PodInfo, view: NodeView) -> list[int]:
+    def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
+        """Return the pod's requests for the scored resources, counting containers without requests as 0."""
         key = NodeResourcesBalancedAllocation, self.resources
-        return view.memo(key, lambda: pod_amounts(info, self.resources, info.options), info)
+        return view.memo(key, lambda: list_pod_amounts(info, self.resources, info.options), info)
 
     def sign(self, info: PodInfo, view: Fork) -> Fragment | None:
         return sign_resources(info, view, self.features)
 
 
-def _balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
-    """Return (F,) twice, the balance with and without the pod: 100 minus the standard deviation in percent.
+def _compute_balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]:
+    """Return the balances (F,) with and without the pod: 100 minus the standard deviation in percent.
 
     `amounts` (2, X, F) are the amounts used with and without the pod.
     """
@@ -176,22 +177,22 @@ def _balance_scores(amounts: Amounts, usage: NodeUsage) -> tuple[Scores, Scores]
         fractions = np.minimum(amounts / usage.allocatable, 1.0)
         deviation = np.abs((fractions[:, 0] - fractions[:, 1]) / 2)
     else:
-        deviation = np.array([_utilization_deviation(amount, usage.allocatable) for amount in amounts])
+        deviation = np.array([_compute_utilization_deviation(amount, usage.allocatable) for amount in amounts])
     with_pod, without = ((1 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
     return with_pod, without
 
 
-def _utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
-    """Return (F,) the standard deviation of the utilizations for amounts (X, F).
+def _compute_utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArray[np.float64]:
+    """Return the standard deviation (F,) of the utilizations for amounts (X, F).
 
     Resources that a node does not offer are left out. Sums run in the order of the resources, like upstream's.
     """
     offered = allocatable != 0
     fraction = np.where(offered, np.minimum(amounts / np.where(offered, allocatable, 1), 1.0), 0.0)
     count = offered.sum(axis=0)
-    mean = _ordered_sum(fraction) / np.maximum(count, 1)
+    mean = _sum_in_order(fraction) / np.maximum(count, 1)
     differences = np.where(offered, fraction - mean, 0.0)
-    deviation_of_many = np.sqrt(_ordered_sum(differences * differences) / np.maximum(count, 1))
+    deviation_of_many = np.sqrt(_sum_in_order(differences * differences) / np.maximum(count, 1))
     node_indices = np.arange(fraction.shape[1])
     earliest = np.argmax(offered, axis=0)
     latest = len(offered) - 1 - np.argmax(offered[::-1], axis=0)
@@ -199,8 +200,8 @@ def _utilization_deviation(amounts: Amounts, allocatable: Amounts) -> npt.NDArra
     return np.where(count == 2, deviation_of_two, np.where(count > 2, deviation_of_many, 0.0))
 
 
-def _ordered_sum(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """Return (F,) the sum over the first axis, strictly in order, because float addition depends on it."""
+def _sum_in_order(values: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the sum over the first axis (F,), strictly in order, because float addition depends on the order."""
     total = np.zeros(values.shape[1])
     for row in values:
         total = total + row

@@ -8,7 +8,7 @@ from kschedctl.text.counts import counted
 
 
 class DeferredResize(Detail, frozen=True):
-    """A pod on the node whose deferred in-place resize reserves more of a resource than the pod runs with."""
+    """A pod on the node whose deferred in-place resize reserves more of a resource than the pod currently has."""
 
     pod: str
     reserved: int
@@ -30,12 +30,12 @@ class Insufficient(Fact, frozen=True):
     """The deferred resizes on the node that reserve more of the resource than is used, largest difference first."""
 
     @property
-    def nowhere(self) -> bool:
-        """Whether the request is larger than any node, even an empty one."""
+    def exceeds_every_node(self) -> bool:
+        """True if the request is larger than any node, even an empty one."""
         return self.requested > self.largest
 
     def words(self) -> str:
-        """Return how much is requested and free, and which deferred resize reserves how much.
+        """Describe the requested and the free amounts, and the deferred resizes that reserve some of the resource.
 
         >>> Insufficient("cpu", requested=6000, free=2000, offered=8000, largest=8000).words()
         'cpu: 6 requested, 2 free of 8'
@@ -47,8 +47,9 @@ class Insufficient(Fact, frozen=True):
         first = self.deferred_resizes[0] if self.deferred_resizes else DeferredResize("", 0, 0)
         amounts = (self.free, self.offered, *((first.reserved, first.running) if first.pod else ()))
         requested, free, offered, *resize = names.format_in_one_unit(self.resource, self.requested, *amounts)
-        nowhere = "; no node is that large" if self.largest else "; no node offers any"
-        text = f"{self.resource}: {requested} requested, {free} free of {offered}{nowhere if self.nowhere else ''}"
+        text = f"{self.resource}: {requested} requested, {free} free of {offered}"
+        if self.exceeds_every_node:
+            text += "; no node is that large" if self.largest else "; no node offers any"
         if not resize:
             return text
         remaining = len(self.deferred_resizes) - 1

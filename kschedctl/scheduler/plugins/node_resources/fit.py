@@ -48,8 +48,8 @@ from kschedctl.scheduler.framework.events import (
     ActionType,
     ClusterEventWithHint,
     adapt_node_hint,
-    node_actions,
-    pod_actions,
+    resolve_node_actions,
+    resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import (
@@ -68,16 +68,16 @@ from kschedctl.scheduler.plugins.helper.resource_allocation import (
     DemandedAmounts,
     NodeUsage,
     Usage,
-    demanded_amounts,
-    most_allocated,
-    node_usage,
-    pod_amounts,
+    compute_node_usage,
+    get_demanded_amounts,
+    list_pod_amounts,
+    score_most_allocated,
 )
 from kschedctl.scheduler.plugins.helper.scoring_strategy import (
     DEFAULT_RESOURCES,
     ScoringStrategy,
+    fill_in_weights,
     validate_shape,
-    with_weights,
 )
 from kschedctl.scheduler.plugins.helper.signing import sign_resources
 from kschedctl.scheduler.plugins.node_resources import hints
@@ -106,7 +106,7 @@ class NodeResourcesFitArgs(PluginArgs, frozen=True):
 
     def with_defaults(self, gates: FeatureGates) -> Self:
         strategy = self.scoring_strategy
-        return replace(self, scoring_strategy=replace(strategy, resources=with_weights(strategy.resources)))
+        return replace(self, scoring_strategy=replace(strategy, resources=fill_in_weights(strategy.resources)))
 
     def validate(self, gates: FeatureGates) -> Iterator[str]:
         """Yield the validation errors of the arguments."""
@@ -198,7 +198,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def filter(
         self, info: PodInfo, view: NodeView, state: Mapping[str, int] | None, delta: Delta
     ) -> Iterator[Rejection]:
-        """Yield a rejection of the nodes with too many pods, and rejections per resource of the nodes that lack it."""
+        """Yield a rejection of the nodes with too many pods, then rejections of the nodes that lack each resource."""
         requests = required_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
         if usage.fits_everywhere(requests):
@@ -220,16 +220,16 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
                 yield from self._reject_insufficient(name, request, usage, devices.is_backed(name))
 
     def room_helps(self, view: Fork) -> bool:
-        """Return True unless a sum of requests overflows int64."""
-        return view.memo((NodeResourcesFit, "sums"), lambda: _cannot_overflow(view))
+        """Return whether removing pods never makes Filter reject a node, which holds unless requests overflow int64."""
+        return view.memo((NodeResourcesFit, "sums"), lambda: _is_overflow_impossible(view))
 
     def pre_score(self, info: PodInfo, view: NodeView, rows: Rows) -> PreScoreResult[DemandedAmounts]:
-        return PreScoreResult(self._demanded_amounts(info, view))
+        return PreScoreResult(self._get_demanded_amounts(info, view))
 
     def score(self, info: PodInfo, view: NodeView, state: DemandedAmounts | None, rows: Rows) -> Scores:
-        """Return (F,) the scores of the profile's strategy, 0 to 100."""
-        demanded = self._demanded_amounts(info, view) if state is None else state
-        usage = node_usage(
+        """Return the scores (F,) of the profile's strategy, from 0 to 100."""
+        demanded = self._get_demanded_amounts(info, view) if state is None else state
+        usage = compute_node_usage(
             demanded, view, view.nonzero_requested, rows, partial(DeviceBackedResources, view, self.scored_features)
         )
         return STRATEGIES[self.strategy.type](self.strategy, usage)
@@ -240,7 +240,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
         resizes = gates.enabled("InPlacePodVerticalScaling")
-        shrinks = pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
+        shrinks = resolve_pod_actions(ActionType.UPDATE_POD_SCALE_DOWN, gates) if resizes else ActionType(0)
         counts_nominated = NOMINATED_PODS_FREE_ROOM.at(gates.release)
         any_own_resize = hints.ANY_OWN_RESIZE_COUNTS.at(gates.release)
         pod_hint = partial(
@@ -251,40 +251,42 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         )
         yield ClusterEventWithHint(POD, ActionType.DELETE | shrinks, pod_hint)
         new_node_hint = partial(hints.is_schedulable_after_node_change, from_devices=self.features.extended_resource)
-        actions = node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
+        actions = resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE, gates, broad=True)
         yield ClusterEventWithHint(NODE, actions, adapt_node_hint(new_node_hint, gates))
         if self.features.extended_resource and REGISTERS_DEVICE_CLASS_EVENTS.at(gates.release):
             actions = ActionType.ADD | ActionType.UPDATE
             yield ClusterEventWithHint("DeviceClass", actions, hints.is_schedulable_after_device_class_event)
 
     def score_placement(self, group: AnyGroup, view: Fork, proposal: PodGroupAssignments) -> int:
-        """Return how full the nodes of the placement would be in total. Devices do not count."""
+        """Return the utilization of the placement's nodes in total. Devices do not count."""
         resources = self.strategy.resources
         requests = np.array(
-            [self._scored_requests(assignment.info, view) for assignment in proposal.assignments], np.int64
+            [self._list_scored_requests(assignment.info, view) for assignment in proposal.assignments], np.int64
         )
         requests = requests.reshape(-1, len(resources)).sum(axis=0)
-        demanded = demanded_amounts(resources, requests.tolist(), view)
+        demanded = get_demanded_amounts(resources, requests.tolist(), view)
         devices = partial(DeviceBackedResources, view, self.scored_features._replace(extended_resource=False))
-        usage = node_usage(demanded, view, view.nonzero_requested, proposal.placement.rows, devices)
+        usage = compute_node_usage(demanded, view, view.nonzero_requested, proposal.placement.rows, devices)
         used, offered = (amounts.sum(axis=1)[:, None] for amounts in (usage.used, usage.allocatable))
-        return int(most_allocated(self.strategy, NodeUsage(requests[:, None] + used, used, offered, usage.weights))[0])
+        return int(
+            score_most_allocated(self.strategy, NodeUsage(requests[:, None] + used, used, offered, usage.weights))[0]
+        )
 
     def normalize_placements(self, scores: Scores) -> Scores:
         return scores
 
-    def _demanded_amounts(self, info: PodInfo, view: NodeView) -> DemandedAmounts:
+    def _get_demanded_amounts(self, info: PodInfo, view: NodeView) -> DemandedAmounts:
         """Return the pod's requests for the scored resources, aligned with the nodes' columns."""
-        return demanded_amounts(self.strategy.resources, self._scored_requests(info, view), view)
+        return get_demanded_amounts(self.strategy.resources, self._list_scored_requests(info, view), view)
 
-    def _scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
+    def _list_scored_requests(self, info: PodInfo, view: NodeView) -> list[int]:
         """Return the pod's requests for the scored resources.
 
         Upstream scores with the containers' requests only, without pod-level resources and without status.
         """
         resources, options = self.strategy.resources, info.options._replace(use_status=False, pod_level=False)
         key = NodeResourcesFit, resources
-        return view.memo(key, lambda: pod_amounts(info, resources, options, nonzero=True), info)
+        return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
     def _is_ignored(self, name: str) -> bool:
         """Return whether the profile ignores the extended resource or its group."""
@@ -322,7 +324,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         yield Rejection(insufficient, Code.UNSCHEDULABLE, reason, build_fact, missing_amounts)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         requests = {name: amount for name, amount in info.incoming_requests.items() if amount > 0}
         demand = (
             join_words([f"{format_amount(name, amount)} {name}" for name, amount in requests.items()])
@@ -350,8 +352,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         return sign_resources(info, view, self.features)
 
 
-def _cannot_overflow(view: Fork) -> bool:
-    """Return whether the sum of the requests of any number of pods stays between 0 and the maximum of int64."""
+def _is_overflow_impossible(view: Fork) -> bool:
+    """Return whether the requests of any number of pods add up to between 0 and the maximum of int64."""
     smallest, largest = int(view.requests.min(initial=0)), int(view.requests.max(initial=0))
     return smallest >= 0 and largest * MAX_PODS_PER_NODE <= INT64_MAX
 
@@ -366,12 +368,12 @@ class ResizeAmounts(NamedTuple):
 
 
 def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[DeferredResize, ...]:
-    """Return the deferred resizes on a node that reserve more of the resource than is used, largest gap first.
+    """Return the node's deferred resizes that reserve more of the resource than is used, largest difference first.
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
     fork, node = get_whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
-    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _resize_amounts_by_info(fork))
+    by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
     if not by_info:
         return ()
     resizes = [
@@ -383,8 +385,8 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
     return tuple(sorted(unused, key=lambda resize: resize.running - resize.reserved))
 
 
-def _resize_amounts_by_info(view: Fork) -> dict[int, ResizeAmounts]:
-    """Return the amounts for each number of a PodInfo whose pods have a deferred resize."""
+def _index_resize_amounts(view: Fork) -> dict[int, ResizeAmounts]:
+    """Return the resize amounts by PodInfo number, for the infos whose pods have a deferred resize."""
     by_info = {}
     for number in np.flatnonzero(view.pods.distinct.where_template(is_resize_deferred)).tolist():
         info = view.pods.infos[number]

@@ -26,7 +26,7 @@ ANY_OWN_RESIZE_COUNTS = ByVersion(
 def is_schedulable_after_pod_event(
     info: PodInfo, change: ChangedObject, view: Fork, *, resizes: bool, counts_nominated: bool, any_own_resize: bool
 ) -> bool:
-    """Return whether a pod freed room, by being deleted or by requesting less of a resource that the pod requests.
+    """Return whether a deletion or resize of a pod freed a resource that the waiting pod requests.
 
     `resizes` is the gate InPlacePodVerticalScaling. With `counts_nominated`, deleted pods that were only nominated to a
     node free room, too. With `any_own_resize`, any resize of the pod itself counts (see ANY_OWN_RESIZE_COUNTS).
@@ -40,13 +40,13 @@ def is_schedulable_after_pod_event(
         return True
     if not is_own_resize and not change.new.spec.node_name:
         return False
-    requested = [name for name, amount in _effective_requests(info).items() if amount]
-    old, new = (_effective_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))
+    requested = [name for name, amount in _get_effective_requests(info).items() if amount]
+    old, new = (_get_effective_requests(PodInfo(pod, view.settings.requests)) for pod in (change.old, change.new))
     return any(old.get(name, 0) > new.get(name, 0) for name in requested)
 
 
 def is_schedulable_after_node_change(info: PodInfo, change: ChangedObject, view: Fork, from_devices: bool) -> bool:
-    """Return whether the node, if empty, fits the pod and is new or offers more than before.
+    """Return whether the changed node would fit the pod if empty, and is new or offers more than before.
 
     `from_devices` is the gate DRAExtendedResource.
     """
@@ -70,7 +70,7 @@ def is_schedulable_after_device_class_event(info: PodInfo, change: ChangedObject
     return class_.spec.extended_resource_name in requests
 
 
-def _effective_requests(info: PodInfo) -> dict[str, int]:
+def _get_effective_requests(info: PodInfo) -> dict[str, int]:
     """Return the pod's requests, including those at pod level."""
     return info.compute_amounts(info.options._replace(pod_level=True, dra_node_allocatable=False))
 
@@ -91,7 +91,9 @@ def _iter_missing_resources(
 def _offers_more(
     requests: Mapping[str, int], old: Mapping[str, int], new: Mapping[str, int], backed: Mapping[str, object]
 ) -> bool:
-    """Return whether the node offers more pods, more of a requested resource, or none of one that devices back."""
+    """Return whether the node now offers more pods, more of a requested resource, or leaves a requested one to
+    devices.
+    """
     if new.get(names.PODS, 0) > old.get(names.PODS, 0):
         return True
     requested = [name for name, amount in requests.items() if amount > 0]

@@ -30,10 +30,10 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
-    claim_class,
-    claim_key,
     find_claim_volume,
-    listers,
+    format_claim_key,
+    get_claim_class,
+    get_listers,
     require_owner,
 )
 from kschedctl.snapshot.delta import Delta
@@ -59,14 +59,14 @@ def find_attachable_volumes(info: PodInfo, storage: Listers, migrated: bool, new
     `migrated` is set for nodes with a CSINode, where in-tree volumes count as CSI volumes. The claims of a `new` pod
     must exist. Missing claims of other pods are skipped. Raises NotFoundError and PluginError.
     """
-    volumes = (_find_attachable(volume, info, storage, migrated, new) for volume in info.spec.volumes)
+    volumes = (_find_attached_volume(volume, info, storage, migrated, new) for volume in info.spec.volumes)
     return list(dict.fromkeys(volume for volume in volumes if volume is not None and all(volume)))
 
 
-def _find_attachable(
+def _find_attached_volume(
     volume: Volume, info: PodInfo, storage: Listers, migrated: bool, new: bool
 ) -> AttachedVolume | None:
-    """Return the CSI volume of a pod's volume, or None if it is none."""
+    """Return the CSI volume behind a pod's volume, or None if no CSI driver attaches the volume."""
     if volume.persistent_volume_claim is None and volume.ephemeral is None:
         return _translate_inline(volume, storage) if migrated else None
     claim = find_claim(volume, info, storage, new)
@@ -123,10 +123,10 @@ def _find_volume_of_claim(claim: PersistentVolumeClaim, storage: Listers, migrat
 
 def _find_volume_of_class(claim: PersistentVolumeClaim, storage: Listers, migrated: bool) -> AttachedVolume | None:
     """Return the volume that the claim's class would provision, or None if its driver is unknown."""
-    storage_class = storage.classes.get(claim_class(claim))
+    storage_class = storage.classes.get(get_claim_class(claim))
     if storage_class is None:
         return None
-    handle = f"claim {claim_key(claim)}"
+    handle = f"claim {format_claim_key(claim)}"
     plugin = BY_NAME.get(storage_class.provisioner)
     if plugin is None:
         return AttachedVolume(storage_class.provisioner, handle)
@@ -154,18 +154,18 @@ class AttachedVolumes:
         self._volumes = np.empty(0, np.int64)
         self._counts = np.empty(0, np.int64)
 
-    def of_driver(self, driver: str) -> Bools:
-        """Return (volumes,) a mask of the driver's volumes, by number."""
+    def select_driver(self, driver: str) -> Bools:
+        """Return a mask (volumes,) of the driver's volumes, by number."""
         chosen: Bools = np.array(self._driver_of, np.int64) == self._drivers.get(driver, -1)
         return chosen
 
-    def attachments_on_nodes(self, view: Fork, delta: Delta) -> NodeAttachments:
-        """Return what is attached to each node, including hypothetical pod changes."""
+    def find_node_attachments(self, view: Fork, delta: Delta) -> NodeAttachments:
+        """Return the attachments on each node, including hypothetical pod changes."""
         self._add_infos(view.pods.infos)
         bound = np.flatnonzero((view.node >= 0) & (self._counts[view.pods.info] > 0))
         rows = np.concatenate((view.node[bound], delta.node)).astype(np.int64)
         sign = np.concatenate((np.ones(len(bound), np.int64), delta.sign))
-        entry_of_volume, volumes = self._gather(np.concatenate((view.pods.info[bound], delta.info)))
+        entry_of_volume, volumes = self._list_volumes_of_infos(np.concatenate((view.pods.info[bound], delta.info)))
         attached_rows, attached_volumes = self._attachments
         width = max(len(self.numbers), 1)
         keys, inverse = np.unique(rows[entry_of_volume] * width + volumes, return_inverse=True)
@@ -207,8 +207,8 @@ class AttachedVolumes:
             self._counts = np.append(self._counts, [len(numbers) for numbers in added])
             self._volumes = np.append(self._volumes, np.array([n for numbers in added for n in numbers], np.int64))
 
-    def _gather(self, infos: Counts) -> tuple[Counts, Counts]:
-        """Return for each volume of each info the position among `infos`, and the volume's number."""
+    def _list_volumes_of_infos(self, infos: Counts) -> tuple[Counts, Counts]:
+        """Return the indices into `infos` and the volume numbers of all volumes of the infos."""
         counts = self._counts[infos]
         positions = np.repeat(np.arange(len(infos)), counts)
         first, begin = np.cumsum(self._counts) - self._counts, np.cumsum(counts) - counts
@@ -219,15 +219,15 @@ class CurrentVolumes:
     """The volumes of a fork's pod infos, valid until a claim or volume is replaced."""
 
     def __init__(self, view: Fork, of_pod: VolumesOfPod) -> None:
-        self.listers, self.of_pod = listers(view), of_pod
-        self.volumes = _shared_volumes(view, of_pod)
+        self.listers, self.of_pod = get_listers(view), of_pod
+        self.volumes = _get_shared_volumes(view, of_pod)
 
     def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
         """Look up all volumes again, because the claim may refer to another volume now."""
         self.volumes = AttachedVolumes(self.listers, self.of_pod)
 
 
-def _shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
+def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
     Only the names of the nodes matter, so forks with cordoned nodes share the result, too. Nobody may change it.
@@ -242,10 +242,10 @@ def _shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
 
 
 def find_node_attachments(view: Fork, delta: Delta, of_pod: VolumesOfPod = find_csi_volumes) -> NodeAttachments:
-    """Return what is attached to each node of a fork, including hypothetical pod changes."""
+    """Return the attachments on each node of a fork, including hypothetical pod changes."""
     kinds = ("PersistentVolumeClaim", "PersistentVolume")
     latest = view.objects.follow((CurrentVolumes, of_pod), lambda: CurrentVolumes(view, of_pod), *kinds)
-    return latest.volumes.attachments_on_nodes(view, delta)
+    return latest.volumes.find_node_attachments(view, delta)
 
 
 @dataclass(frozen=True)
@@ -264,24 +264,24 @@ class NodeAttachments:
         """Keys of all attached volumes."""
         return np.union1d(self.by_pods, self.by_attachments)
 
-    def has(self, volume: AttachedVolume) -> Bools:
-        """Return (N,) a mask of the nodes on which a pod uses the volume."""
+    def find_nodes_with(self, volume: AttachedVolume) -> Bools:
+        """Return a mask (N,) of the nodes on which a pod uses the volume."""
         mask = np.zeros(len(self.source.listers.nodes), np.bool_)
         number = self.source.numbers.get(volume, -1)
         mask[self.by_pods[self.by_pods % self.width == number] // self.width] = True
         return mask
 
-    def count(self, driver: str, without_pods: bool) -> Counts:
-        """Return (N,) how many volumes of the driver are attached.
+    def count_volumes(self, driver: str, without_pods: bool) -> Counts:
+        """Return the number (N,) of attached volumes of the driver.
 
         With `without_pods`, volumes that only have a VolumeAttachment count, too.
         """
         attached = self._attached if without_pods else self.by_pods
-        chosen = self.source.of_driver(driver)[attached % self.width]
+        chosen = self.source.select_driver(driver)[attached % self.width]
         return np.bincount(attached[chosen] // self.width, minlength=len(self.source.listers.nodes))
 
-    def errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
-        """Yield (N,) a mask of the nodes with a pod whose volumes cannot be determined, with upstream's message."""
+    def iter_errors(self, view: Fork, delta: Delta) -> Iterator[tuple[Bools, str]]:
+        """Yield upstream's message for each volume lookup error, with a mask (N,) of the nodes with such pods."""
         for number, text in self.source.errors.items():
             infos = np.arange(len(view.pods.infos)) == number
             yield view.count_by_node(infos) + delta.counts(infos, len(view.nodes)) > 0, text
@@ -312,7 +312,7 @@ def find_nodes_with_limits(view: Fork) -> NodesWithLimits:
 
 
 def find_node_limits(view: Fork, resource: str) -> Counts:
-    """Return (N,) how many volumes the nodes allow by the resource, or NO_LIMIT."""
+    """Return the number of volumes (N,) that each node allows by the resource, or NO_LIMIT."""
     declares_limit = find_nodes_with_limits(view).by_resource.get(resource)
     if declares_limit is None:
         return np.full(len(view.nodes), NO_LIMIT)

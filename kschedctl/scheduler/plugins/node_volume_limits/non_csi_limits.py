@@ -20,8 +20,8 @@ from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import NO_LIMIT
-from kschedctl.scheduler.plugins.helper.volumes.hints import CLAIM_KINDS, claim_dependencies
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, claim_key, listers
+from kschedctl.scheduler.plugins.helper.volumes.hints import CLAIM_KINDS, iter_claim_dependencies
+from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, format_claim_key, get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,
@@ -99,7 +99,7 @@ def _find_disk_of_claim(claim: PersistentVolumeClaim, storage: Listers) -> Attac
     storage_class = storage.classes.get(claim.spec.storage_class_name or "")
     if storage_class is None or storage_class.provisioner not in PROVISIONERS:
         return None
-    return AttachedVolume(storage_class.provisioner, f"claim {claim_key(claim)}")
+    return AttachedVolume(storage_class.provisioner, f"claim {format_claim_key(claim)}")
 
 
 REASON = "node(s) exceed max volume count"
@@ -126,7 +126,7 @@ class NonCSILimits(DeclaredPlugin):
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
         """Yield the kinds on which the answer depends, if the pod may attach disks."""
         if self._may_attach(info):
-            yield from claim_dependencies(info, listers(view))
+            yield from iter_claim_dependencies(info, get_listers(view))
             yield from (Dependency(kind, Effect.REFUSES) for kind in self.kinds)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
@@ -148,7 +148,7 @@ class NonCSILimits(DeclaredPlugin):
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
         """Yield a rejection of the nodes without a CSINode whose limit the pod's disks would exceed."""
-        storage = listers(view)
+        storage = get_listers(view)
         all_nodes = np.ones(len(view.nodes), np.bool_)
         try:
             needed_disks = find_disks_of_pod(info, storage, new=True)
@@ -169,12 +169,12 @@ class NonCSILimits(DeclaredPlugin):
         new.
         """
         attached = find_node_attachments(view, delta, find_disks_of_running_pod)
-        for failed, text in attached.errors(view, delta):
+        for failed, text in attached.iter_errors(view, delta):
             yield Rejection(rows & failed, Code.ERROR, text)
             rows = rows & ~failed
-        used = attached.count(self.disk_kind.provisioner, without_pods=False)
-        new = np.sum([~attached.has(disk) for disk in disks], axis=0)
-        limits = self._limits(view)
+        used = attached.count_volumes(self.disk_kind.provisioner, without_pods=False)
+        new = np.sum([~attached.find_nodes_with(disk) for disk in disks], axis=0)
+        limits = self._find_limits(view)
         excess = used + new - limits
 
         def build_fact(row: int) -> TooManyVolumes:
@@ -185,13 +185,13 @@ class NonCSILimits(DeclaredPlugin):
             rows & (excess > 0), Code.UNSCHEDULABLE, REASON, build_fact, np.maximum(excess, 0).astype(np.float64)
         )
 
-    def _limits(self, view: Fork) -> Counts:
-        """Return (N,) how many disks the nodes allow."""
+    def _find_limits(self, view: Fork) -> Counts:
+        """Return the number of disks (N,) that each node allows."""
         declared = find_node_limits(view, self.disk_kind.resource)
-        return np.where(declared == NO_LIMIT, self.default_limits(view), declared)
+        return np.where(declared == NO_LIMIT, self.find_default_limits(view), declared)
 
-    def default_limits(self, view: Fork) -> Counts:
-        """Return (N,) the limits of nodes that do not declare one."""
+    def find_default_limits(self, view: Fork) -> Counts:
+        """Return the limits (N,) of nodes that do not declare one."""
         return np.full(len(view.nodes), self.disk_kind.limit)
 
 
@@ -201,9 +201,9 @@ class EBSLimits(NonCSILimits):
     name = "EBSLimits"
     disk_kind = EBS
 
-    def default_limits(self, view: Fork) -> Counts:
+    def find_default_limits(self, view: Fork) -> Counts:
         """Return (N,) the limits of nodes that do not declare one, by instance type."""
-        limits, typed = super().default_limits(view), np.zeros(len(view.nodes), np.bool_)
+        limits, typed = super().find_default_limits(view), np.zeros(len(view.nodes), np.bool_)
         for key in INSTANCE_TYPES:
             column = view.nodes.label(key)
             nitro = np.array([*(NITRO.search(value) is not None for value in column.values), False])[column.codes]

@@ -37,11 +37,11 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 )
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
-    claim_dependencies,
     describe_claims,
     is_schedulable_after_any_claim_change,
+    iter_claim_dependencies,
 )
-from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, listers
+from kschedctl.scheduler.plugins.helper.volumes.listers import Listers, NotFoundError, get_listers
 from kschedctl.scheduler.plugins.node_volume_limits.attachments import (
     AttachedVolume,
     DriverLimit,
@@ -123,15 +123,13 @@ class NodeVolumeLimits(DeclaredPlugin):
         return cls(gates.enabled("VolumeLimitScaling"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        """Yield the kinds on which the answer depends: of the pod's claims and, if nodes have limits, of other pods'
-        claims.
-        """
+        """Yield the kinds that the pod's claims and, if nodes have limits, the claims of other pods depend on."""
         if not any(map(self._may_attach, info.spec.volumes)):
             return
-        storage = listers(view)
-        yield from claim_dependencies(info, storage)
+        storage = get_listers(view)
+        yield from iter_claim_dependencies(info, storage)
         kinds_of_others = KINDS_OF_ATTACHED_VOLUMES if self.counts_without_pods else KINDS_OF_OTHER_PODS
-        counted_kinds = kinds_of_others if self._limited_nodes(view).any() else ()
+        counted_kinds = kinds_of_others if self._find_limited_nodes(view).any() else ()
         for kind in ("CSINode", *counted_kinds, *["CSIDriver"] * self.limit_scaling):
             yield Dependency(kind, Effect.REFUSES)
 
@@ -142,14 +140,15 @@ class NodeVolumeLimits(DeclaredPlugin):
         return PreFilterResult() if any(map(self._may_attach, info.spec.volumes)) else PRE_FILTER_SKIP
 
     def filter(self, info: PodInfo, view: Fork, state: None, delta: Delta) -> Iterator[Rejection]:
-        storage = listers(view)
+        """Yield the rejections of nodes where a driver lacks room for the pod's volumes."""
+        storage = get_listers(view)
         for migrated, rows in ((True, storage.csi_nodes.present), (False, ~storage.csi_nodes.present)):
             if rows.any():
                 yield from self._filter_rows(info, view, rows, migrated, delta)
 
     def _filter_rows(self, info: PodInfo, view: Fork, rows: Bools, migrated: bool, delta: Delta) -> Iterator[Rejection]:
         """Yield the rejections among nodes that all have, or all lack, a CSINode."""
-        storage = listers(view)
+        storage = get_listers(view)
         try:
             volumes = find_attachable_volumes(info, storage, migrated, new=True)
         except NotFoundError as missing:
@@ -159,14 +158,14 @@ class NodeVolumeLimits(DeclaredPlugin):
             yield Rejection(rows, Code.ERROR, str(error))
             return
         for driver in dict.fromkeys(volume.driver for volume in volumes) if self.limit_scaling else ():
-            rejected = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.has_driver(driver)
+            rejected = rows & _requires_driver(driver, storage) & ~storage.csi_nodes.find_nodes_with_driver(driver)
             yield Rejection(rejected, Code.UNSCHEDULABLE, NO_DRIVER.format(driver))
             rows = rows & ~rejected
-        rows = rows & self._limited_nodes(view)
+        rows = rows & self._find_limited_nodes(view)
         if not volumes or not rows.any():
             return
         attached = find_node_attachments(view, delta)
-        for rejected, text in attached.errors(view, delta):
+        for rejected, text in attached.iter_errors(view, delta):
             yield Rejection(rows & rejected, Code.ERROR, text)
             rows = rows & ~rejected
         yield self._reject_over_limit(volumes, rows, view, attached)
@@ -174,14 +173,14 @@ class NodeVolumeLimits(DeclaredPlugin):
     def _reject_over_limit(
         self, volumes: list[AttachedVolume], rows: Bools, view: Fork, attached: NodeAttachments
     ) -> Rejection:
-        """Return a rejection of the nodes on which a driver would exceed its limit. Volumes in use there are not
-        new.
+        """Build a rejection of the nodes on which a driver would exceed its limit. Volumes already in use on a node
+        do not count.
         """
         rejected, distance = np.zeros(len(rows), np.bool_), np.zeros(len(rows))
         limits_by_driver: list[tuple[Bools, Callable[[int], DriverLimit]]] = []
         for driver in dict.fromkeys(volume.driver for volume in volumes):
-            limits, used = self._limits(driver, view), attached.count(driver, self.counts_without_pods)
-            new = np.sum([~attached.has(volume) for volume in volumes if volume.driver == driver], axis=0)
+            limits, used = self._find_limits(driver, view), attached.count_volumes(driver, self.counts_without_pods)
+            new = np.sum([~attached.find_nodes_with(volume) for volume in volumes if volume.driver == driver], axis=0)
             exceeds = rows & (limits != NO_LIMIT) & (new > 0) & (used + new > limits)
             rejected |= exceeds
             distance[exceeds] = np.maximum(distance, used + new - limits)[exceeds]
@@ -194,14 +193,14 @@ class NodeVolumeLimits(DeclaredPlugin):
             distance,
         )
 
-    def _limited_nodes(self, view: Fork) -> Bools:
-        """Return (N,) a mask of the nodes that have some limit."""
-        by_driver = listers(view).csi_nodes.limited
+    def _find_limited_nodes(self, view: Fork) -> Bools:
+        """Return a mask (N,) of the nodes that have some limit."""
+        by_driver = get_listers(view).csi_nodes.limited
         return by_driver | find_nodes_with_limits(view).any if self.reads_nodes else by_driver
 
-    def _limits(self, driver: str, view: Fork) -> Counts:
-        """Return (N,) how many volumes the driver can attach, or NO_LIMIT."""
-        by_driver = listers(view).csi_nodes.limits(driver)
+    def _find_limits(self, driver: str, view: Fork) -> Counts:
+        """Return the number of volumes (N,) that the driver can attach, or NO_LIMIT."""
+        by_driver = get_listers(view).csi_nodes.find_limits(driver)
         if not self.reads_nodes:
             return by_driver
         return np.where(by_driver == NO_LIMIT, find_node_limits(view, build_limit_resource(driver)), by_driver)
@@ -213,7 +212,7 @@ class NodeVolumeLimits(DeclaredPlugin):
         return any(getattr(volume, field) is not None for field in self.migratable)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(POD, DELETE, "a pod with volumes leaves a node")
         yield WakeTrigger("CSINode", ADD, "a CSINode is added")
         yield WakeTrigger("CSINode", UPDATE, "a driver can attach more volumes to a node than before (CSINode)")
@@ -269,7 +268,7 @@ def is_schedulable_after_pod_deleted(
 
 def is_schedulable_after_csi_node_updated(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether some driver can attach more volumes to the node than before."""
-    old, new = _limits_by_driver(change.old), _limits_by_driver(change.new)
+    old, new = _index_limits_by_driver(change.old), _index_limits_by_driver(change.new)
     return any(limit > old.get(driver, 0) for driver, limit in new.items())
 
 
@@ -298,6 +297,6 @@ def _is_translatable(volume: Volume, field: str) -> bool:
     return True
 
 
-def _limits_by_driver(node: CSINode) -> dict[str, int]:
-    """Return driver -> how many volumes it can attach, 0 if it does not say."""
+def _index_limits_by_driver(node: CSINode) -> dict[str, int]:
+    """Return the number of volumes that each driver can attach, or 0 if the node declares none."""
     return {driver.name: (driver.allocatable.count or 0) if driver.allocatable else 0 for driver in node.spec.drivers}

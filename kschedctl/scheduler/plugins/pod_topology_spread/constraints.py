@@ -57,7 +57,7 @@ class SpreadConstraint(NamedTuple):
 
 
 class SpreadSettings(msgspec.Struct, frozen=True):
-    """Everything in a profile and its feature gates that affects spread constraints."""
+    """The settings of a profile and its feature gates that affect spread constraints."""
 
     defaults: tuple[TopologySpreadConstraint, ...]
     """The constraints of pods that have none of their own."""
@@ -67,7 +67,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
     inclusion_policies: bool
     comparison_operators: bool
 
-    def constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
+    def get_constraints(self, info: PodInfo, view: Fork, action: str) -> list[SpreadConstraint]:
         """Return the pod's constraints with this action, or the profile's defaults. Raises SelectorError."""
         return view.memo_of_pods((NAME, action), lambda: self._resolve_constraints(info, view, action), info)
 
@@ -109,8 +109,8 @@ class SpreadSettings(msgspec.Struct, frozen=True):
         requirements: tuple[Requirement, ...] = (*selector_from_set(own_labels).requirements, *selector.requirements)
         return build_selector(requirements)
 
-    def included_nodes(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
-        """Return (N,) a mask of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
+    def find_included_nodes(self, constraint: SpreadConstraint, info: PodInfo, view: Fork) -> Bools:
+        """Return a mask (N,) of the nodes that count by nodeAffinityPolicy and nodeTaintsPolicy."""
         included = np.ones(len(view.nodes), np.bool_)
         if constraint.honor_affinity:
             included &= match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))
@@ -136,7 +136,7 @@ def build_default_selector(info: PodInfo, objects: ClusterObjects) -> Selector:
     is_replication_controller = (owner.api_version, owner.kind) == ("v1", "ReplicationController")
     if is_replication_controller and (controller := objects.find(owner.kind, info.namespace, owner.name)) is not None:
         labels.update(controller.spec.selector)
-    return build_selector((*selector_from_set(labels).requirements, *_owner_requirements(info, owner, objects)))
+    return build_selector((*selector_from_set(labels).requirements, *_find_owner_requirements(info, owner, objects)))
 
 
 def find_selecting_kinds(info: PodInfo) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ def find_pod_services(info: PodInfo, objects: ClusterObjects) -> list[Service]:
     ]
 
 
-def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
+def _find_owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterObjects) -> tuple[Requirement, ...]:
     """Return the requirements of the selector of the pod's ReplicaSet or StatefulSet, if it is known and valid."""
     if owner.api_version != "apps/v1" or owner.kind not in OWNER_KINDS:
         return ()
@@ -167,7 +167,7 @@ def _owner_requirements(info: PodInfo, owner: OwnerReference, objects: ClusterOb
 
 
 def restrict_domains(domains: Domains, counts: Bools, key: Hashable, view: Fork) -> Domains:
-    """Return the domains of the nodes that count (N,), built once for all pods for which the same nodes count.
+    """Return the domains of the nodes that count (N,), cached for all pods with the same counting nodes.
 
     `key` names the domains in the cache.
     """
@@ -204,8 +204,8 @@ def tally_matching_pods(
     return view.find_tally(name, weights, domains, None if key is None else info)
 
 
-def nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
-    """Return (N,) a mask of the nodes that have the topology labels of all constraints."""
+def find_nodes_with_all_keys(constraints: Sequence[SpreadConstraint], view: Fork) -> Bools:
+    """Return a mask (N,) of the nodes that have the topology labels of all constraints."""
     complete = np.ones(len(view.nodes), np.bool_)
     for constraint in constraints:
         complete &= view.nodes.label(constraint.topology_key).present

@@ -21,7 +21,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     NAME,
     SpreadConstraint,
     SpreadSettings,
-    nodes_with_all_keys,
+    find_nodes_with_all_keys,
     restrict_domains,
     tally_matching_pods,
 )
@@ -33,7 +33,7 @@ from kschedctl.snapshot.tallies import Tally
 
 
 class EmptiestDomain(Detail, frozen=True):
-    """The domain with the fewest matching pods, and why it counts although the pod cannot go there."""
+    """The domain with the fewest matching pods, and the reason why it counts although the pod cannot go there."""
 
     domain: str
     equally_empty: int = 0
@@ -48,7 +48,7 @@ class EmptiestDomain(Detail, frozen=True):
     """A taint of the node that the pod does not tolerate."""
 
     def words(self, fewest: int) -> str:
-        """Return what the domain contains and why it counts, given its number of matching pods.
+        """Describe the domain and the reason why it counts, given its number of matching pods.
 
         >>> EmptiestDomain("b").words(0), EmptiestDomain("b", equally_empty=2).words(0)
         ('the emptiest domain b has 0', 'the emptiest domains b and 2 more have 0')
@@ -59,15 +59,17 @@ class EmptiestDomain(Detail, frozen=True):
         >>> EmptiestDomain("c", 0, "nodeAffinityPolicy", "n3").words(0)
         'c (the pod does not select node n3) counts as an empty domain, since nodeAffinityPolicy is Ignore'
         """
-        more = f" and {self.equally_empty} more" if self.equally_empty else ""
+        and_more = f" and {self.equally_empty} more" if self.equally_empty else ""
         if not self.policy:
-            verb = "s %s have" if more else " %s has"
-            return f"the emptiest domain{verb % (self.domain + more)} {fewest}"
+            verb = "s %s have" if and_more else " %s has"
+            return f"the emptiest domain{verb % (self.domain + and_more)} {fewest}"
         of_node = f" of node {self.node}" if self.node != self.domain else ""
-        why = f"taint {self.taint}{of_node}" if self.taint else f"the pod does not select node {self.node}"
-        role = f"with {fewest}" if fewest else "as empty domains" if more else "as an empty domain"
-        verb = "count" if more else "counts"
-        return f"{self.domain} ({why}){more} {verb} {role}, since {self.policy} is Ignore"
+        reason = f"taint {self.taint}{of_node}" if self.taint else f"the pod does not select node {self.node}"
+        role = "as empty domains" if and_more else "as an empty domain"
+        if fewest:
+            role = f"with {fewest}"
+        verb = "count" if and_more else "counts"
+        return f"{self.domain} ({reason}){and_more} {verb} {role}, since {self.policy} is Ignore"
 
 
 class TooSkewed(Fact, frozen=True):
@@ -89,11 +91,11 @@ class TooSkewed(Fact, frozen=True):
 
     @property
     def has_too_few_domains(self) -> bool:
-        """Whether the minimum counts as 0 because there are fewer domains than minDomains."""
+        """True if the minimum counts as 0 because there are fewer domains than minDomains."""
         return self.domains < self.min_domains
 
     def words(self) -> str:
-        """Return how many pods are in the domain, the skew that results, and why the minimum is so low.
+        """Describe the number of pods in the domain, the resulting skew, and the reason for the low minimum.
 
         >>> TooSkewed("zone", "a", 1, 0, 2, 1, domains=2, emptiest=EmptiestDomain("b")).words()
         'zone=a has 1 matching pod, the emptiest domain b has 0: skew would be 2, at most 1 is allowed'
@@ -123,21 +125,21 @@ class DomainCounts(msgspec.Struct, frozen=True):
     column: LabelColumn
     """The topology label of the nodes, with the domain of each node."""
     eligible: Bools
-    """(N,) a mask of the nodes that count."""
+    """A mask (N,) of the nodes that count."""
     exists: Bools
     """(V,) a mask of the domains with an eligible node."""
     counts: Counts
     """(V,) the number of matching pods on the eligible nodes of each domain."""
 
-    def counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
-        """Return (N,) the pods in each node's domain and (N,) the global minimum, both after a hypothetical change.
+    def compute_counts_and_minimum(self, change: Counts | None) -> tuple[Counts, Counts]:
+        """Return the pods in each node's domain and the global minimum, both (N,), after a hypothetical change.
 
-        `change` (N,) is by how much the hypothesis about each node changes the pods of its domain.
+        `change` (N,) is the change in the number of pods of each node's domain.
         """
         domain = self.column.codes
         if not self.exists.any():
             return np.zeros(len(domain), np.int64), self._apply_min_domains(np.full(len(domain), NO_MINIMUM))
-        smallest, runner_up, smallest_domain = _two_smallest(self.counts, self.exists)
+        smallest, runner_up, smallest_domain = _find_two_smallest(self.counts, self.exists)
         if change is None:
             pods_in_domain = self.column.at_nodes(np.append(np.where(self.exists, self.counts, 0), 0))
             return pods_in_domain, np.broadcast_to(self._apply_min_domains(np.array([smallest])), pods_in_domain.shape)
@@ -172,11 +174,13 @@ def _prepare_counting(
     info: PodInfo,
     view: Fork,
 ) -> tuple[Bools, Bools, Tally]:
-    """Return (N,) the eligible nodes, (V,) the domains that have some, and the tally of their matching pods."""
+    """Return the eligible nodes (N,), a mask (V,) of the domains that have eligible nodes, and the tally of matching
+    pods.
+    """
     column = view.nodes.label(constraint.topology_key)
 
     def find_eligible() -> tuple[Bools, Bools, Domains]:
-        nodes = nodes_with_all_keys(constraints, view) & settings.included_nodes(constraint, info, view)
+        nodes = find_nodes_with_all_keys(constraints, view) & settings.find_included_nodes(constraint, info, view)
         domains = restrict_domains(column, nodes, constraint.topology_key, view)
         return nodes, column.counts(np.flatnonzero(nodes)) > 0, domains
 
@@ -223,33 +227,39 @@ class SpreadVerdicts:
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [Distinction(part.column, partial(part.tally.bring_up_to_date, self._trail)) for part in self._tallies]
+        return [
+            Distinction(constraint_tally.column, partial(constraint_tally.tally.bring_up_to_date, self._trail))
+            for constraint_tally in self._tallies
+        ]
 
     def rejected(self, rows: Rows) -> Bools:
-        """Return (F,) a mask of the rows that a hard constraint rejects."""
-        refused = np.zeros(len(rows), np.bool_)
+        """Return a mask (F,) of the rows that a hard constraint rejects."""
+        rejected = np.zeros(len(rows), np.bool_)
         for column, tally, exists, too_few_domains, max_above_minimum in self._tallies:
             counts, codes = tally.bring_up_to_date(self._trail), column.codes[rows]
             if not len(counts):  # no node has the label
                 return np.ones(len(rows), np.bool_)
-            minimum = 0 if too_few_domains else int((counts if exists is None else counts[exists]).min())
-            refused |= counts.take(codes) - minimum > max_above_minimum
+            existing_counts = counts if exists is None else counts[exists]
+            minimum = 0 if too_few_domains else int(existing_counts.min())
+            rejected |= counts.take(codes) - minimum > max_above_minimum
             if not column.complete:
-                refused |= codes < 0
-        return refused
+                rejected |= codes < 0
+        return rejected
 
 
 def iter_rejections(
     spreads: Iterable[DomainCounts], info: PodInfo, view: Fork, delta: Delta, comparison_operators: bool = False
 ) -> Iterator[Rejection]:
-    """Yield for each constraint the nodes without its label, then those whose domain would have too many pods."""
+    """Yield, for each constraint, the nodes without its label and then the nodes whose domain would exceed the skew."""
     passing = np.ones(len(view.nodes), np.bool_)
     for spread in spreads:
         missing = passing & ~spread.column.present
         if missing.any():
-            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact(spread))
+            yield Rejection(missing, Code.UNRESOLVABLE, REASON_NO_LABEL, _build_missing_label_fact_finder(spread))
             passing &= ~missing
-        pods_in_domain, minimum = spread.counts_and_minimum(_count_hypothetical_change(spread, info, view, delta))
+        pods_in_domain, minimum = spread.compute_counts_and_minimum(
+            _count_hypothetical_change(spread, info, view, delta)
+        )
         skew = pods_in_domain + spread.constraint.selects(info) - minimum
         uneven = passing & (skew > spread.constraint.max_skew)
         if uneven.any():
@@ -261,14 +271,14 @@ def iter_rejections(
 
 
 def _count_hypothetical_change(spread: DomainCounts, info: PodInfo, view: Fork, delta: Delta) -> Counts | None:
-    """Return (N,) by how much the count of each node's domain changes. Terminating pods count here, as upstream."""
+    """Return the change (N,) in the count of each node's domain. As upstream, terminating pods count here."""
     if not delta:
         return None
     selected = view.pods.matching(spread.constraint.selector, frozenset((info.namespace,)))
     return np.where(spread.eligible, delta.counts(selected, len(view.nodes)), 0)
 
 
-def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
+def _find_two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
     """Return the smallest count of an existing domain, the second smallest (equal if tied), and the index of the
     first.
     """
@@ -279,7 +289,7 @@ def _two_smallest(counts: Counts, exists: Bools) -> tuple[int, int, int]:
     return smallest, int(limited.min()), index
 
 
-def _build_missing_label_fact(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
+def _build_missing_label_fact_finder(spread: DomainCounts) -> Callable[[int], TopologyLabelMissing]:
     """Return a function from a node's row to the fact that the topology label is missing."""
     fact = TopologyLabelMissing(spread.constraint.topology_key)
     return lambda row: fact

@@ -49,7 +49,7 @@ from kschedctl.scheduler.framework.events import (
     ClusterEventWithHint,
     adapt_node_hint,
     frees_room,
-    pod_actions,
+    resolve_pod_actions,
 )
 from kschedctl.scheduler.framework.facts import TopologyLabelMissing
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -78,7 +78,7 @@ from kschedctl.scheduler.plugins.pod_topology_spread.filtering import (
     count_pods_per_domain,
     iter_rejections,
 )
-from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, normalize_scores, raw_scores
+from kschedctl.scheduler.plugins.pod_topology_spread.scoring import SpreadAmong, compute_raw_scores, normalize_scores
 from kschedctl.snapshot.delta import Delta
 from kschedctl.snapshot.fork import Fork, is_same_pod
 from kschedctl.snapshot.pod_info import PodInfo
@@ -177,6 +177,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     @classmethod
     def make(cls, args: PodTopologySpreadArgs, gates: FeatureGates) -> Self:
+        """Build the plugin with the rules that the feature gates enable."""
         return cls(
             args,
             match_label_keys=gates.enabled("MatchLabelKeysInPodTopologySpread"),
@@ -194,7 +195,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
         """Yield the events after which a rejected pod may become schedulable, with their hints."""
-        pod_events = pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
+        pod_events = resolve_pod_actions(ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE, gates)
         if gates.enabled(QUEUEING_HINTS) and REGISTERS_TOLERATION_EVENTS.at(gates.release):
             pod_events |= ActionType.UPDATE_POD_TOLERATION
         pod_hint = partial(
@@ -229,7 +230,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     def hard_constraints(self, info: PodInfo, view: Fork) -> list[SpreadConstraint]:
         """Return the pod's hard constraints. Raises PluginError for invalid selectors."""
         try:
-            return self.settings.constraints(info, view, HARD)
+            return self.settings.get_constraints(info, view, HARD)
         except SelectorError as error:
             raise PluginError(f"get constraints from pod: {error}") from None
 
@@ -254,12 +255,12 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
         """Compute the raw scores of the soft constraints, or skip Score if there are none."""
         try:
-            constraints = self.settings.constraints(info, view, SOFT)
+            constraints = self.settings.get_constraints(info, view, SOFT)
         except SelectorError as error:
             raise PluginError(f"obtaining pod's soft topology spread constraints: {error}") from None
         if not constraints:
             return PRE_SCORE_SKIP
-        return PreScoreResult(raw_scores(constraints, self.settings, info, view, rows))
+        return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
 
     def score(self, info: PodInfo, view: Fork, state: tuple[Scores, Bools | None] | None, rows: Rows) -> Scores:
         return required_state(state, NO_PRE_SCORE)[0]
@@ -272,10 +273,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
 
     def row_scores(self, info: PodInfo, view: Fork) -> SpreadAmong:
         """Return the scores among any subset of the nodes, for a pod that has soft constraints."""
-        return SpreadAmong(self.settings.constraints(info, view, SOFT), self.settings, info, view)
+        return SpreadAmong(self.settings.get_constraints(info, view, SOFT), self.settings, info, view)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue, in words."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         constraints = self.hard_constraints(info, view)
         keys = join_words(list(dict.fromkeys(constraint.topology_key for constraint in constraints)))
         selectors = list(dict.fromkeys(describe_selected_labels(constraint.selector) for constraint in constraints))

@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from kschedctl.api.arrays import Bools, Counts, Ints, Rows, Scores
 from kschedctl.scheduler.framework.distinctions import Distinction
-from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, min_and_max, round_half_away
+from kschedctl.scheduler.framework.scores import MAX_NODE_SCORE, find_min_and_max, round_half_away
 from kschedctl.scheduler.plugins.pod_topology_spread.constraints import (
     NAME,
     SpreadConstraint,
     SpreadSettings,
-    nodes_with_all_keys,
+    find_nodes_with_all_keys,
     restrict_domains,
     tally_matching_pods,
 )
@@ -34,17 +34,18 @@ MIN_CODES_FOR_NUMPY = 100
 Points = npt.NDArray[np.float64]
 
 
-def raw_scores(
+def compute_raw_scores(
     constraints: Sequence[SpreadConstraint],
     settings: SpreadSettings,
     info: PodInfo,
     view: Fork,
     rows: Rows,
 ) -> tuple[Scores, Bools | None]:
-    """Return (F,) the scores before normalization and (F,) a mask of nodes ignored for missing labels, or None if
-    all count.
+    """Return the scores (F,) before normalization, and a mask (F,) of the nodes ignored for missing labels.
+
+    The mask is None if all nodes count.
     """
-    labelled = labelled_nodes(constraints, settings, info, view)
+    labelled = find_labelled_nodes(constraints, settings, info, view)
     scored = rows if labelled is None else rows[labelled[rows]]
     score = _score_constraint(constraints[0], settings, info, view, scored=scored, labelled=labelled)
     for constraint in constraints[1:]:
@@ -54,10 +55,10 @@ def raw_scores(
     return round_half_away(np.where(labelled, score, 0.0)[rows]), ~labelled[rows]
 
 
-def labelled_nodes(
+def find_labelled_nodes(
     constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
 ) -> Bools | None:
-    """Return (N,) a mask of the nodes that have all topology labels, or None if all nodes count.
+    """Return a mask (N,) of the nodes that have all topology labels, or None if all nodes count.
 
     All nodes count for the constraints that the scheduler applies to every pod by default.
     """
@@ -65,7 +66,7 @@ def labelled_nodes(
         return None
 
     def find_labelled() -> Bools | None:
-        complete = nodes_with_all_keys(constraints, view)
+        complete = find_nodes_with_all_keys(constraints, view)
         return None if complete.all() else complete
 
     return view.memo((NAME, "complete"), find_labelled, info)
@@ -76,7 +77,7 @@ def normalize_scores(scores: Scores, ignored: Bools | None) -> Scores:
     counted = scores if ignored is None else scores[~ignored]
     if not len(counted):
         return np.zeros_like(scores)
-    smallest, largest = min_and_max(counted)
+    smallest, largest = find_min_and_max(counted)
     if largest <= 0:
         scaled = np.full_like(scores, MAX_NODE_SCORE)
     else:
@@ -93,7 +94,7 @@ def _score_constraint(
     scored: Rows,
     labelled: Bools | None,
 ) -> Points:
-    """Return (N,) what the constraint adds to the raw score, which grows with the matching pods in the domain."""
+    """Return the constraint's contribution (N,) to the raw score, which grows with the matching pods in the domain."""
     column, domains, tally = build_scored_domains(constraint, settings, info, view, labelled)
     counts = tally.bring_up_to_date(view.trail)
     if domains is None:
@@ -113,8 +114,8 @@ class ScoredDomains(NamedTuple):
     tally: Tally
     """The running count of matching pods per domain."""
 
-    def codes(self, rows: Rows) -> Ints | Rows:
-        """Return (F,) the domain of each row."""
+    def get_codes(self, rows: Rows) -> Ints | Rows:
+        """Return the domain (F,) of each row."""
         return rows if self.domains is None else self.domains.codes[rows]
 
 
@@ -128,8 +129,8 @@ def build_scored_domains(
 
     def build_domains() -> tuple[Domains, Domains]:
         topology = constraint.topology_key, "with unlabelled"
-        every = view.memo((NAME, *topology), lambda: _domains_with_unlabelled(column))
-        included = settings.included_nodes(constraint, info, view)
+        every = view.memo((NAME, *topology), lambda: _build_domains_with_unlabelled(column))
+        included = settings.find_included_nodes(constraint, info, view)
         return every, restrict_domains(
             every, included if labelled_mask is None else included & labelled_mask, topology, view
         )
@@ -140,53 +141,55 @@ def build_scored_domains(
 
 
 def weigh_counts(counts: Counts, size: int | np.signedinteger, constraint: SpreadConstraint) -> Points:
-    """Return what the counts of matching pods add to the score if `size` domains are scored."""
-    weighed: Points = counts * _weight_per_pod(int(size))
+    """Return the contribution of the counts of matching pods to the score if `size` domains are scored."""
+    weighed: Points = counts * _compute_weight_per_pod(int(size))
     return weighed if constraint.max_skew == 1 else weighed + float(constraint.max_skew - 1)
 
 
 @cache
-def _weight_per_pod(domains: int) -> np.float64:
+def _compute_weight_per_pod(domains: int) -> np.float64:
     """Return the weight of each pod if this number of domains is scored."""
     weight: np.float64 = np.log(float(domains + 2))
     return weight
 
 
-def _domains_with_unlabelled(column: LabelColumn) -> Domains:
+def _build_domains_with_unlabelled(column: LabelColumn) -> Domains:
     """Return the domain of each node, with no label and an empty label as the same domain."""
     unlabelled = column.values.index("") if "" in column.values else len(column.values)
     return Domains(np.where(column.present, column.codes, unlabelled).astype(np.int32), column.size + 1)
 
 
 class SpreadAmong:
-    """Scores of identical pods among any subset of the nodes, which depend on how many domains these are in."""
+    """Scores of identical pods among any subset of the nodes, given the number of domains in the subset."""
 
     def __init__(
         self, constraints: Sequence[SpreadConstraint], settings: SpreadSettings, info: PodInfo, view: Fork
     ) -> None:
         self.constraints, self.view = constraints, view
-        self._labelled = labelled_nodes(constraints, settings, info, view)
+        self._labelled = find_labelled_nodes(constraints, settings, info, view)
         every = np.broadcast_to(np.True_, len(view.nodes))
         self.counted: Bools = every if self._labelled is None else self._labelled
         self._parts = [build_scored_domains(c, settings, info, view, self._labelled) for c in constraints]
 
     @property
     def domains(self) -> list[Ints | Rows]:
-        """For each constraint (N,) the domain of each node. For hostnames each node is a domain."""
-        return [part.codes(self.view.nodes.rows) for part in self._parts]
+        """The domain (N,) of each node, for each constraint. For hostnames each node is a domain."""
+        return [scored_domains.get_codes(self.view.nodes.rows) for scored_domains in self._parts]
 
     @property
     def distinctions(self) -> list[Distinction]:
         """The label columns and counts that distinguish nodes."""
-        return [distinction for part in self._parts for distinction in self._iter_distinctions(part)]
+        return [
+            distinction for scored_domains in self._parts for distinction in self._iter_distinctions(scored_domains)
+        ]
 
-    def _iter_distinctions(self, part: ScoredDomains) -> Iterator[Distinction]:
+    def _iter_distinctions(self, scored_domains: ScoredDomains) -> Iterator[Distinction]:
         """Yield the label columns and counts that distinguish nodes for one constraint."""
-        column, values = part.column, partial(part.tally.bring_up_to_date, self.view.trail)
-        if part.domains is not None:
+        column, values = scored_domains.column, partial(scored_domains.tally.bring_up_to_date, self.view.trail)
+        if scored_domains.domains is not None:
             yield Distinction(column, values)
             return
-        yield Distinction(domain_per_node(self.view), values)
+        yield Distinction(build_domain_per_node(self.view), values)
         if not column.complete:
             labelled = Domains(np.where(column.present, 0, -1).astype(np.int32), 1)
             yield Distinction(labelled, lambda: np.zeros(1, np.int64))
@@ -198,40 +201,42 @@ class SpreadAmong:
         if self._labelled is not None:
             chosen = self._labelled[rows]
             rows, counts = rows[chosen], counts[chosen]
-        return [_count_domains(part, rows, counts) for part in self._parts]
+        return [_count_domains(scored_domains, rows, counts) for scored_domains in self._parts]
 
     def raw_scores(self, rows: Rows, sizes: Sequence[int]) -> Scores:
-        """Return (F,) the scores of the rows before normalization, given the number of domains per constraint."""
+        """Return the scores (F,) of the rows before normalization, given the number of domains per constraint."""
         score: Points | None = None
-        for constraint, part, size in zip(self.constraints, self._parts, sizes, strict=True):
+        for constraint, scored_domains, size in zip(self.constraints, self._parts, sizes, strict=True):
             constraint_score = weigh_counts(
-                part.tally.bring_up_to_date(self.view.trail).take(part.codes(rows)), size, constraint
+                scored_domains.tally.bring_up_to_date(self.view.trail).take(scored_domains.get_codes(rows)),
+                size,
+                constraint,
             )
-            if not part.column.complete:
-                constraint_score = np.where(part.column.present[rows], constraint_score, 0.0)
+            if not scored_domains.column.complete:
+                constraint_score = np.where(scored_domains.column.present[rows], constraint_score, 0.0)
             score = constraint_score if score is None else score + constraint_score
         assert score is not None
         return round_half_away(score if self._labelled is None else np.where(self._labelled[rows], score, 0.0))
 
     def normalize(self, scores: Scores, counted: Bools) -> Scores:
-        """Return (F,) the scores normalized by the min_and_max of those that count."""
+        """Return the scores (F,), normalized by the extremes of those that count."""
         return normalize_scores(scores, None if self._labelled is None or counted.all() else ~counted)
 
 
-def domain_per_node(view: Fork) -> Domains:
+def build_domain_per_node(view: Fork) -> Domains:
     """Return domains in which every node is a domain of its own."""
     nodes = len(view.nodes)
     return view.memo((NAME, "each"), lambda: Domains(np.arange(nodes, dtype=np.int32), nodes))
 
 
-def _count_domains(part: ScoredDomains, rows: Rows, counts: Counts) -> int:
+def _count_domains(scored_domains: ScoredDomains, rows: Rows, counts: Counts) -> int:
     """Return the number of domains that the rows are in. Each row stands for `counts` identical nodes."""
-    if part.domains is None:
+    if scored_domains.domains is None:
         return int(counts.sum())
-    if not part.column.alone:
-        codes = part.codes(rows)
+    if not scored_domains.column.alone:
+        codes = scored_domains.get_codes(rows)
         return (
             len(set(codes.tolist())) if len(codes) < MIN_CODES_FOR_NUMPY else int(np.count_nonzero(np.bincount(codes)))
         )
-    labelled = part.column.present[rows]
+    labelled = scored_domains.column.present[rows]
     return int(counts[labelled].sum()) + (not labelled.all())

@@ -36,9 +36,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
     StoragePool,
-    billionths,
-    claim_class,
-    requested_storage,
+    get_claim_class,
+    parse_requested_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH, Binding, MatchingError, find_matching_volume
 from kschedctl.snapshot.node_order import HOSTNAME
@@ -86,12 +86,12 @@ def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVo
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, listers: Listers) -> bool:
     """Return whether the claim's class binds its claims when their first consumer is scheduled."""
-    class_ = listers.classes.get(claim_class(claim))
+    class_ = listers.classes.get(get_claim_class(claim))
     return class_ is not None and class_.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozenset[str] | None:
-    """Return the hostnames that the affinities of all bound volumes allow, or None if they name none.
+    """Return the hostnames that the affinities of all bound volumes allow, or None if none of them names a host.
 
     Terms that name no host are ignored, and hostnames are used as node names. Upstream: GetEligibleNodes (v1.31.2,
     removed later) and GetLocalPersistentVolumeNodeNames in pkg/volume/util/util.go.
@@ -144,7 +144,7 @@ class PodVolumes:
         return any((binding.chosen[rows] != NO_MATCH).any() for binding in self.bindings)
 
     def find_failed_nodes(self) -> Bools:
-        """Return (N,) a mask of the nodes with an error."""
+        """Return a mask (N,) of the nodes with an error."""
         failed = np.zeros(len(self._active), np.bool_)
         for mask, _ in self.errors:
             failed |= mask
@@ -170,28 +170,28 @@ class PodVolumes:
             undecided &= reachable & self._active
 
     def _find_reachable_nodes(self, volume: PersistentVolume, undecided: Bools) -> Bools:
-        """Return (N,) a mask of the nodes that can reach the volume.
+        """Return a mask (N,) of the nodes that can reach the volume.
 
         Nodes that use the volume's plugin through CSI evaluate an in-tree volume as a CSI volume.
         """
         topology = self.listers.topology
-        reachable = topology.reachable_mask(volume.spec.node_affinity)
+        reachable = topology.find_reachable_nodes(volume.spec.node_affinity)
         plugin = find_in_tree_plugin(volume.spec)
         if plugin is None or not self.listers.counts_as_csi(plugin):
             return reachable
-        migrated = self.listers.csi_nodes.migrated(plugin.name)
+        migrated = self.listers.csi_nodes.find_migrated_nodes(plugin.name)
         try:
             translate_volume_handle(volume, plugin)
         except TranslationError as error:
             if (undecided & migrated).any():
                 self._add_error(undecided & migrated, f"could not translate pv: {error}")
             return reachable
-        return np.where(migrated, topology.reachable_mask(translate_affinity(volume, plugin)), reachable)
+        return np.where(migrated, topology.find_reachable_nodes(translate_affinity(volume, plugin)), reachable)
 
     # -- unbound claims ------------------------------------------------------------------------------------------
 
     def _check_selected_nodes(self) -> list[int]:
-        """Reject the other nodes for claims that are being provisioned for a node, and return these claims."""
+        """Reject all nodes but the selected one for claims that are being provisioned, and return these claims."""
         selected = [i for i in self._delayed if SELECTED_NODE in self.claims[i].metadata.annotations]
         for i in selected:
             row = self.listers.nodes.index.get(self.claims[i].metadata.annotations[SELECTED_NODE])
@@ -204,7 +204,7 @@ class PodVolumes:
 
     def _find_matching_volumes(self, claim_indices: list[int]) -> None:
         """Find volumes for the claims, smallest claim first."""
-        for i in sorted(claim_indices, key=lambda i: billionths(requested_storage(self.claims[i]))):
+        for i in sorted(claim_indices, key=lambda i: to_billionths(parse_requested_storage(self.claims[i]))):
             try:
                 binding = find_matching_volume(self.claims[i], self.listers, self.bindings, self.attributes_class)
             except MatchingError as error:
@@ -215,13 +215,13 @@ class PodVolumes:
             self._matched.append(i)
 
     def _check_provisions(self, selected: list[int]) -> None:
-        """Record, per node, the first claim without a volume that cannot be provisioned, and why."""
+        """Record, per node, the first claim that can be neither bound nor provisioned, and the reason."""
         unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
         all_nodes = np.ones(len(self._active), np.bool_)
         undecided = self._active.copy()
         for i, needed in [*((i, all_nodes) for i in selected), *unmatched]:
             claim = self.claims[i]
-            class_ = self.listers.classes[claim_class(claim)]
+            class_ = self.listers.classes[get_claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
             rejected = needed & ~self._find_provisionable_nodes(class_)
             self.bind_conflict[undecided & rejected] = i
@@ -233,20 +233,20 @@ class PodVolumes:
             self.provisions.append(Provision(claim, needed, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
-        """Return (N,) a mask of the nodes on which the class can provision volumes."""
+        """Return a mask (N,) of the nodes on which the class can provision volumes."""
         if class_.provisioner in ("", NO_PROVISIONER):
             return np.zeros(len(self._active), np.bool_)
-        return self.listers.topology.allowed_mask(class_.allowed_topologies)
+        return self.listers.topology.find_allowed_nodes(class_.allowed_topologies)
 
     def _find_pools(
         self, claim: PersistentVolumeClaim, class_: StorageClass
     ) -> tuple[tuple[StoragePool, ...] | None, ClaimIndices]:
-        """Return the class's pools and (N,) the first that fits the claim and is usable on each node.
+        """Return the class's pools, and the index (N,) of the first that fits the claim and is usable on each node.
 
         The pools are None if the driver does not publish its capacity, so that it is not checked.
         """
         capacity = np.full(len(self._active), NO_MATCH, np.int32)
-        size, driver = requested_storage(claim), self.listers.drivers.get(class_.provisioner)
+        size, driver = parse_requested_storage(claim), self.listers.drivers.get(class_.provisioner)
         if size is None or driver is None or not driver.spec.storage_capacity:
             return None, capacity
         pools = self.listers.pools_of_class.get(class_.metadata.name, ())
@@ -264,7 +264,7 @@ class PodVolumes:
             if volume is not None:
                 yield binding.claim, volume
 
-    def provisioned_claims(self, row: int) -> list[PersistentVolumeClaim]:
+    def list_provisioned_claims(self, row: int) -> list[PersistentVolumeClaim]:
         """Return the claims that would be provisioned on the node."""
         return [provision.claim for provision in self.provisions if provision.mask[row]]
 
@@ -276,14 +276,16 @@ def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, l
     for claim, volume in volumes.iter_bound(row):
         claims.append(bind_claim(claim, volume.metadata.name))
         bound.append(bind_volume(volume, claim))
-    claims += (_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.provisioned_claims(row))
+    claims += (_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row))
     by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": bound}
     return {kind: objects for kind, objects in by_kind.items() if objects}
 
 
 def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, list[Struct]]:
     """Return by kind the claims and volumes that the scheduler assumes before anything is bound."""
-    claims: list[Struct] = [_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.provisioned_claims(row)]
+    claims: list[Struct] = [
+        _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)
+    ]
     reserved: list[Struct] = [_reserve_volume(volume, claim) for claim, volume in volumes.iter_bound(row)]
     by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": reserved}
     return {kind: objects for kind, objects in by_kind.items() if objects}

@@ -1,8 +1,4 @@
-"""Scores by the storage capacity that a pod's claims would use on each node.
-
-Upstream: pkg/scheduler/framework/plugins/volumebinding/{volume_binding.go,scorer.go} (v1.36), gate
-StorageCapacityScoring.
-"""
+"""Scores of nodes by the storage capacity that a pod's claims would use."""
 
 from __future__ import annotations
 
@@ -16,8 +12,8 @@ from kschedctl.api.arrays import Amounts, Rows, Scores
 from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.quantity import Quantity
 from kschedctl.scheduler.framework.scores import round_half_away
-from kschedctl.scheduler.plugins.helper.scoring_strategy import broken_linear
-from kschedctl.scheduler.plugins.helper.volumes.listers import requested_storage, volume_storage
+from kschedctl.scheduler.plugins.helper.scoring_strategy import evaluate_broken_linear
+from kschedctl.scheduler.plugins.helper.volumes.listers import parse_requested_storage, parse_volume_storage
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
 
@@ -48,7 +44,7 @@ class ClassResources(NamedTuple):
 def score_by_capacity(
     points: Sequence[tuple[int, int]], volumes: PodVolumes, rows: Rows, provisioning: bool = True
 ) -> Scores:
-    """Return (F,) scores by the volumes that would be bound or, if there are none, provisioned.
+    """Return scores (F,) by the volumes that would be bound or, if there are none, provisioned.
 
     Without `provisioning`, only volumes that would be bound are scored.
     """
@@ -60,16 +56,16 @@ def score_by_capacity(
 
 
 def score_utilization(points: Sequence[tuple[int, int]], resources: ClassResources) -> Scores:
-    """Return (F,) the mean score of the used classes, interpolated between points by utilization in percent."""
+    """Return the mean score (F,) of the used classes, interpolated between points by utilization in percent."""
     requested, capacity, used = resources
     full = (capacity == 0) | (requested > capacity)
     percent = np.where(full, 100, requested * 100 // np.where(capacity == 0, 1, capacity))
-    total, classes = np.where(used, broken_linear(points, percent), 0).sum(axis=1), used.sum(axis=1)
+    total, classes = np.where(used, evaluate_broken_linear(points, percent), 0).sum(axis=1), used.sum(axis=1)
     return round_half_away(total / np.maximum(classes, 1))
 
 
 def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
-    """Return the resources of volumes that would be bound and the part of each that claims request."""
+    """Return the capacity of the volumes that would be bound and the amount that the claims request."""
     classes: dict[str, int] = {}
     for binding in pod_volumes.bindings:
         for volume in binding.volumes:
@@ -83,9 +79,9 @@ def _sum_bound_resources(pod_volumes: PodVolumes, rows: Rows) -> ClassResources:
         columns = np.array([classes[volume.spec.storage_class_name] for volume in volumes], np.int64)[
             volume_of_position
         ]
-        class_resources.requested[positions, columns] += _count_bytes(requested_storage(binding.claim))
+        class_resources.requested[positions, columns] += _count_bytes(parse_requested_storage(binding.claim))
         class_resources.capacity[positions, columns] += np.array(
-            [_count_bytes(volume_storage(v)) for v in volumes], np.int64
+            [_count_bytes(parse_volume_storage(v)) for v in volumes], np.int64
         )[volume_of_position]
         class_resources.used[positions, columns] = True
     return class_resources
@@ -102,7 +98,7 @@ def _sum_provisioned_resources(volumes: PodVolumes, rows: Rows) -> ClassResource
         positions = np.flatnonzero(provision.mask[rows] & (pool != NO_MATCH))
         column = classes[provision.claim.spec.storage_class_name or ""]
         free = np.array([pool.free for pool in provision.pools], np.int64)
-        class_resources.requested[positions, column] += _count_bytes(requested_storage(provision.claim))
+        class_resources.requested[positions, column] += _count_bytes(parse_requested_storage(provision.claim))
         class_resources.capacity[positions, column] = free[pool[positions]]
         class_resources.used[positions, column] = True
     return class_resources

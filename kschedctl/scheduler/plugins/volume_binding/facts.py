@@ -15,9 +15,9 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     NO_PROVISIONER,
     SELECTED_NODE,
     Listers,
-    claim_class,
-    claim_key,
-    requested_storage,
+    format_claim_key,
+    get_claim_class,
+    parse_requested_storage,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import PodVolumes
 from kschedctl.scheduler.plugins.volume_binding.matching import NO_MATCH
@@ -152,7 +152,7 @@ class NotEnoughStorage(Fact, frozen=True):
     """The number of CSIStorageCapacity objects with a capacity that the class has in the whole cluster."""
 
     def words(self) -> str:
-        """Return how much is wanted and published, and by which driver if it publishes nothing or 0.
+        """Describe the requested and the published storage, with the driver if it publishes little or nothing.
 
         >>> print(NotEnoughStorage("shop/data", "fast", "2Gi", 2 << 30, "1Gi", 1 << 30, "rack-1", "csi.test").words())
         claim shop/data wants 2Gi of class fast, at most 1Gi is available (CSIStorageCapacity rack-1)
@@ -161,16 +161,16 @@ class NotEnoughStorage(Fact, frozen=True):
         >>> NotEnoughStorage("a/d", "fast", "2Gi", 2 << 30, driver="csi.test").words().partition(", ")[2]
         'of which no CSIStorageCapacity has any, though CSIDriver csi.test says storageCapacity: true'
         """
-        wanted = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
+        demand = f"claim {self.claim} wants {self.size} of class {self.storage_class}"
         if self.largest is None:
             if self.driver and not self.pools:
                 says = f"CSIDriver {self.driver} says storageCapacity: true"
-                return f"{wanted}, of which no CSIStorageCapacity has any, though {says}"
-            return f"{wanted}, of which no CSIStorageCapacity is known for the node"
+                return f"{demand}, of which no CSIStorageCapacity has any, though {says}"
+            return f"{demand}, of which no CSIStorageCapacity is known for the node"
         if self.largest == 0 and self.driver:
             published = f"{self.driver} publishes 0 there (CSIStorageCapacity {self.capacity})"
-            return f"{wanted}, {published}, and its CSIDriver says storageCapacity: true"
-        return f"{wanted}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
+            return f"{demand}, {published}, and its CSIDriver says storageCapacity: true"
+        return f"{demand}, at most {self.largest_size} is available (CSIStorageCapacity {self.capacity})"
 
 
 class VolumeMissing(Fact, frozen=True):
@@ -200,10 +200,10 @@ def build_unbound_fact(claims: Sequence[PersistentVolumeClaim], listers: Listers
 
 def _build_unbound_claim(claim: PersistentVolumeClaim, listers: Listers) -> UnboundClaim:
     """Build the fact about one claim that must be bound before a node is chosen."""
-    name = claim_class(claim)
+    name = get_claim_class(claim)
     storage_class = listers.classes.get(name)
     provisioner = storage_class.provisioner if storage_class and storage_class.provisioner != NO_PROVISIONER else ""
-    return UnboundClaim(claim_key(claim), claim.spec.volume_name, name, storage_class is not None, provisioner)
+    return UnboundClaim(format_claim_key(claim), claim.spec.volume_name, name, storage_class is not None, provisioner)
 
 
 def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
@@ -215,14 +215,14 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     if (
         plugin is not None
         and volumes.listers.counts_as_csi(plugin)
-        and volumes.listers.csi_nodes.migrated(plugin.name)[row]
+        and volumes.listers.csi_nodes.find_migrated_nodes(plugin.name)[row]
     ):
         affinity = translate_affinity(volume, plugin)
     terms = affinity.required.node_selector_terms if affinity and affinity.required else ()
     requirements = dict.fromkeys(
         Wanted(r.key, r.operator, r.values or (), labels.get(r.key)) for term in terms for r in term.match_expressions
     )
-    return VolumeOutOfReach(volume.metadata.name, claim_key(claim), tuple(requirements))
+    return VolumeOutOfReach(volume.metadata.name, format_claim_key(claim), tuple(requirements))
 
 
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
@@ -230,8 +230,8 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
     claim = volumes.claims[volumes.bind_conflict[row]]
     selected = claim.metadata.annotations.get(SELECTED_NODE)
     if selected not in (None, volumes.listers.nodes.names[row]):
-        return ProvisionedElsewhere(claim_key(claim), selected)
-    class_ = volumes.listers.classes[claim_class(claim)]
+        return ProvisionedElsewhere(format_claim_key(claim), selected)
+    class_ = volumes.listers.classes[get_claim_class(claim)]
     provisions = class_.provisioner not in ("", NO_PROVISIONER)
     labels = volumes.listers.nodes.objects[row].metadata.labels
     topologies = tuple(
@@ -239,19 +239,27 @@ def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewh
         for term in class_.allowed_topologies
     )
     return NoVolume(
-        claim_key(claim), claim_class(claim), *_find_requested_size(claim), provisions, topologies if provisions else ()
+        format_claim_key(claim),
+        get_claim_class(claim),
+        *_get_requested_size(claim),
+        provisions,
+        topologies if provisions else (),
     )
 
 
 def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStorage:
     """Build the fact about the claim that is larger than every pool within the node's reach."""
     claim = volumes.claims[volumes.not_enough_space[row]]
-    pools = volumes.listers.pools_of_class.get(claim_class(claim), ())
+    pools = volumes.listers.pools_of_class.get(get_claim_class(claim), ())
     sized_pools = [pool for pool in pools if pool.limit is not None]
     reachable_pools = [pool for pool in sized_pools if row in pool.rows]
-    driver = volumes.listers.classes[claim_class(claim)].provisioner
+    driver = volumes.listers.classes[get_claim_class(claim)].provisioner
     fact = NotEnoughStorage(
-        claim_key(claim), claim_class(claim), *_find_requested_size(claim), driver=driver, pools=len(sized_pools)
+        format_claim_key(claim),
+        get_claim_class(claim),
+        *_get_requested_size(claim),
+        driver=driver,
+        pools=len(sized_pools),
     )
     if not reachable_pools:
         return fact
@@ -263,13 +271,13 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 
 
 def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
-    """Return (N,) the share of the claim's size that the node's largest pool lacks, 0 for other nodes."""
+    """Return the share (N,) of the claim's size that the node's largest pool lacks, or 0 for other nodes."""
     culprits, shares = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
     for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
         claim, largest = volumes.claims[index], np.zeros(len(culprits))
-        for pool in volumes.listers.pools_of_class.get(claim_class(claim), ()):
+        for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
-        of_claim, (_, size) = culprits == index, _find_requested_size(claim)
+        of_claim, (_, size) = culprits == index, _get_requested_size(claim)
         shares[of_claim] = 1 - np.minimum(largest[of_claim] / max(size, 1), 1)
     return shares
 
@@ -277,10 +285,10 @@ def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]
 def build_missing_fact(volumes: PodVolumes, row: int) -> VolumeMissing:
     """Build the fact about the claim whose volume does not exist."""
     claim = volumes.claims[volumes.missing[row]]
-    return VolumeMissing(claim_key(claim), claim.spec.volume_name)
+    return VolumeMissing(format_claim_key(claim), claim.spec.volume_name)
 
 
-def _find_requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
+def _get_requested_size(claim: PersistentVolumeClaim) -> tuple[str, int]:
     """Return the size that the claim requests, as a quantity and in bytes."""
-    size = requested_storage(claim)
+    size = parse_requested_storage(claim)
     return (str(size), size.value()) if size else ("", 0)

@@ -17,10 +17,10 @@ from kschedctl.api.objects import PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     ClassVolumes,
     Listers,
-    billionths,
-    claim_class,
-    claim_key,
-    requested_storage,
+    format_claim_key,
+    get_claim_class,
+    parse_requested_storage,
+    to_billionths,
 )
 from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
 
@@ -30,7 +30,7 @@ NO_MATCH = -1
 
 
 class MatchingError(Exception):
-    """Raised for a claim for which no volume can be searched, with upstream's message."""
+    """The error for a claim for which no volume can be searched, with upstream's message."""
 
 
 class Binding(NamedTuple):
@@ -50,16 +50,16 @@ class Binding(NamedTuple):
 def find_matching_volume(
     claim: PersistentVolumeClaim, listers: Listers, earlier: Sequence[Binding], attributes_class: bool = True
 ) -> Binding:
-    """Find the volume for the claim on every node, each considered by itself.
+    """Find the volume for the claim on every node independently.
 
     A volume that is reserved for the claim is chosen first, then the smallest that is large enough and reachable.
     Volumes that `earlier` claims chose on a node are not available there. `attributes_class` is the gate
     VolumeAttributesClass. Raises MatchingError and InputError.
     """
     selector = _parse_selector(claim, attributes_class)
-    class_volumes = listers.volumes_of_class.get(claim_class(claim), ClassVolumes())
+    class_volumes = listers.volumes_of_class.get(get_claim_class(claim), ClassVolumes())
     search = _VolumeSearch(listers.topology, class_volumes.volumes, earlier)
-    required_size = billionths(requested_storage(claim))
+    required_size = to_billionths(parse_requested_storage(claim))
     suitable = [
         class_volumes.sizes[i] >= required_size and _is_usable(volume, claim, attributes_class)
         for i, volume in enumerate(class_volumes.volumes)
@@ -76,7 +76,7 @@ def find_matching_volume(
 
 
 class _VolumeSearch:
-    """The progress of a search: the nodes that have no volume yet, and the choices for the others."""
+    """The progress of a search: the nodes that have no volume yet, and the choices for the other nodes."""
 
     def __init__(self, topology: Topology, volumes: Sequence[PersistentVolume], earlier: Sequence[Binding]) -> None:
         self.topology, self.volumes = topology, volumes
@@ -93,13 +93,13 @@ class _VolumeSearch:
         available = self.open.copy()
         for earlier_choice in self._earlier_choices:
             available &= earlier_choice != i
-        self.chosen[available & self.topology.reachable_mask(self.volumes[i].spec.node_affinity)] = i
+        self.chosen[available & self.topology.find_reachable_nodes(self.volumes[i].spec.node_affinity)] = i
         self.open &= ~available
         self.open_count = int(self.open.sum())
 
     def choose(self, i: int) -> None:
         """Choose an unreserved volume on the open nodes that can reach it."""
-        rows = self.topology.reachable_rows(self.volumes[i].spec.node_affinity)
+        rows = self.topology.find_reachable_rows(self.volumes[i].spec.node_affinity)
         rows = rows[self.open[rows]]
         for earlier_choice in self._earlier_choices:
             rows = rows[earlier_choice[rows] != i]
@@ -120,18 +120,18 @@ def _parse_selector(claim: PersistentVolumeClaim, attributes_class: bool) -> Sel
     """Return the claim's selector of volumes. Raises MatchingError."""
     if claim.spec.volume_attributes_class_name and not attributes_class:
         raise MatchingError(
-            f"unsupported volumeAttributesClassName is set on claim {claim_key(claim)} "
+            f"unsupported volumeAttributesClassName is set on claim {format_claim_key(claim)} "
             "when the feature-gate VolumeAttributesClass is disabled"
         )
     try:
         return EVERYTHING if claim.spec.selector is None else selector_from_api(claim.spec.selector)
     except SelectorError as error:
-        problem = f"error creating internal label selector for claim: {claim_key(claim)}: {error.what}"
+        problem = f"error creating internal label selector for claim: {format_claim_key(claim)}: {error.what}"
         raise MatchingError(problem) from None
 
 
 def _is_usable(volume: PersistentVolume, claim: PersistentVolumeClaim, attributes_class: bool) -> bool:
-    """Return whether the volume, apart from its size, meets what even reserved volumes must meet."""
+    """Return whether the volume meets all conditions, apart from size, that apply to reserved volumes as well."""
     if volume.metadata.deletion_timestamp is not None:
         return False
     if volume.spec.claim_ref is not None and not is_reserved_for(volume, claim):

@@ -52,16 +52,16 @@ from kschedctl.scheduler.plugins.helper.volumes import hints
 from kschedctl.scheduler.plugins.helper.volumes.hints import (
     CLAIM_KINDS,
     LOOK_AT_CLAIM,
-    claim_dependencies,
     describe_claims,
+    iter_claim_dependencies,
 )
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     Listers,
     NotFoundError,
-    claim_key,
     find_usable_claim,
+    format_claim_key,
+    get_listers,
     iter_claim_volumes,
-    listers,
 )
 from kschedctl.scheduler.plugins.volume_binding.binder import (
     PodVolumeClaims,
@@ -216,14 +216,14 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return cls(shape, gates.enabled("VolumeAttributesClass"), gates.release)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
-        return claim_dependencies(info, listers(view))
+        return iter_claim_dependencies(info, get_listers(view))
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
-        return hints.volume_binding_events(gates)
+        return hints.iter_volume_binding_events(gates)
 
     def pre_filter(self, info: PodInfo, view: Fork) -> PreFilterResult[BindingState]:
         """Look up and group the pod's claims. Reject all nodes if a claim cannot be used or must be bound first."""
-        storage = listers(view)
+        storage = get_listers(view)
         try:
             claims = [find_usable_claim(info, storage, *volume[1:]) for volume in iter_claim_volumes(info.pod)]
         except (NotFoundError, PluginError) as error:
@@ -238,7 +238,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreFilterResult(node_names=node_names, state=BindingState(sorted_claims, storage, self.attributes_class))
 
     def filter(self, info: PodInfo, view: Fork, state: BindingState | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the nodes with errors, then one rejection per reason for which claims exclude nodes."""
+        """Yield a rejection of the nodes with errors, then one rejection for each reason."""
         if state is None:
             raise PluginError("not found")
         volumes: PodVolumes = state.volumes
@@ -271,7 +271,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return PreScoreResult(state) if is_scored else PRE_SCORE_SKIP
 
     def score(self, info: PodInfo, view: Fork, state: BindingState | None, rows: Rows) -> Scores:
-        """Return (F,) the scores of the capacity that the claims would use, or 0 without a shape."""
+        """Return the scores (F,) of the capacity that the claims would use, or 0 without a shape."""
         if state is None or not self.shape:
             return np.zeros(len(rows), np.int64)
         return score_by_capacity(self.shape, state.volumes, rows, self.scores_provisioning)
@@ -292,14 +292,16 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         return {}
 
     def reservation(self, info: PodInfo, view: Fork, row: int, state: BindingState | None) -> Reservation:
-        """Return which claims would be bound to which volumes on the node and which would be provisioned."""
+        """Return the claims that would be bound on the node, with their volumes, and those that would be
+        provisioned.
+        """
         if state is None:
             return Reservation()
-        bound = {claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bound(row)}
-        return Reservation(bound, tuple(map(claim_key, state.volumes.provisioned_claims(row))))
+        bound = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bound(row)}
+        return Reservation(bound, tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row))))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move a rejected pod back to the queue."""
+        """Yield a description of each change that moves a rejected pod back to the queue."""
         yield WakeTrigger(
             "PersistentVolumeClaim",
             ADD_OR_UPDATE,

@@ -43,7 +43,7 @@ _AWS_VOLUME = re.compile(r"vol-[^/]*")
 
 
 class TranslationError(Exception):
-    """Raised for an in-tree volume that has no CSI equivalent, with upstream's message."""
+    """The error for an in-tree volume that has no CSI equivalent, with upstream's message."""
 
 
 class InTreePlugin(NamedTuple):
@@ -89,7 +89,7 @@ def find_in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin |
     return next((plugin for plugin in PLUGINS if getattr(source, plugin.field) is not None), None)
 
 
-def migrated_plugins(node: CSINode | None) -> frozenset[str]:
+def list_migrated_plugins(node: CSINode | None) -> frozenset[str]:
     """Return the names of the in-tree plugins that the node's kubelet has migrated to CSI."""
     annotation = node.metadata.annotations.get(MIGRATED_PLUGINS, "") if node else ""
     return frozenset(annotation.split(",")) if annotation else frozenset()
@@ -171,7 +171,7 @@ def _rename_key(terms: tuple[NodeSelectorTerm, ...], old: str, new: str) -> tupl
 
 
 def _translate_gce_handle(name: str, zones: str) -> str:
-    """Return the handle of a disk in one zone, in a region (several zones), or in an unknown zone."""
+    """Return the handle of a disk in one zone, in a region of several zones, or in an unknown zone."""
     parts = zones.split(ZONE_DELIMITER)
     if len(parts) > 1:
         return f"projects/{_GCE_UNKNOWN}/regions/{_find_gce_region(parts)}/disks/{name}"
@@ -206,7 +206,7 @@ def _translate_azure_handle(source: AzureDiskVolumeSource) -> str:
 
 
 def _translate_aws_handle(volume_id: str) -> str:
-    """Return the volume id of `aws://zone/vol-1` or `aws:///vol-1`. Anything else is an id already.
+    """Return the volume id of `aws://zone/vol-1` or `aws:///vol-1`. Other texts are ids already.
 
     Raises TranslationError.
     """
@@ -232,32 +232,32 @@ class CSINodes:
 
     @cached_property
     def present(self) -> Bools:
-        """(N,) a mask of the nodes that have a CSINode."""
+        """A mask (N,) of the nodes that have a CSINode."""
         return np.array([node is not None for node in self.nodes], np.bool_)
 
     @cached_property
     def limited(self) -> Bools:
-        """(N,) a mask of the nodes on which some driver has a limit."""
+        """A mask (N,) of the nodes on which some driver has a limit."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for limits in self._limits_by_driver.values():
             mask |= limits != NO_LIMIT
         return mask
 
-    def limits(self, driver: str) -> Limits:
-        """Return (N,) how many volumes the driver can attach, or NO_LIMIT."""
+    def find_limits(self, driver: str) -> Limits:
+        """Return the number of volumes (N,) that the driver can attach, or NO_LIMIT."""
         return self._limits_by_driver.get(driver, np.full(len(self.nodes), NO_LIMIT))
 
-    def has_driver(self, driver: str) -> Bools:
-        """Return (N,) a mask of the nodes on which the driver is installed."""
+    def find_nodes_with_driver(self, driver: str) -> Bools:
+        """Return a mask (N,) of the nodes on which the driver is installed."""
         return np.array([driver in (d.name for d in node.spec.drivers) if node else False for node in self.nodes])
 
-    def migrated(self, plugin: str) -> Bools:
-        """Return (N,) a mask of the nodes that use the in-tree plugin's volumes through CSI."""
-        return np.array([plugin in migrated_plugins(node) for node in self.nodes], np.bool_)
+    def find_migrated_nodes(self, plugin: str) -> Bools:
+        """Return a mask (N,) of the nodes that use the in-tree plugin's volumes through CSI."""
+        return np.array([plugin in list_migrated_plugins(node) for node in self.nodes], np.bool_)
 
     @cached_property
     def _limits_by_driver(self) -> dict[str, Limits]:
-        """Driver -> (N,) how many volumes it can attach."""
+        """The number of volumes (N,) that each driver can attach, by driver."""
         limits: dict[str, Limits] = {}
         for row, node in enumerate(self.nodes):
             for driver in node.spec.drivers if node else ():

@@ -12,7 +12,13 @@ from kschedctl.api.kube_version import ByVersion
 from kschedctl.api.objects import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kschedctl.scheduler.framework.declaration import NextStep
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
-from kschedctl.scheduler.framework.events import NODE, ActionType, ChangedObject, ClusterEventWithHint, node_actions
+from kschedctl.scheduler.framework.events import (
+    NODE,
+    ActionType,
+    ChangedObject,
+    ClusterEventWithHint,
+    resolve_node_actions,
+)
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.framework.waking import ADD_OR_UPDATE, join_words
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
@@ -27,7 +33,7 @@ from kschedctl.scheduler.plugins.helper.volumes.csi_migration import (
 from kschedctl.scheduler.plugins.helper.volumes.listers import (
     WAIT_FOR_FIRST_CONSUMER,
     Listers,
-    claim_class,
+    get_claim_class,
     iter_claim_volumes,
     parse_size,
 )
@@ -40,10 +46,8 @@ CLAIM_KINDS = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
 LOOK_AT_CLAIM = NextStep("LookAtClaim", "Look at the claim and its events")
 
 
-def claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
-    """Yield the kinds of the missing objects to which the pod's volumes refer, and of those of which there may be
-    more.
-    """
+def iter_claim_dependencies(info: PodInfo, listers: Listers) -> Iterator[Dependency]:
+    """Yield the kinds of storage objects whose unread objects could change the answers for the pod's volumes."""
     for volume in iter_claim_volumes(info.pod):
         claim = listers.claims.get((info.namespace, volume.claim_name))
         for kind in ["PersistentVolumeClaim"] if claim is None else _iter_kinds_behind_claim(claim, listers):
@@ -59,7 +63,7 @@ def _iter_kinds_behind_claim(claim: PersistentVolumeClaim, listers: Listers) -> 
         elif find_in_tree_plugin(volume.spec) is not None:
             yield "CSINode"  # says whether the node uses it through CSI
         return
-    class_name = claim_class(claim)
+    class_name = get_claim_class(claim)
     storage_class = listers.classes.get(class_name)
     if storage_class is None:
         gets_default_class = (
@@ -116,7 +120,7 @@ def is_schedulable_after_storage_capacity_change(info: PodInfo, change: ChangedO
     """Return whether the pool of storage is new or allows larger volumes than before."""
     if change.old is None:
         return True
-    old, new = _max_volume_size(change.old), _max_volume_size(change.new)
+    old, new = _parse_max_volume_size(change.old), _parse_max_volume_size(change.new)
     return new is not None and (old is None or new > old)
 
 
@@ -127,15 +131,15 @@ def is_schedulable_after_storage_class_added(info: PodInfo, change: ChangedObjec
 
 def is_schedulable_after_volume_change(info: PodInfo, change: ChangedObject, view: Fork) -> bool:
     """Return whether the volume is new or changed its zones or regions."""
-    return change.old is None or _topology_labels(change.old) != _topology_labels(change.new)
+    return change.old is None or _list_topology_labels(change.old) != _list_topology_labels(change.new)
 
 
-def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+def iter_volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """Yield the events that VolumeBinding registers."""
     yield ClusterEventWithHint("StorageClass", ADD_OR_UPDATE, is_schedulable_after_storage_class_change)
     yield ClusterEventWithHint("PersistentVolumeClaim", ADD_OR_UPDATE, is_schedulable_after_any_claim_change)
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE)
-    yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
+    yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
     yield ClusterEventWithHint("CSINode", ADD_OR_UPDATE, is_schedulable_after_csi_node_change)
     if HAS_DRIVER_HINT.at(gates.release):
         yield ClusterEventWithHint("CSIDriver", ActionType.UPDATE, is_schedulable_after_csi_driver_change)
@@ -144,10 +148,10 @@ def volume_binding_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]
     yield ClusterEventWithHint("CSIStorageCapacity", ADD_OR_UPDATE, is_schedulable_after_storage_capacity_change)
 
 
-def volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+def iter_volume_zone_events(gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
     """Yield the events that VolumeZone registers."""
     yield ClusterEventWithHint("StorageClass", ActionType.ADD, is_schedulable_after_storage_class_added)
-    yield ClusterEventWithHint(NODE, node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
+    yield ClusterEventWithHint(NODE, resolve_node_actions(ActionType.ADD | ActionType.UPDATE_NODE_LABEL, gates))
     claim_events = ADD_OR_UPDATE if REGISTERS_CLAIM_UPDATES.at(gates.release) else ActionType.ADD
     yield ClusterEventWithHint("PersistentVolumeClaim", claim_events, is_schedulable_after_named_claim_change)
     yield ClusterEventWithHint("PersistentVolume", ADD_OR_UPDATE, is_schedulable_after_volume_change)
@@ -167,15 +171,15 @@ def _uses_claim(info: PodInfo, claim: PersistentVolumeClaim, ephemeral: bool) ->
     )
 
 
-def _max_volume_size(capacity: CSIStorageCapacity) -> int | None:
+def _parse_max_volume_size(capacity: CSIStorageCapacity) -> int | None:
     """Return the size in bytes of the largest volume that the pool allows. Raises InputError."""
     text = capacity.capacity if capacity.maximum_volume_size is None else capacity.maximum_volume_size
-    where = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
-    return None if text is None else parse_size(text, "CSIStorageCapacity", where).value()
+    location = f"{capacity.metadata.namespace}/{capacity.metadata.name}"
+    return None if text is None else parse_size(text, "CSIStorageCapacity", location).value()
 
 
-def _topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
-    """Return the zone and region labels of the volume with their values.
+def _list_topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]]]:
+    """Return the volume's zone and region labels with their values.
 
     Labels with an empty value among them are ignored.
     """
@@ -188,7 +192,7 @@ def _topology_labels(volume: PersistentVolume) -> list[tuple[str, frozenset[str]
 
 
 def describe_claims(info: PodInfo, ephemeral: bool = True) -> str:
-    """Return the names of the pod's claims in words, or "of the pod" if there are none."""
+    """Describe the pod's claims by their names, or return "of the pod" if there are none."""
     names = [
         claim_volume.claim_name
         for claim_volume in iter_claim_volumes(info.pod)

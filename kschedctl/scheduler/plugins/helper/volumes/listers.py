@@ -48,7 +48,7 @@ READ_WRITE_ONCE_POD = "ReadWriteOncePod"
 
 
 class NotFoundError(Exception):
-    """Raised for an object that does not exist, with the API's message."""
+    """The error for an object that does not exist, with the API's message."""
 
 
 class ClassVolumes(NamedTuple):
@@ -63,7 +63,7 @@ class ClassVolumes(NamedTuple):
     @classmethod
     def from_volumes(cls, volumes: Sequence[PersistentVolume]) -> Self:
         """Compute the sizes of the volumes and their order."""
-        sizes = tuple(billionths(volume_storage(volume)) for volume in volumes)
+        sizes = tuple(to_billionths(parse_volume_storage(volume)) for volume in volumes)
         return cls(tuple(volumes), sizes, tuple(sorted(range(len(sizes)), key=sizes.__getitem__)))
 
 
@@ -93,9 +93,9 @@ class StoragePool(NamedTuple):
             for text in (capacity.capacity, capacity.maximum_volume_size)
         )
         try:
-            access = topology.selected_mask(selector_from_api(capacity.node_topology))
+            access = topology.find_selected_nodes(selector_from_api(capacity.node_topology))
         except SelectorError:
-            access = topology.selected_mask(NOTHING)
+            access = topology.find_selected_nodes(NOTHING)
         return cls(capacity, free if largest is None else largest, free or 0, np.flatnonzero(access))
 
 
@@ -120,9 +120,7 @@ class Listers:
         return self.objects.index(CSINodes, lambda csi_nodes: CSINodes(names, csi_nodes), "CSINode", of=(names,))
 
     def counts_as_csi(self, plugin: InTreePlugin | None) -> bool:
-        """Return whether the scheduler counts the plugin's volumes as those of its CSI driver, if the node does so,
-        too.
-        """
+        """Return whether the plugin's volumes count as volumes of its CSI driver on nodes that migrated it."""
         return plugin is not None and plugin.enabled and (self.migrates_portworx or plugin.name != PORTWORX)
 
     def replaced(self, obj: PersistentVolumeClaim | PersistentVolume) -> None:
@@ -136,8 +134,8 @@ class Listers:
 
     def _replace_in_class(self, previous: PersistentVolume | None, volume: PersistentVolume) -> None:
         """Replace the volume in the list of its class, or drop all lists if its class or size changed."""
-        name = volume_class(volume)
-        if previous is None or volume_class(previous) != name or previous.spec.capacity != volume.spec.capacity:
+        name = get_volume_class(volume)
+        if previous is None or get_volume_class(previous) != name or previous.spec.capacity != volume.spec.capacity:
             self._volumes_of_class = None
         elif self._volumes_of_class is not None:
             class_volumes = self._volumes_of_class[name]
@@ -156,14 +154,14 @@ class Listers:
 
     @property
     def volumes_of_class(self) -> Mapping[str, ClassVolumes]:
-        """Class name -> its volumes. Raises InputError."""
+        """The volumes of each storage class, by class name. Raises InputError."""
         if self._volumes_of_class is None:
             self._volumes_of_class = dict(self.objects.index(ClassVolumes, _group_by_class, "PersistentVolume"))
         return self._volumes_of_class
 
     @cached_property
     def pools_of_class(self) -> dict[str, tuple[StoragePool, ...]]:
-        """Class name -> the pools from which its volumes are provisioned. Raises InputError."""
+        """The pools from which the volumes of each storage class are provisioned, by class name. Raises InputError."""
         return self.objects.index(StoragePool, self._group_pools, "CSIStorageCapacity", of=(self.topology,))
 
     def _group_pools(self, capacities: Iterable[CSIStorageCapacity]) -> dict[str, tuple[StoragePool, ...]]:
@@ -194,7 +192,7 @@ class Listers:
         return self.classes[name]
 
 
-def listers(view: Fork) -> Listers:
+def get_listers(view: Fork) -> Listers:
     """Return the listers of a fork, created on first use."""
     migrates = view.settings.migrates_portworx
     return view.objects.follow(
@@ -218,7 +216,7 @@ def _group_by_class(volumes: Iterable[PersistentVolume]) -> dict[str, ClassVolum
     """Group the volumes by storage class."""
     by_class: dict[str, list[PersistentVolume]] = {}
     for volume in volumes:
-        by_class.setdefault(volume_class(volume), []).append(volume)
+        by_class.setdefault(get_volume_class(volume), []).append(volume)
     return {name: ClassVolumes.from_volumes(volumes) for name, volumes in by_class.items()}
 
 
@@ -264,7 +262,7 @@ def require_owner(pod: Pod, claim: PersistentVolumeClaim) -> None:
     """Raise PluginError unless the claim was created for the pod."""
     controller = find_controller(claim.metadata)
     if controller is None or controller.uid != pod.metadata.uid:
-        raise PluginError(f"PVC {claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
+        raise PluginError(f"PVC {format_claim_key(claim)} was not created for pod {pod.key} (pod is not owner)")
 
 
 def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: bool) -> PersistentVolumeClaim:
@@ -292,37 +290,37 @@ def find_usable_claim(info: PodInfo, storage: Listers, name: str, ephemeral: boo
 # -- fields that need a rule to read ------------------------------------------------------------------------------
 
 
-def claim_key(claim: PersistentVolumeClaim) -> str:
+def format_claim_key(claim: PersistentVolumeClaim) -> str:
     """Return `namespace/name`."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 
-def claim_class(claim: PersistentVolumeClaim) -> str:
+def get_claim_class(claim: PersistentVolumeClaim) -> str:
     """Return the name of the claim's storage class, or "" for none. The beta annotation overrides the field."""
     return claim.metadata.annotations.get(BETA_STORAGE_CLASS, claim.spec.storage_class_name or "")
 
 
-def volume_class(volume: PersistentVolume) -> str:
+def get_volume_class(volume: PersistentVolume) -> str:
     """Return the name of the volume's storage class, or "" for none. The beta annotation overrides the field."""
     return volume.metadata.annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
 
 
-def requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
+def parse_requested_storage(claim: PersistentVolumeClaim) -> Quantity | None:
     """Return the size that the claim requests, or None if it requests none. Raises InputError."""
-    return _find_storage(claim.spec.resources.requests, "PersistentVolumeClaim", claim_key(claim))
+    return _parse_storage(claim.spec.resources.requests, "PersistentVolumeClaim", format_claim_key(claim))
 
 
-def volume_storage(volume: PersistentVolume) -> Quantity | None:
+def parse_volume_storage(volume: PersistentVolume) -> Quantity | None:
     """Return the volume's size, or None if it has none. Raises InputError."""
-    return _find_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
+    return _parse_storage(volume.spec.capacity, "PersistentVolume", volume.metadata.name)
 
 
-def billionths(quantity: Quantity | None) -> int:
+def to_billionths(quantity: Quantity | None) -> int:
     """Return a quantity in billionths, the finest unit of quantities, because integers are fast to compare."""
     return quantity.mantissa * 10 ** (quantity.scale + 9) if quantity else 0
 
 
-def _find_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
+def _parse_storage(resources: Resources, kind: str, name: str) -> Quantity | None:
     """Return the storage amount of the resources, or None if there is none. Raises InputError."""
     return parse_size(resources["storage"], kind, name) if "storage" in resources else None
 

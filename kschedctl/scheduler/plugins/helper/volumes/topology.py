@@ -1,8 +1,4 @@
-"""Evaluation of the node selectors of storage objects on the nodes of a snapshot, once per selector.
-
-Upstream: CheckNodeAffinity in staging/src/k8s.io/component-helpers/storage/volume/helpers.go and
-MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go (v1.36).
-"""
+"""Evaluation of the node selectors of storage objects on the nodes of a snapshot, cached per selector."""
 
 from __future__ import annotations
 
@@ -28,7 +24,7 @@ class Topology:
         self._codes: dict[str, dict[str, int]] = {}
         self._rows: dict[VolumeNodeAffinity | None, Rows] = {}
 
-    def reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
+    def find_reachable_rows(self, affinity: VolumeNodeAffinity | None) -> Rows:
         """Return the rows of the nodes from which a volume with this affinity can be used.
 
         Upstream matches against a node without a name, so `matchFields` always match.
@@ -37,18 +33,18 @@ class Topology:
             mask = np.ones(len(self.nodes), np.bool_)
             if affinity is not None and affinity.required is not None:
                 terms = compile_node_selector(affinity.required).terms
-                mask = self._any_selected_mask([term.selector for term in terms if not term.errors])
+                mask = self._find_nodes_selected_by_any([term.selector for term in terms if not term.errors])
             self._rows[affinity] = np.flatnonzero(mask)
         return self._rows[affinity]
 
-    def reachable_mask(self, affinity: VolumeNodeAffinity | None) -> Bools:
-        """Return (N,) a mask of the nodes from which a volume with this affinity can be used."""
+    def find_reachable_nodes(self, affinity: VolumeNodeAffinity | None) -> Bools:
+        """Return a mask (N,) of the nodes from which a volume with this affinity can be used."""
         mask = np.zeros(len(self.nodes), np.bool_)
-        mask[self.reachable_rows(affinity)] = True
+        mask[self.find_reachable_rows(affinity)] = True
         return mask
 
-    def allowed_mask(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
-        """Return (N,) a mask of the nodes in the topologies that a storage class allows.
+    def find_allowed_nodes(self, terms: tuple[TopologySelectorTerm, ...]) -> Bools:
+        """Return a mask (N,) of the nodes in the topologies that a storage class allows.
 
         Without terms all nodes are allowed. An empty term allows none.
         """
@@ -59,24 +55,24 @@ class Topology:
             requirements = [Requirement(r.key, IN, r.values) for r in term.match_label_expressions]
             if requirements and not any(validate_requirement(r.key, r.operator, r.values) for r in requirements):
                 alternatives.append(build_selector(requirements))
-        return self._any_selected_mask(alternatives)
+        return self._find_nodes_selected_by_any(alternatives)
 
-    def selected_mask(self, selector: Selector) -> Bools:
-        """Return (N,) a mask of the nodes whose labels the selector matches."""
+    def find_selected_nodes(self, selector: Selector) -> Bools:
+        """Return a mask (N,) of the nodes whose labels the selector matches."""
         mask = np.full(len(self.nodes), not selector.matches_nothing)
         for requirement in selector.requirements:
-            mask &= self._met_mask(requirement)
+            mask &= self._find_nodes_meeting(requirement)
         return mask
 
-    def _any_selected_mask(self, alternatives: list[Selector]) -> Bools:
-        """Return (N,) a mask of the nodes that any of the selectors matches."""
+    def _find_nodes_selected_by_any(self, alternatives: list[Selector]) -> Bools:
+        """Return a mask (N,) of the nodes that any of the selectors matches."""
         mask = np.zeros(len(self.nodes), np.bool_)
         for alternative in alternatives:
-            mask |= self.selected_mask(alternative)
+            mask |= self.find_selected_nodes(alternative)
         return mask
 
-    def _met_mask(self, requirement: Requirement) -> Bools:
-        """Return (N,) a mask of the nodes that meet the requirement.
+    def _find_nodes_meeting(self, requirement: Requirement) -> Bools:
+        """Return a mask (N,) of the nodes that meet the requirement.
 
         The requirement is evaluated once per value of the label. The last entry, to which code -1 leads, is for its
         absence.
