@@ -296,7 +296,7 @@ def test_a_json_field(copy: Path) -> None:
     field = '    legends: Annotated[int, Column("legends")] = 0'
     add(copy, report, field, after='    node_class: Annotated[str, Column("node class")] = ""')
     counted = '        legends=sum("legend" in node.metadata.labels for node in nodes),'
-    add(copy, analysis, counted, after="        int(free[:, memory].sum()),")
+    add(copy, analysis, counted, after="        free_memory=int(free[:, memory].sum()),")
     (copy / "cluster.yaml").write_text(LEGENDARY)
     given = ("-f", "cluster.yaml", "--assume-complete")
     (pool,) = json.loads(ask(copy, "pools", *given, "-o", "json"))["pools"]

@@ -145,15 +145,15 @@ class AnswerPane(Vertical):
         self._show_nodes()
         self._show_remedies()
 
-    def show_answer(self, shown: LaidOutAnswer) -> None:
+    def show_answer(self, laid_out: LaidOutAnswer) -> None:
         """Show an explanation. Its fixes follow later, by `show_remedies`."""
-        if self.answered is None or self.answered.report.pod != shown.answered.report.pod:
+        if self.answered is None or self.answered.report.pod != laid_out.answered.report.pod:
             self._reset_tabs()
-        self.answered, self.remedies = shown.answered, None
-        if shown.area != self.room:
-            shown = lay_out_answer(shown.answered, self.room)
-        self._room = shown.area
-        self._update_texts(shown.verdict, shown.texts)
+        self.answered, self.remedies = laid_out.answered, None
+        if laid_out.area != self.room:
+            laid_out = lay_out_answer(laid_out.answered, self.room)
+        self._room = laid_out.area
+        self._update_texts(laid_out.verdict, laid_out.texts)
         self._show_nodes()
         self._show_remedies()
 

@@ -149,13 +149,17 @@ def build_tab_pages(answered: AnsweredQuestion, style: Style, in_full: bool) -> 
     return {WHY: tuple(why), SCORES: tuple(scores) or (paragraph(no_scores),)}
 
 
-def list_nodes(report: Explanation, width: int, text: str = "", order: str = BY_ANSWER) -> ListLines | list[ListLine]:
-    """List the nodes with their answers, sorted by `order`. With `text`, list only rows that contain it."""
+def list_nodes(
+    report: Explanation, width: int, search_text: str = "", order: str = BY_ANSWER
+) -> ListLines | list[ListLine]:
+    """List the nodes with their answers, sorted by `order`. With `search_text`, list only rows that contain it."""
     rows = list(_iter_node_rows(_sort_nodes(report.nodes, order), width >= ROOMY_WIDTH))
-    if text:
-        rows = [row for row in rows if text.lower() in " ".join(row).lower()]
+    if search_text:
+        rows = [row for row in rows if search_text.lower() in " ".join(row).lower()]
     if not rows:
-        message = f'no node has "{text}" in its name or answer' if text else "no node was looked at: see 1 Why"
+        message = (
+            f'no node has "{search_text}" in its name or answer' if search_text else "no node was looked at: see 1 Why"
+        )
         return [ListLine(line, "dim") for line in wrap_text(message, width)]
     subjects = [Openable(NODE, row[0]) for row in rows]
     if any(row[1] for row in rows):

@@ -89,7 +89,7 @@ class RefusingReason(Document, frozen=True):
 
 
 class ChangedAnswer(Document, frozen=True):
-    """How a pod's answer changes under an assumption."""
+    """The change of a pod's answer under an assumption."""
 
     fit: tuple[int, int]
     """The number of feasible nodes before and after."""

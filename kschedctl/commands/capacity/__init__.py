@@ -24,7 +24,7 @@ from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import find_nodes_lacking_room, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
+from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
@@ -95,7 +95,7 @@ def capacity(
     """Count how many more pods of each shape fit, each shape by itself and without evicting any pod.
 
     A workload counts as the pods that it creates. Waiting pods ahead in the queue get their nodes first.
-    ``call_extender`` and ``written`` are as for ``simulate``. Raises UsageError if there is no shape, InputError and
+    `call_extender` and `written` are as for `simulate`. Raises UsageError if there is no shape, InputError and
     ConfigurationError.
 
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
@@ -136,8 +136,10 @@ def _combine_runs(capacities: Sequence[ShapeCapacity]) -> ShapeCapacity:
     """Combine the runs for one shape. The result describes the first run, with the spread over all runs."""
     if len(capacities) == 1:
         return capacities[0]
-    unknown = merge_unknown_kinds(one.unknown for one in capacities)
-    return replace(capacities[0], over_runs=build_spread(one.fits for one in capacities), unknown=unknown)
+    unknown = merge_unknown_kinds(shape_capacity.unknown for shape_capacity in capacities)
+    return replace(
+        capacities[0], over_runs=build_spread(shape_capacity.fits for shape_capacity in capacities), unknown=unknown
+    )
 
 
 def prepare_shapes(
@@ -167,9 +169,14 @@ def prepare_shapes(
     documents = {**written, **sorted_manifests.documents}
     trials = zip(workloads, creation.pods.values(), strict=True)
     admitted = [_count_admitted_pods(Admissions(cluster, documents), workload, pods, most) for workload, pods in trials]
-    pods_by_shape = {name: [_with_unique_name(pod, cluster) for pod in made] for name, made in creation.pods.items()}
-    cluster = add_pods(creation.apply_to(cluster), [pod for made in pods_by_shape.values() for pod in made])
-    keys = [[pod.key for pod in made] for made in pods_by_shape.values()]
+    pods_by_shape = {
+        name: [_with_unique_name(pod, cluster) for pod in pods_of_shape]
+        for name, pods_of_shape in creation.pods.items()
+    }
+    cluster = add_pods(
+        creation.apply_to(cluster), [pod for pods_of_shape in pods_by_shape.values() for pod in pods_of_shape]
+    )
+    keys = [[pod.key for pod in pods_of_shape] for pods_of_shape in pods_by_shape.values()]
     repeated = [not claims for claims in has_own_claims]
     return PodShapes(
         cluster,
@@ -179,21 +186,23 @@ def prepare_shapes(
         repeated=repeated,
         limit=most,
         admitted=admitted,
-        counted=Admissions(cluster, documents).replayed_namespaces(workloads),
+        counted=Admissions(cluster, documents).find_replayed_namespaces(workloads),
     )
 
 
 def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each needs claims of its own. Also return which workloads do."""
-    creation = create(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
+    creation = create_objects(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
         has_own_claims.append(bool(pods) and _has_own_claims(workload, pods[0]))
         if has_own_claims[-1]:
-            many = create(cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True)
-            create_allowed_claims(cluster, many, many.pods)
-            creation.pods[name] = many.pods[name]
-            for kind, objects in many.objects.items():
+            large_creation = create_objects(
+                cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True
+            )
+            create_allowed_claims(cluster, large_creation, large_creation.pods)
+            creation.pods[name] = large_creation.pods[name]
+            for kind, objects in large_creation.objects.items():
                 creation.objects.setdefault(kind, []).extend(objects)
     return creation, has_own_claims
 

@@ -1,4 +1,6 @@
-"""The page of a capacity report: how many pods of each shape fit, where, and what stops the next one."""
+"""The page of a capacity report: the number of pods of each shape that fit, their nodes, and what stops the next
+pod.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,7 @@ def _build_counts_table(place: str, pods: Sequence[tuple[str, int]], style: Styl
 
 
 def _iter_plots(shape: ShapeCapacity) -> Iterator[Plot]:
-    """Yield plots of how room runs out as pods arrive, and of where the pods go."""
+    """Yield a plot of the nodes with room by number of new pods, and plots of the new pods by place."""
     if len(shape.curve) > 1:
         points = tuple((float(room_left.pods), float(room_left.nodes)) for room_left in shape.curve)
         title = f"Nodes that take one more {shape.shape}"

@@ -29,7 +29,7 @@ class RoomLeft(Document, frozen=True):
 
 
 class ShapeCapacity(Document, frozen=True):
-    """How many more pods of one shape fit into the cluster, tried apart from the other shapes."""
+    """The number of further pods of one shape that fit, tried apart from the other shapes."""
 
     shape: str
     fits: int
@@ -44,13 +44,13 @@ class ShapeCapacity(Document, frozen=True):
     message: str = ""
     """kube-scheduler's message about the first pod that does not fit."""
     eliminations: tuple[Elimination, ...] = ()
-    """The reasons in ``message``, each with its nodes."""
+    """The reasons in `message`, each with its nodes."""
     evicts: tuple[str, ...] = ()
     """Pods that preemption would evict for the first pod that does not fit."""
     unknown: tuple[UnknownKind, ...] = ()
     headroom: tuple[Headroom, ...] = ()
     over_runs: Spread | None = None
-    """The smallest and the largest ``fits`` of several runs."""
+    """The smallest and the largest value of `fits` over several runs."""
     curve: tuple[RoomLeft, ...] = ()
     """Nodes with room after each pod, thinned out if long. Empty if nodes are sampled."""
     created: int | None = None
@@ -60,7 +60,7 @@ class ShapeCapacity(Document, frozen=True):
     ahead: tuple[str, ...] = ()
     """Waiting pods that are ahead in the queue and got a node before these."""
     cause: str = ""
-    """What is behind ``message``, such as a StorageClass that does not exist; empty if the message says it."""
+    """The cause behind `message`, such as a missing StorageClass; empty if the message says it."""
 
     @property
     def most(self) -> int:
@@ -87,7 +87,7 @@ class ShapeCapacity(Document, frozen=True):
 
 
 class Capacity(Report, frozen=True):
-    """How many more pods of each shape fit."""
+    """The number of further pods that fit, for each shape."""
 
     seed: int
     shapes: tuple[ShapeCapacity, ...] = ()

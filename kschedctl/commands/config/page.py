@@ -1,4 +1,4 @@
-"""The page of EffectiveConfiguration."""
+"""The page of an effective scheduler configuration."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, reported_amounts
+from kschedctl.replay.pools import Pools, compare_pools, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -80,7 +80,7 @@ def find_removable_nodes(
     """
     shared = SharedConsolidation(cluster, wishes)
     consolidating = shared.run
-    with open_worker_pool(judge_drain, shared, workers) as pool:
+    with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidating.run(pool, progress)
     if wishes.keep_zone_loss:
         consolidating.keep_for_zone_losses(workers)
@@ -93,16 +93,17 @@ class DrainTask(NamedTuple):
     moves: Ints
     """The moves of earlier drains, shape (M, 3) as in `NO_MOVES`."""
     row: Row
+    """The row of the node to drain."""
 
 
-class JudgedDrain(NamedTuple):
+class DrainResult(NamedTuple):
     """The result of a drain, and the unread kinds that it depends on."""
 
     trial: NodeTrial
     unknown: tuple[UnknownKind, ...]
 
 
-DrainWorkers = WorkerPool[DrainTask, JudgedDrain]
+DrainWorkers = WorkerPool[DrainTask, DrainResult]
 """The pool of workers that drain nodes in parallel."""
 
 
@@ -151,7 +152,7 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first."""
-        is_in_pool = self.pools.nodes_in(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
         return [row for row in (*map(Row, self.candidates.empty.tolist()), *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
@@ -173,7 +174,7 @@ class ConsolidationRun:
         return ((row, self.try_node(row)) for row in order)
 
     def _iter_parallel_drains(
-        self, order: Sequence[Row], pool: WorkerPool[DrainTask, JudgedDrain]
+        self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
         """Yield the drains of the candidates, which workers do in parallel.
 
@@ -226,7 +227,7 @@ class ConsolidationRun:
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
-        offers = reported_amounts(self.view, self.view.allocatable[row])
+        offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
@@ -267,7 +268,7 @@ class ConsolidationRun:
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
             left_out=self._count_left_out(),
-            saves=reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
+            saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
             zones=tuple(self.zones),
@@ -288,7 +289,7 @@ class ConsolidationRun:
 
     def _count_left_out(self) -> dict[str, int]:
         """Return the number of nodes that were no candidates, by reason."""
-        view, is_in_pool = self.candidates.view, self.pools.nodes_in(self.wishes.pool)
+        view, is_in_pool = self.candidates.view, self.pools.select_nodes_in(self.wishes.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool
@@ -322,7 +323,7 @@ class SharedConsolidation:
         return self.built_run
 
 
-def judge_drain(shared: SharedConsolidation, task: DrainTask) -> JudgedDrain:
+def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
     """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds."""
     with STATE_LOCK:
         run = shared.run
@@ -332,7 +333,7 @@ def judge_drain(shared: SharedConsolidation, task: DrainTask) -> JudgedDrain:
         if not trial.why:
             run.drains.undo()
         run.remaining = remaining
-        return JudgedDrain(trial, run.drains.unknown if shared.cluster.gaps else ())
+        return DrainResult(trial, run.drains.unknown if shared.cluster.gaps else ())
 
 
 def _are_losses_acceptable(losses: Sequence[ZoneLoss]) -> bool:

@@ -51,8 +51,8 @@ def drain(
     names = _strip_kind(nodes or [])
     options = run.options()
 
-    def answer_source(asked: LoadedSource, workers: Workers, progress: Progress) -> Drain:
-        return library.drain(asked.cluster, names, selector=selector, workers=workers, progress=progress, **options)
+    def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> Drain:
+        return library.drain(loaded.cluster, names, selector=selector, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
         suggest_commands = make_whatif_builder(run, extending.arguments())

@@ -1,4 +1,4 @@
-"""Advice on what to look at next. Unlike fixes, advice is not verified by replay."""
+"""Advice about what to look at next. Unlike fixes, advice is not verified by replay."""
 
 from __future__ import annotations
 

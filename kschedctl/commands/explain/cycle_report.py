@@ -33,8 +33,8 @@ from kschedctl.replay.unknown import (
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
+    build_unknown_fields,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.plugin_answers import (
     EXTENDER_INPUT_NOTE,
@@ -126,7 +126,7 @@ def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explana
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
-    return replace(report, **unknown_fields(summarize_unknowns(unknowns, effects)))
+    return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, effects)))
 
 
 def _add_gang_doubts(report: Explanation) -> Explanation:
@@ -172,7 +172,7 @@ def report_cycle(cycle: Cycle, scheduler: Scheduler, framework: Framework, *, no
         message=message,
         permit=permit,
         not_replayed=doubts.find_unreplayed_parts(framework),
-        upstream_faults=find_upstream_faults(cycle, framework),
+        upstream_faults=tuple(iter_upstream_faults(cycle, framework)),
         ignored=scheduler.list_ignored_fields((cycle.info.spec,)),
         node_order=cycle.view.nodes.names,
         feasible=cycle.passed.names,
@@ -403,12 +403,7 @@ def _add_extender_answers(report: Explanation, cycle: Cycle, scheduler: Schedule
     )
 
 
-def find_upstream_faults(cycle: Cycle, framework: Framework) -> tuple[str, ...]:
-    """Describe each kube-scheduler bug that affects this pod."""
-    return tuple(_iter_faults(cycle, framework))
-
-
-def _iter_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
+def iter_upstream_faults(cycle: Cycle, framework: Framework) -> Iterator[str]:
     """Yield a description of each kube-scheduler bug that affects this cycle."""
     for plugin in framework.plugins.values():
         fault = plugin.upstream_fault(cycle) if has_upstream_fault(plugin) else None

@@ -25,7 +25,7 @@ NODES_NAMED = 2
 
 
 def report_eliminations(obstacles: Sequence[Obstacle], cycle: Cycle) -> tuple[Elimination, ...]:
-    """Report the reasons for which kube-scheduler rejects nodes, those against eligible nodes first."""
+    """Report each reason for which kube-scheduler rejects nodes, starting with those of the closest nodes."""
     standing = combine_obstacles(obstacles, len(cycle.view.nodes))
     with_levels = [
         _build_elimination(same_reason, standing, cycle)
@@ -46,7 +46,7 @@ def group_by_reason(obstacles: Iterable[Obstacle]) -> list[list[Obstacle]]:
 
 
 def _build_elimination(same_reason: list[Obstacle], standing: Standing, cycle: Cycle) -> tuple[int, Elimination]:
-    """Build the elimination for one reason. Return it with the level of its closest node, which is the sort key."""
+    """Build the elimination for one reason, and return it with the level of its closest node."""
     rows = standing.sort_by_closeness(
         np.logical_or.reduce([obstacle.reported for obstacle in same_reason]), measure_distance(same_reason)
     )

@@ -32,7 +32,9 @@ CHECKED = 10
 """The number of fixes in a full list that are checked with all waiting pods."""
 
 
-def check_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None) -> list[CheckedFix]:
+def check_fixes_in_queue(
+    ranking: Iterable[RankedFix], checks: QueueChecks, count: int | None = None
+) -> list[CheckedFix]:
     """Check ranked fixes by replaying them with all waiting pods, and return the first `count`, working ones first.
 
     If none of the first `count` fixes works, more are checked until one does. Without `count`, all fixes are returned,
@@ -49,7 +51,7 @@ def check_in_queue(ranking: Iterable[RankedFix], checks: QueueChecks, count: int
     return sort_holding_first(fixes)[:count]
 
 
-def find_unheard_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
+def find_uncalled_extenders(best: Iterable[RankedFix]) -> tuple[UnknownKind, ...]:
     """Return the extenders that were not called and might reject nodes on which a fix makes the pod fit."""
     return summarize_unknowns(
         (unknown for candidate in best for unknown in candidate.trial.unheard), {Effect.NARROWS: REMEDIES}
@@ -60,9 +62,9 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
     """Add the best fixes to an explanation. If there are none, add the reasons why."""
     if not should_search_fixes(report, target):
         return report
-    search, ranking = run_search(target, RemedyWishes(smallest=True))
+    search, ranking = search_fixes(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
-    best = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    best = check_fixes_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     shown = sort_complete_first(
         build_remedy(
             fix.ranked, search.trials.key, target.workload, rollout=rollouts.replay(fix.ranked.trial), result=fix.result
@@ -76,15 +78,15 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         if shown
         else (*explain_impossible_fixes(search), *rollouts.iter_harmful())
     )
-    unknown = merge_unknown_kinds((report.unknown, find_unheard_extenders(fix.ranked for fix in best)))
+    unknown = merge_unknown_kinds((report.unknown, find_uncalled_extenders(fix.ranked for fix in best)))
     return replace(report, remedies=shown, impossible=lines, unknown=unknown)
 
 
 def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     """Return whether fixes could help the pod.
 
-    Changes are replayed for a single pod. They cannot help a pod that fits by itself but waits for its group, or a gang
-    that another project places. A gated pod can be helped only if nothing but device claims gates it.
+    Changes are replayed for a single pod. They cannot help a pod that fits by itself but waits for its group, or a pod
+    of a gang that another project places. A gated pod can be helped only if nothing but device claims gates it.
     """
     if report.pod_group is not None and (report.feasible or report.pod_group.decided_by):
         return False
@@ -95,7 +97,7 @@ def should_search_fixes(report: Explanation, target: TargetPod) -> bool:
     return is_helpable and not report.permit and target.pod.metadata.deletion_timestamp is None
 
 
-def run_search(
+def search_fixes(
     target: TargetPod, wishes: RemedyWishes, progress: Callable[[int], None] = lambda _: None
 ) -> tuple[RemedySearch, list[RankedFix]]:
     """Search for fixes. Return the search and the fixes, best first."""
@@ -110,7 +112,10 @@ def run_search(
 
 
 def find_unchanged_pod(target: TargetPod) -> Pod:
-    """Return the pod as written in its manifest or stored in the cluster, unless the question changed its spec."""
+    """Return the pod as it is written in its manifest or stored in the cluster.
+
+    If the question changed the pod's spec, return the changed pod.
+    """
     meta, view = target.pod.metadata, target.scheduler.view
     for pod in (target.workload, target.scheduler.cluster.pod(meta.namespace, meta.name)):
         if isinstance(pod, Pod) and build_stored_pod(pod, view).spec == target.pod.spec:

@@ -1,4 +1,4 @@
-"""The interactive parts of HTML reports: a matrix of nodes and plugins for each pod, and a map of the nodes.
+"""The interactive parts of HTML reports: a map of the nodes, and a matrix of nodes and plugins for each pod.
 
 Matrices of several pods are packed: JSON in gzip in base64, which the page's script unpacks when somebody opens a
 matrix. A packed matrix has, for each column, its distinct cells and which of them each row has. Names and zones of

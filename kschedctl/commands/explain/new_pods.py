@@ -1,4 +1,4 @@
-"""Create pods that the cluster does not have yet from manifests, and find what may keep them from being created."""
+"""Create pods from manifests that are not in the cluster yet, and find reasons why they might not be created."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class CreationDoubts(NamedTuple):
 
 
 def find_creation_doubts(target: TargetPod, cluster: Cluster, *, fits: bool) -> CreationDoubts:
-    """Find what may keep the target, which is not in the cluster, from being created.
+    """Find reasons why the target, which is not in the cluster, might not be created.
 
     Webhooks and policies make the answer undecided only if the pod fits (`fits`). Otherwise they cannot make it worse.
     """

@@ -1,4 +1,4 @@
-"""The pages of Explanation and Explanations."""
+"""The pages of one and of several explanations."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def _keep_called_plugins(answers: Mapping[str, PreFilterReport]) -> dict[str, Pr
 
 
 def _list_names(names: tuple[str, ...]) -> str:
-    """Join the first names, and count the others: ``w1, w2, w3 and 7 more``."""
+    """Join the first names, and count the others: "w1, w2, w3 and 7 more"."""
     if len(names) <= 4:
         return ", ".join(names) or "no node"
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"

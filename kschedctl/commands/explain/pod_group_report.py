@@ -1,4 +1,6 @@
-"""The pod group of an explained pod: which pods exist, which are missing, and what placing them together comes to."""
+"""The report on the pod group of an explained pod: existing and missing pods, and the result of placing them
+together.
+"""
 
 from __future__ import annotations
 
@@ -141,5 +143,5 @@ class PodGroupReport(Document, frozen=True):
 
     @property
     def short_name(self) -> str:
-        """Return the name without the namespace."""
+        """The name without the namespace."""
         return self.name.partition("/")[2]

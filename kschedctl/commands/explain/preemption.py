@@ -110,10 +110,12 @@ def _iter_victim_ties(candidate: Candidate, view: Fork) -> Iterator[tuple[str, .
 
     Victims come first in each group.
     """
-    pods, here = view.pods, np.array(view.pods_on(candidate.row), np.int64)
+    pods, positions_on_node = view.pods, np.array(view.pods_on(candidate.row), np.int64)
     by_rank: dict[tuple[int, int], list[int]] = {}
-    ranks = zip(pods.priority[pods.info[here]].tolist(), pods.start[here].tolist(), strict=True)
-    for position, rank in zip(here.tolist(), ranks, strict=True):
+    ranks = zip(
+        pods.priority[pods.info[positions_on_node]].tolist(), pods.start[positions_on_node].tolist(), strict=True
+    )
+    for position, rank in zip(positions_on_node.tolist(), ranks, strict=True):
         by_rank.setdefault(rank, []).append(position)
     victims = frozenset(candidate.victims)
     for equals in by_rank.values():

@@ -218,7 +218,7 @@ def find_nodes_lacking_room(cycle: Cycle) -> Bools:
 
 
 class Standing(NamedTuple):
-    """How close each node is to fitting the pod, as arrays of shape (N,)."""
+    """The closeness of each node to fitting the pod, as arrays of shape (N,)."""
 
     level: Levels
     """How far the node is out of reach: NEAR, KEPT_AWAY or OUT_OF_REACH."""

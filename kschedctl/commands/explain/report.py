@@ -172,7 +172,7 @@ class Cause(Document, frozen=True):
 
 
 class Advice(Document, frozen=True):
-    """What to look at next."""
+    """A hint about the next thing to look at."""
 
     kind: str
     """The subject in one word."""
@@ -208,7 +208,7 @@ class CandidateReport(Document, frozen=True):
 
 
 class VolumesReport(Document, frozen=True):
-    """What would be done for the pod's unbound volumes on a node."""
+    """The bindings and provisions that Reserve would make for the pod's unbound volumes on a node."""
 
     bindings: dict[str, str] = {}
     """Claim -> the PersistentVolume that would be bound to it."""
@@ -229,7 +229,7 @@ class DeviceReport(Document, frozen=True):
 
 
 class NoLowerPriority(Document, frozen=True):
-    """Why no pod can be preempted: no pod on the nodes where it could help has a lower priority."""
+    """The finding that preemption cannot help, because no pod that could make room has a lower priority."""
 
     priority: int
     """The priority of the pending pod."""
@@ -244,7 +244,7 @@ class NoLowerPriority(Document, frozen=True):
 
     @property
     def words(self) -> str:
-        """Return the sentence that explains why preemption cannot help.
+        """The sentence that explains why preemption cannot help.
 
         >>> NoLowerPriority(0, 0, 0, 1, "w2").words
         "every pod on w2 has the pod's own priority 0, so preemption cannot help"
@@ -263,14 +263,14 @@ class NoLowerPriority(Document, frozen=True):
 
 
 class PreemptionReport(Document, frozen=True):
-    """What preemption could do."""
+    """The effect of preemption for the pod."""
 
     asked: bool
     """Whether the scheduler runs preemption here. If not, this is what it would find."""
     eligible: bool
     """Whether the pod may preempt others."""
     why: str = ""
-    """Why the pod may not preempt others, or why preemption does not help."""
+    """The reason why the pod may not preempt others, or why preemption does not help."""
     candidates: dict[str, CandidateReport] = {}
     """Node -> the victims there."""
     tied: tuple[str, ...] = ()
@@ -296,7 +296,7 @@ class PreemptionReport(Document, frozen=True):
 
     @property
     def preempting(self) -> str:
-        """Return a clause such as ``, would preempt 1 pod on n1``, or an empty string if nothing is preempted."""
+        """A clause such as ", would preempt 1 pod on n1", or an empty string if nothing is preempted."""
         if not self.asked or not self.chosen:
             return ""
         where = self.chosen if len(self.tied) < 2 else f"one of {len(self.tied):,} nodes"
@@ -446,10 +446,10 @@ class _ExtenderPart(_PlacementPart, frozen=True):
 
 
 class Explanation(_ExtenderPart, frozen=True):
-    """Why a pod is Pending: the whole answer.
+    """The complete answer to why a pod is Pending.
 
-    The fields are inherited from the parts above, each of which has one subject; in JSON all stand side by side. A
-    field that the conformance contract names has the contract's form, the others are for people.
+    The fields are inherited from the parts above, each of which has one subject. In JSON, all fields are side by side.
+    A field that the conformance contract names has the contract's form. The other fields are for people.
     """
 
     pod_group: PodGroupReport | None = None
@@ -461,19 +461,19 @@ class Explanation(_ExtenderPart, frozen=True):
     remedies: tuple[Remedy, ...] = ()
     """The best changes that let an unschedulable pod schedule, each verified by replay. Only on request."""
     impossible: tuple[str, ...] = ()
-    """Why some kinds of changes cannot help. Only on request."""
+    """Reasons why some kinds of changes cannot help. Only on request."""
     claims_without_scheduler: tuple[ClaimWithoutScheduler, ...] = ()
     """The claims that wait for the scheduler, which the pod's spec.nodeName bypasses."""
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
-    """What the workload waits for before any of its pods is created."""
+    """Objects that wait for another controller before any pod of the workload is created."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Explanation"
 
     def first_line(self) -> tuple[str, ...]:
         """Return the pod, its verdict with what it depends on, and why."""
-        lacking = self.not_created
-        if lacking is not None and not lacking.past:
-            return (lacking.workload, "Not created:", lacking.headline)
+        creation_failure = self.not_created
+        if creation_failure is not None and not creation_failure.past:
+            return (creation_failure.workload, "Not created:", creation_failure.headline)
         if has_unadmitted(self.waiting_elsewhere):
             first = self.waiting_elsewhere[0]
             return (first.resource, first.headline)
@@ -513,7 +513,7 @@ class Explanation(_ExtenderPart, frozen=True):
         return CsvTable(NODE_HEADER, self.csv_rows())
 
     def csv_rows(self) -> Iterator[Sequence[object]]:
-        """Yield the rows of ``csv_table``."""
+        """Yield the rows of `csv_table`."""
         failure = self.not_created
         if failure is not None and not failure.past:
             yield failure.workload, NOT_CREATED, "", "", "", "", "", failure.headline, ""

@@ -178,7 +178,7 @@ def find_last_message(pod: Pod, audited: ReplayedCluster) -> LastWords | None:
 
 
 def measure_untried_seconds(pod: Pod, audited: ReplayedCluster) -> float | None:
-    """Return for how many seconds the scheduler has certainly not tried the pod, or None if unknown."""
+    """Return for how many seconds the scheduler has certainly not tried the pod. Return None if unknown."""
     if events := _find_failure_events(pod, audited):
         seconds = audited.seconds_since(get_last_time(events[-1]))
         return seconds - SERIES_LAG_SECONDS if seconds is not None and events[-1].series else seconds
@@ -211,6 +211,15 @@ DEFAULT_GRACE_SECONDS = 30
 FITS, CROWDED = "a node fits now", "fits by itself, but not beside the pods that are tried before it"
 
 
+class WaitCause(NamedTuple):
+    """The cause for which a pod waits."""
+
+    cause: str
+    """One of the words that WaitingPods lists."""
+    reason: str
+    """The reason as a phrase, which several pods may share."""
+
+
 class WaitingPod(NamedTuple):
     """A pending pod, and why it waits."""
 
@@ -235,7 +244,7 @@ def find_waiting_pods(audited: ReplayedCluster) -> tuple[WaitingPod, ...]:
 
 
 def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
-    """Place the fitting pods in queue order, without preemption, and return the nodes by pod."""
+    """Place the fitting pods in the order of the queue, without preemption. Return the node of each placed pod."""
     fitting = [
         pod.key for replayed in audited.replay if replayed.explanation.verdict == "Schedulable" for pod in replayed.pods
     ]
@@ -248,7 +257,7 @@ def _place_fitting_pods(audited: ReplayedCluster) -> Mapping[str, str]:
 
 
 def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes: Mapping[str, str]) -> WaitingPod:
-    """Return the pod with the cause and the reason for its wait."""
+    """Find the cause and the reason for which a pod waits, with the scheduler's last message about it."""
     last_message = find_last_message(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
         return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", last_message)
@@ -259,30 +268,29 @@ def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes
     return WaitingPod(pod, *_find_rejection_cause(pod, report, audited), report, "", last_message)
 
 
-def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
     """Return the cause and the reason for a pod that another scheduler should place."""
     if name not in audited.compute_once(find_other_schedulers):
-        return "unserved", f'no profile serves scheduler name "{name}"'
+        return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
-        return ("gang" if _is_group_stuck(report.pod_group) else "elsewhere"), report.headline
-    return "elsewhere", f"scheduler {name} has it, which is not this one"
+        return WaitCause(("gang" if _is_group_stuck(report.pod_group) else "elsewhere"), report.headline)
+    return WaitCause("elsewhere", f"scheduler {name} has it, which is not this one")
 
 
-def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> tuple[str, str]:
+def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
     """Return the cause and the reason for a pod that does not fit."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
-        return (
-            "gang" if _is_group_stuck(report.pod_group) or not report.pod_group.decided_by else "gated"
-        ), group_failure
+        may_proceed = report.pod_group.decided_by and not _is_group_stuck(report.pod_group)
+        return WaitCause("gated" if may_proceed else "gang", group_failure)
     if report.verdict == "Gated":
         gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
-        return "gated", f"scheduling gates: {gates}" if gates else report.headline
+        return WaitCause("gated", f"scheduling gates: {gates}" if gates else report.headline)
     if report.verdict == "Error":
-        return "error", report.message or report.headline
+        return WaitCause("error", report.message or report.headline)
     under_way = report.preemption is not None and report.preemption.terminating
-    return ("preemption" if under_way else "unschedulable"), find_shared_cause(report)
+    return WaitCause(("preemption" if under_way else "unschedulable"), find_shared_cause(report))
 
 
 def _is_group_stuck(group: PodGroupReport) -> bool:
@@ -292,16 +300,16 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 
 def _find_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
-) -> tuple[str, str]:
+) -> WaitCause:
     """Return the cause and the reason for a pod that fits by itself."""
     if pod.key not in nodes:
-        return "crowded", CROWDED
+        return WaitCause("crowded", CROWDED)
     seconds_since_try = audited.seconds_since(last_message.at) if last_message else None
     if seconds_since_try is not None and seconds_since_try < audited.scheduler.configuration.pod_max_backoff_seconds:
-        return "backoff", FITS
+        return WaitCause("backoff", FITS)
     age_seconds = audited.seconds_since(pod.metadata.creation_timestamp)
     is_recent = age_seconds is not None and age_seconds < audited.thresholds.stuck_seconds
-    return ("turn" if is_recent else "stuck"), FITS
+    return WaitCause(("turn" if is_recent else "stuck"), FITS)
 
 
 def find_unread_pods_doubt(audited: ReplayedCluster) -> tuple[UnknownKind, ...]:

@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.report import (
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
 from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_of_job
+from kschedctl.replay.controllers.eviction import is_controlled_by_job
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -40,7 +40,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()
     dependencies = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
-    if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
+    if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies = (*dependencies, Dependency("Job", Effect.EITHER))
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),
@@ -57,7 +57,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
         commands=tuple(command for part in room.parts for command in _iter_commands(room, part)),
         pools=compare_pools(room.before.view, simulation.view) if room.parts else (),
         fragmented=tuple(iter_fragmented(room.searches[0])) if room.searches else (),
-        held=tuple(HeldPods(why, count) for why, count in sorted(room.held.items(), key=lambda item: -item[1])),
+        held=tuple(HeldPods(reason, count) for reason, count in sorted(room.held.items(), key=lambda item: -item[1])),
         searched=_summarize_search(room),
         interrupted=room.interrupted,
         **build_cluster_basis(find_simulation_unknowns(simulation, *dependencies), room.before.scheduler),
@@ -99,8 +99,8 @@ def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
             cordoned = source
             yield kubectl.render_command("cordon", nodes[source].metadata.name)
         yield kubectl.render_eviction(pods[position])
-    left = emptied if cordoned is None else [cordoned, *emptied]
-    yield from (kubectl.render_command("uncordon", nodes[row].metadata.name) for row in left)
+    still_cordoned = emptied if cordoned is None else [cordoned, *emptied]
+    yield from (kubectl.render_command("uncordon", nodes[row].metadata.name) for row in still_cordoned)
 
 
 def _find_preempted(room: RoomMaking) -> tuple[str, ...]:

@@ -22,10 +22,11 @@ from kschedctl.snapshot.delta import Delta
 
 
 class ReleasableHoldings:
-    """What pods hold so that a plugin rejects nodes for the incoming pod. It is true if there is anything.
+    """Resources that pods hold, and because of which plugins reject nodes for the incoming pod.
 
-    `plugins` reject the pod and hold something for other pods. `holders` (T,) is the mask of PodInfos for which they
-    may hold something, and `alone` (N,) the mask of nodes that no other plugin rejects.
+    The value is true if there are any. `plugins` reject the pod and hold something for other pods. `holders` (T,) is
+    the mask of PodInfos for which they may hold something, and `alone` (N,) the mask of nodes that no other plugin
+    rejects.
     """
 
     def __init__(self, cycle: Cycle) -> None:

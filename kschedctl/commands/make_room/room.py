@@ -155,7 +155,7 @@ class RoomMaking:
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
         unplaced = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).nodes_in(wishes.pool)
+        nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
         return cls(stage.with_cordoned(NO_NODES), simulation, wanted, unplaced, nodes, keep, wishes, stage)
 
     def make_room(self) -> None:
@@ -252,7 +252,7 @@ class RoomMaking:
         return next(unit[-1:] for unit in self._list_units() if members[0] in unit)
 
     def _find_siblings(self, position: Position) -> list[Position]:
-        """Find the pods of the same workload. They are not evicted for the pod."""
+        """Find the pods of the same workload, which are never evicted for the pod."""
         view = self.before.view
         owner = find_owner(view.pods.objects[position])
         has_same_owner = view.pods.where(lambda info: find_owner(info.pod) == owner) & (owner.kind != "Pod")

@@ -73,17 +73,17 @@ class SetsOnNodes:
         """Return the mask (T,) of PodInfos with pods that hold what a promising node without such pods lacks."""
         infos = self.giving.holders.copy()
         if self.giving:
-            own = np.zeros(len(self.promising), np.bool_)
-            own[self.view.node[self.pods[self._holding_pods]]] = True
-            infos &= bool((self.promising & ~own).any())
+            has_holders = np.zeros(len(self.promising), np.bool_)
+            has_holders[self.view.node[self.pods[self._holding_pods]]] = True
+            infos &= bool((self.promising & ~has_holders).any())
         return infos
 
-    def _find_fitting_nodes(self, gone: Rows, among: Bools) -> Bools:
-        """Return the mask (N,) of nodes where the pod fits once the pods in `gone` have left."""
-        info = self.view.pods.info[gone]
-        delta = Delta.from_changes(self.view.node[gone], info, np.full(len(gone), -1, np.int64))
+    def _find_fitting_nodes(self, leaving_pods: Rows, among: Bools) -> Bools:
+        """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left."""
+        info = self.view.pods.info[leaving_pods]
+        delta = Delta.from_changes(self.view.node[leaving_pods], info, np.full(len(leaving_pods), -1, np.int64))
         if self.giving:
-            return self.giving.find_passing(gone, delta, among)
+            return self.giving.find_passing(leaving_pods, delta, among)
         return self.filtering.judge(delta, self.cycle.filter.verdicts, among).passing
 
     def _compute_costs(self, sets: Sets) -> tuple[Rows, Rows, Amounts]:
@@ -101,8 +101,8 @@ class SetsOnNodes:
         sets = sets[np.lexsort((sets[:, 0], *self._compute_costs(sets)[::-1]))]
         at_once = JUDGED_WITH_OBJECTS if self.giving else JUDGED_AT_ONCE
         for start in range(0, len(sets), at_once):
-            some = sets[start : start + at_once]
-            for chosen in some[self._find_sufficient(some)].tolist():
+            batch = sets[start : start + at_once]
+            for chosen in batch[self._find_sufficient(batch)].tolist():
                 yield tuple(map(Position, chosen))
 
     def _find_sufficient(self, sets: Sets) -> Bools:
@@ -149,10 +149,10 @@ class SetsOnNodes:
         total.
         """
         node, info = self.view.node[pods], self.view.pods.info[pods]
-        alike = np.lexsort((np.arange(len(info)), info, node))
+        grouped_order = np.lexsort((np.arange(len(info)), info, node))
         _, group = np.unique(np.stack((node, info)), axis=1, return_inverse=True)
         among = np.empty(len(info), np.int64)
-        among[alike] = rank_within_runs(group.reshape(-1)[alike])
+        among[grouped_order] = rank_within_runs(group.reshape(-1)[grouped_order])
         pods = pods[among < size]
         within = rank_within_runs(self.view.node[pods]) < MAX_PODS_PER_NODE[size]
         self.truncated |= not within.all()

@@ -231,8 +231,8 @@ class McpServer:
                     name=prompt.name,
                     title=prompt.title,
                     arguments=[
-                        types.PromptArgument(name=name, description=what, required=True)
-                        for name, what in prompt.arguments.items()
+                        types.PromptArgument(name=name, description=description, required=True)
+                        for name, description in prompt.arguments.items()
                     ],
                 )
                 for prompt in PROMPTS
@@ -242,11 +242,13 @@ class McpServer:
     async def get_prompt(self, context: Message, params: Message) -> Message:
         """Fill in a prompt's placeholders. Raises MCPError for an unknown prompt or other arguments."""
         prompt = next((prompt for prompt in PROMPTS if prompt.name == params.name), None)
-        given = params.arguments or {}
-        if prompt is None or set(given) != set(prompt.arguments):
-            known = "; ".join(f"{prompt.name}({', '.join(prompt.arguments)})" for prompt in PROMPTS)
-            raise MCPError(types.INVALID_PARAMS, f'no prompt "{params.name}" with these arguments: there are {known}')
-        content = types.TextContent(type="text", text=prompt.text.format(**given))
+        given_arguments = params.arguments or {}
+        if prompt is None or set(given_arguments) != set(prompt.arguments):
+            template = "; ".join(f"{prompt.name}({', '.join(prompt.arguments)})" for prompt in PROMPTS)
+            raise MCPError(
+                types.INVALID_PARAMS, f'no prompt "{params.name}" with these arguments: there are {template}'
+            )
+        content = types.TextContent(type="text", text=prompt.text.format(**given_arguments))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])
 
 

@@ -1,4 +1,4 @@
-"""``kschedctl pools``: which node pools are there, and what have they left?"""
+"""The command `kschedctl pools`."""
 
 from __future__ import annotations
 
@@ -18,15 +18,20 @@ EXAMPLES = (
 
 
 @with_options
-def pools(*, source: Source, view: Untabled, asked: NodeGroupInput) -> Answer:
+def pools(*, source: Source, view: Untabled, node_groups: NodeGroupInput) -> Answer:
     """Which node pools are there, what are their nodes like, and what is free on them?
 
     Pools are those that the labels of providers name, and the NodePools of Karpenter, with limits, what of them is
     used, and how many nodes may be taken away now. Node groups of the Cluster Autoscaler are shown with their limits,
     and with the pods that one more of their nodes would take.
     """
-    cluster, given = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS)), asked.read_groups()
+    cluster = load_cluster(source, live=KARPENTER_KINDS.union(AUTOSCALER_KINDS))
+    user_groups = node_groups.read_groups()
     report = library.pools(
-        cluster, given.groups, pool_label=given.label, where=given.where, now=get_cluster_time(cluster, source)
+        cluster,
+        user_groups.groups,
+        pool_label=user_groups.label,
+        where=user_groups.where,
+        now=get_cluster_time(cluster, source),
     )
     return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

@@ -1,4 +1,4 @@
-"""The node pools of a cluster: what they are, what is free, what they may grow to: kind NodePools."""
+"""The report of `pools`: apiVersion kschedctl.dev/v1, kind NodePools."""
 
 from __future__ import annotations
 
@@ -11,45 +11,56 @@ from kschedctl.text.counts import counted
 
 
 class PoolReport(Document, frozen=True):
-    """Cpu in millicores, memory in bytes. ``ready``: nodes that are, and are not cordoned; ``shapes``: allocatable cpu
-    and memory of its nodes, the most frequent first; ``taints``: those of all nodes. ``limits``: of a NodePool of
-    Karpenter, resource -> used of how much; ``disruption``: how it takes nodes away, and how many may go now;
-    ``node_class``: what its machines are. ``min``, ``target``, ``max``: nodes of a node group of the Cluster
-    Autoscaler, None where nothing tells; ``waiting``: pods for which there is no room and which one more of its nodes
-    would take.
-    """
+    """A node pool, with its free resources and the limits to which it may grow."""
 
     pool: Annotated[str, Column("pool", keep=True)]
     nodes: Annotated[int, Column("nodes")] = 0
     ready: Annotated[int, Column("ready")] = 0
+    """The number of nodes that are ready and not cordoned."""
     shapes: Annotated[tuple[str, ...], Column("shape")] = ()
+    """The allocatable cpu and memory of the nodes, most frequent first."""
     zones: Annotated[tuple[str, ...], Column("zones", every=True)] = ()
     taints: Annotated[tuple[str, ...], Column("taints", every=True)] = ()
+    """The taints that all nodes have."""
     free_cpu: Annotated[int, Column("free cpu")] = 0
+    """The free cpu on all nodes together, in millicores."""
     most_free_cpu: Annotated[int, Column("most on a node")] = 0
+    """The free cpu on the node that has the most, in millicores."""
     free_memory: Annotated[int, Column("free memory")] = 0
+    """The free memory on all nodes together, in bytes."""
     min: Annotated[int | None, Column("min")] = None
+    """The minimum number of nodes of Cluster Autoscaler's node group, or None if unknown."""
     target: Annotated[int | None, Column("target")] = None
+    """The number of nodes that Cluster Autoscaler's node group should have, or None if unknown."""
     max: Annotated[int | None, Column("max")] = None
+    """The maximum number of nodes of Cluster Autoscaler's node group, or None if unknown."""
     waiting: Annotated[int | None, Column("waiting")] = None
+    """The number of pods that find no room and would fit on one more node of the group."""
     limits: Annotated[dict[str, str], Column("limits")] = {}
+    """Resource -> how much of a Karpenter NodePool's limit is used."""
     weight: Annotated[int | None, Column("weight")] = None
+    """The weight of a Karpenter NodePool."""
     disruption: Annotated[str, Column("disruption")] = ""
+    """How a Karpenter NodePool removes nodes, and how many it may remove now."""
     node_class: Annotated[str, Column("node class")] = ""
+    """The node class of a Karpenter NodePool, which describes its machines."""
 
 
 class NodePools(Report, frozen=True):
-    """``pending``: pods that wait for a node; ``sources``, ``doubts``: of node groups, as of a NewNode."""
+    """The node pools of a cluster, and the number of its pending pods."""
 
     pools: tuple[PoolReport, ...] = ()
     pending: int = 0
+    """The number of pods that wait for a node."""
     sources: tuple[str, ...] = ()
+    """The sources of the node groups."""
     doubts: tuple[str, ...] = ()
+    """Reasons why node groups may be incomplete or wrong."""
     undecided: bool = False
     api_version: str = "kschedctl.dev/v1"
     kind: str = "NodePools"
 
     def first_line(self) -> tuple[str, ...]:
-        """How many pools and nodes there are, and pods that wait."""
+        """Return the numbers of pools, nodes and pending pods."""
         nodes = counted(sum(pool.nodes for pool in self.pools), "node")
         return (f"{counted(len(self.pools), 'pool')}, {nodes}", f"{counted(self.pending, 'pending pod')}")

@@ -18,7 +18,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.cluster import Cluster
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import find_unheard_extenders, run_search, should_search_fixes
+from kschedctl.commands.explain.fixes import find_uncalled_extenders, search_fixes, should_search_fixes
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, RemediesOfMany
 from kschedctl.fixes.document import build_remedy
 from kschedctl.fixes.impossible import explain_impossible_fixes
@@ -73,7 +73,7 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def with_node_count(self, count: int) -> Proposal | None:
-        """Return the proposal with `count` nodes instead of one, or None if it does not just add a node."""
+        """Return the proposal with `count` nodes instead of one, or None if it does more than add a node."""
         trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
@@ -209,7 +209,7 @@ class GreedyChoice:
         )
 
     def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
-        """Add a proposal to the chosen ones, and drop those that would create objects of the same names."""
+        """Add a proposal to the chosen ones, and drop proposals that would create objects with the same names."""
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
         edits = proposal.fix.trial.edits
@@ -309,7 +309,7 @@ def find_remedies_of_many(
     choice.run(wishes.max_changes, SIMULATED)
     waiting = [key for key in initial.waiting if key in keys]
     unknown = merge_unknown_kinds(
-        (initial.unknown, choice.settled.unknown, find_unheard_extenders(entry.fix for entry, _ in choice.chosen))
+        (initial.unknown, choice.settled.unknown, find_uncalled_extenders(entry.fix for entry, _ in choice.chosen))
     )
     return RemediesOfMany(
         scope=scope,
@@ -344,7 +344,7 @@ def _find_group_fixes(
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
         return group
-    search, best = run_search(target, wishes)
+    search, best = search_fixes(target, wishes)
     progress(1)
     return replace(group, fixes=tuple(best), impossible=explain_impossible_fixes(search))
 

@@ -7,7 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec.structs import replace
 
 from kschedctl.commands.explain.cycle_report import explain_pod
-from kschedctl.commands.explain.fixes import check_in_queue, find_unheard_extenders, run_search, should_search_fixes
+from kschedctl.commands.explain.fixes import (
+    check_fixes_in_queue,
+    find_uncalled_extenders,
+    search_fixes,
+    should_search_fixes,
+)
 from kschedctl.commands.explain.one_pod import explain_target
 from kschedctl.commands.explain.report import Explanation
 from kschedctl.commands.remedies.report import Remedies, SearchReport
@@ -18,7 +23,7 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.shared_cluster import extender_notes
+from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
@@ -60,9 +65,9 @@ def _search_fixes(
     )
     if not should_search_fixes(report, target):
         return document
-    search, ranking = run_search(target, wishes, progress)
+    search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
-    checked_fixes = check_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
+    checked_fixes = check_fixes_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=sort_complete_first(
@@ -76,9 +81,9 @@ def _search_fixes(
             for fix in checked_fixes
         ),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
-        extended=extender_notes(target.scheduler),
+        extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
-        unknown=merge_unknown_kinds((document.unknown, find_unheard_extenders(fix.ranked for fix in checked_fixes))),
+        unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
     )
 
 

@@ -37,7 +37,7 @@ EXAMPLES = {
 }
 """Subcommand -> command lines; "" is the command itself."""
 
-SAME, DIFFERENT = 0, 1
+EXIT_SAME, EXIT_DIFFERENT = 0, 1
 File = Annotated[str, typer.Argument(metavar="FILE", help="What kschedctl snapshot save wrote.")]
 
 
@@ -83,7 +83,7 @@ def save(
             write_file(mapping, [json.dumps(originals, indent=1, ensure_ascii=False).encode()], private=True)
     header = write_archive(cluster, output, written_by=WRITTEN_BY, anonymized=anonymize, stays=stays)
     if STDOUT in (output, mapping):
-        return SAME
+        return EXIT_SAME
     return Untabled(color=talk.color).answer(_build_snapshot_report(header, output))
 
 
@@ -102,7 +102,7 @@ def diff(
 ) -> Answer:
     """What changed between two snapshots, of what scheduling reads. Exits with 1 if something did."""
     report = difference(read_archive(before), read_archive(after), (before, after))
-    return view.answer(report, DIFFERENT if report.changes or report.scheduler else SAME)
+    return view.answer(report, EXIT_DIFFERENT if report.changes or report.scheduler else EXIT_SAME)
 
 
 snapshot = {"save": save, "show": show, "diff": diff}

@@ -1,4 +1,4 @@
-"""The pages of SnapshotReport and SnapshotDiff."""
+"""The pages of a snapshot and of the comparison of two snapshots."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reports on a snapshot and on the differences between two of them (apiVersion kschedctl.dev/v1)."""
+"""The reports of `snapshot`: apiVersion kschedctl.dev/v1, kinds SnapshotReport and SnapshotDiff."""
 
 from __future__ import annotations
 
@@ -10,26 +10,34 @@ from kschedctl.text.counts import counted
 
 
 class SnapshotReport(Document, frozen=True):
-    """``objects`` by kind; ``size`` of the file in bytes; ``stays``: what keeps its name in one that is ``anonymized``;
-    ``unread`` kinds and why; ``server`` and what follows it are of the live cluster that was read, if it was one."""
+    """The contents of a snapshot, and the live cluster that was read for it."""
 
     file: str
     size: int
+    """The size of the file in bytes."""
     written_at: str
     written_by: str
     anonymized: bool
     kube_version: str
     objects: dict[str, int]
+    """Kind -> the number of objects."""
     stays: tuple[str, ...] = ()
+    """Names that an anonymized snapshot keeps."""
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     configured: bool = False
+    """Whether the snapshot contains a scheduler configuration."""
     unread: dict[str, str] = msgspec.field(default_factory=dict)
+    """Kind that could not be read -> the reason."""
     server: str = ""
+    """The API server. This field and the following ones are empty unless a live cluster was read."""
     context: str = ""
+    """The context of the kubeconfig."""
     server_version: str = ""
     read_at: str = ""
     leader: str = ""
+    """The scheduler that holds the lease."""
     configured_by: str = ""
+    """The source of the scheduler configuration."""
     resource_versions: dict[str, str] = msgspec.field(default_factory=dict)
     changed: dict[str, int] = msgspec.field(default_factory=dict)
     api_version: str = "kschedctl.dev/v1"

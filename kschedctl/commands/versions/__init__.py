@@ -68,8 +68,8 @@ def version_changes(before: str = "", after: str = "") -> VersionChanges:
     if not (before or after):
         return list_all_changes()
     if not (before and after):
-        known = before or after
-        raise UsageError(f"what is {known} to be compared with?", hint=f"kschedctl versions {known} 1.36")
+        only_version = before or after
+        raise UsageError(f"what is {only_version} to be compared with?", hint=f"kschedctl versions {only_version} 1.36")
     return compare_versions(before, after)
 
 
@@ -121,23 +121,25 @@ def group_rules_by_plugin() -> Mapping[str, tuple[ByVersion[object], ...]]:
         if declaration.plugin
     }
     in_plugins = {id(rule) for rules in by_plugin.values() for rule in rules}
-    others = (rule for rule in (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS) if id(rule) not in in_plugins)
-    return {"kube-scheduler": tuple(others), **by_plugin}
+    general_rules = (
+        rule for rule in (*find_version_changes(*SEARCHED_PACKAGES), WITHOUT_HINTS) if id(rule) not in in_plugins
+    )
+    return {"kube-scheduler": tuple(general_rules), **by_plugin}
 
 
 def iter_versioned_aspects() -> Iterator[VersionedAspect]:
-    """Yield everything that differs between versions: rules, then plugins, then feature gates."""
-    for where, rules in group_rules_by_plugin().items():
+    """Yield everything that differs between versions: rules, then properties of plugins, then feature gates."""
+    for subject, rules in group_rules_by_plugin().items():
         for rule in rules:
             steps = tuple((since, describe_value(value)) for since, value in rule.steps)
-            yield VersionedAspect("rule", where, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
+            yield VersionedAspect("rule", subject, ByVersion(rule.what, steps, rule.upstream, rule.from_notes))
     for plugin in IN_TREE.values():
         defaults = (_describe_default(plugin, minor) for minor in MINORS)
         points = (_describe_points(plugin.for_minor(minor)) for minor in MINORS)
         args = (_describe_arguments(plugin.for_minor(minor), minor) for minor in MINORS)
         aspects = {"whether it is a default plugin": defaults, "its extension points": points, "its arguments": args}
-        for what, values in aspects.items():
-            yield VersionedAspect("plugin", plugin.name, ByVersion(what, _build_steps(values)))
+        for aspect, values in aspects.items():
+            yield VersionedAspect("plugin", plugin.name, ByVersion(aspect, _build_steps(values)))
     for gate in GATE_STAGES:
         stages = (_describe_stage(get_stage(gate, minor)) for minor in MINORS)
         yield VersionedAspect("gate", gate, ByVersion("stage", _build_steps(stages)))

@@ -1,4 +1,4 @@
-"""The page of VersionChanges."""
+"""The page of differences between versions."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _build_narrow_row(change: VersionChange) -> Row:
 
 def _describe_basis(change: VersionChange) -> Marked:
     """Describe upstream's change, and how it is known unless a real scheduler confirmed it."""
-    known = "" if change.basis == "answers" else f"(from {change.basis} alone)"
-    return Marked(" ".join(filter(None, (change.upstream, known))), Tone.FAINT)
+    basis = "" if change.basis == "answers" else f"(from {change.basis} alone)"
+    return Marked(" ".join(filter(None, (change.upstream, basis))), Tone.FAINT)
 
 
 def _build_gate_row(change: VersionChange) -> Row:

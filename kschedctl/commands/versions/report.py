@@ -1,4 +1,4 @@
-"""The report VersionChanges: differences between versions of kube-scheduler."""
+"""The report of `versions`: apiVersion kschedctl.dev/v1, kind VersionChanges."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ def _build_headline(
     later_state: LaterState,
     event_count: int,
 ) -> str:
-    """Describe what woke the pod, or that nothing did although it fits."""
+    """Describe what woke the pod, or why nothing did, and the pod's state at the second moment."""
     if rejected.queue == NONE:
         end = f"; at the second it {later_state.description}" if later_state.ended else ""
         return f"fitted at the first moment: nothing had to wake it{end}"

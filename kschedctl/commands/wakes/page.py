@@ -1,4 +1,4 @@
-"""The pages of the command `wakes`."""
+"""The pages of the reports of `wakes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page of ClusterMetrics."""
+"""The page of a cluster's metrics."""
 
 from __future__ import annotations
 

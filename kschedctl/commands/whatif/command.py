@@ -88,8 +88,8 @@ def whatif(
         "in_full": result.max_matrices,
     }
 
-    def answer_source(asked: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
-        return study.whatif(asked.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
+    def answer_source(loaded: LoadedSource, workers: Workers, progress: Progress) -> WhatIf:
+        return study.whatif(loaded.cluster, steps.scenario, under, workers=workers, progress=progress, **options)
 
     with extending.open_caller() as options["call_extender"]:
         return ask_and_answer(run, result, load_clusters(source), answer_source, leaves_no_pod_pending)

@@ -25,10 +25,10 @@ from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import (
     IN_SIMULATIONS,
+    build_unknown_fields,
     find_unread_dependencies,
     find_unreplayed_parts,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
@@ -43,7 +43,7 @@ Done = Callable[[int], None]
 DIGITS = 4
 
 
-def sample_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
     """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start."""
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
@@ -82,7 +82,7 @@ def _measure_percentage(
     """Measure the costs of one percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
-    return build_point(percentage, enough, starts.search_for_count(enough))
+    return build_point(percentage, enough, starts.search_samples(enough))
 
 
 def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
@@ -283,7 +283,7 @@ def compute_sampling_costs(
             kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))
             assert kind_framework is not None
-            sampled_kinds.append(sample_kind(kind, kind_framework.without_extenders(), percentages, done))
+            sampled_kinds.append(measure_kind(kind, kind_framework.without_extenders(), percentages, done))
 
         curve = combine_kinds(sampled_kinds)
         profiles.append(
@@ -302,15 +302,18 @@ def compute_sampling_costs(
         asked=source,
         profiles=tuple(profiles),
         not_replayed=tuple(not_replayed),
-        **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
+        **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 
 def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     """Return the configured percentage and its effect on the number of nodes of the cluster."""
-    own, common = framework.profile.percentage_of_nodes_to_score, scheduler.configuration.percentage_of_nodes_to_score
-    configured = common if own is None else own
-    origin = ("configuration" if common else "default") if own is None else "profile"
+    profile_percentage = framework.profile.percentage_of_nodes_to_score
+    if profile_percentage is not None:
+        configured, origin = profile_percentage, "profile"
+    else:
+        configured = scheduler.configuration.percentage_of_nodes_to_score
+        origin = "configuration" if configured else "default"
     nodes = len(scheduler.view.nodes)
     adapted = configured or compute_adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100
