@@ -42,7 +42,7 @@ def full(name: str) -> Json:
 def grown(
     manifest: Json, most: int, *zones: str
 ) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
-    """A group of one full node in each zone."""
+    """Simulate a manifest in a cluster with a group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)
     groups = [{"id": f"g-{zone}", "min": 0, "max": most, "target": 1, "nodes": [f"n-{zone}"]} for zone in zones]
@@ -118,7 +118,7 @@ def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch
 
 
 def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:
-    """Pods that want so much cpu wait beside a full node of 4 cores in the group g, which labels alone tell."""
+    """Report pods that request this much CPU and wait beside a full node of a group, which is known by labels only."""
     waiting = [
         {
             "kind": "Pod",
