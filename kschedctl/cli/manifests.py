@@ -48,7 +48,7 @@ from kschedctl.cli.source import (
 from kschedctl.cluster import CLUSTER_SCOPED, Cluster, describe
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.manifests import SKIPPED_HOOKS_NOTE
-from kschedctl.replay.denials import find_denials, find_errors_without_pods, raise_errors
+from kschedctl.replay.denials import find_denials, find_validation_errors, raise_errors
 from kschedctl.sources.collector import Manifest
 from kschedctl.sources.decoding import decode_document, iter_pod_resources, validate_quantities
 from kschedctl.sources.documents.positions import locate_field
@@ -320,6 +320,6 @@ def validate_other_objects(manifests: Iterable[Manifest]) -> None:
         decoded = decode_document(document, around_pods.KINDS[str(document["kind"])], place)
         errors += [
             locate_field(place, denial.path).error(denial.message)
-            for denial in find_errors_without_pods(document, decoded)
+            for denial in find_validation_errors(document, decoded)
         ]
     raise_errors(errors)

@@ -50,16 +50,16 @@ def _list_kinds(*purposes: ReadFor) -> tuple[str, ...]:
 
 
 OBSERVED = _list_kinds(ReadFor.HISTORY)
-"""The kinds that say how scheduling went. They change all the time, and no verdict depends on them."""
+"""The kinds that record how scheduling went. They change all the time, and no verdict depends on them."""
 
 LIMITS = _list_kinds(ReadFor.LIMITS)
 ADMISSION_HOOK_KINDS = tuple(admission_hooks.KINDS)
-"""Admission webhooks and policies. A server that does not serve these kinds has none."""
+"""Admission webhooks and policies. A server that does not serve these kinds has no such objects."""
 QUEUE_KINDS = _list_kinds(ReadFor.ELSEWHERE)
-"""The kinds that say which pods wait before kube-scheduler sees them: those of queues, and custom resources."""
+"""The kinds that hold back pods before kube-scheduler sees them: kinds of job queues, and custom resources."""
 
 CREATION_KINDS = _list_kinds(ReadFor.CREATION, ReadFor.ELSEWHERE, ReadFor.LIMITS)
-"""The kinds that scheduling does not read. They say which pods are wanted, and what the API server admits."""
+"""The kinds that scheduling does not read. They determine which pods are created and admitted."""
 
 
 class Gap(msgspec.Struct, frozen=True, rename="camel"):
@@ -110,7 +110,7 @@ class SchedulerInstance(msgspec.Struct, frozen=True, rename="camel"):
     version: str = ""
     """Tag of its image."""
     flags: dict[str, str] = {}
-    """Those of its flags that decide what it does."""
+    """The flags that affect what it does."""
 
 
 class Provenance(msgspec.Struct, frozen=True, rename="camel"):
@@ -130,7 +130,7 @@ class Provenance(msgspec.Struct, frozen=True, rename="camel"):
     configured_by: str = ""
     """Where the scheduler's configuration was found."""
     instances: tuple[SchedulerInstance, ...] = ()
-    """The pods of kube-scheduler, as far as they may be read."""
+    """The pods of kube-scheduler, if they may be read."""
 
 
 class ClusterSettings(TypedDict, total=False):
@@ -167,7 +167,7 @@ class Cluster(Objects):
     admit: bool = False
     """Whether admission is replayed for unbound pods."""
     origins: Mapping[tuple[str, str, str], str] = field(default_factory=dict)
-    """(kind, namespace, name) -> ``file`` or ``file, document 3``, as far as it is known."""
+    """(kind, namespace, name) -> ``file`` or ``file, document 3``, for objects whose origin is known."""
     skipped: Mapping[str, int] = field(default_factory=dict)
     """Number of objects of each kind that scheduling does not read."""
     gaps: Mapping[str, Gap] = field(default_factory=dict)
@@ -177,7 +177,7 @@ class Cluster(Objects):
     warnings: tuple[str, ...] = ()
     """Warnings for those who provided the files."""
     other_builds: bool = True
-    """Whether unknown plugins of the configuration are taken for compiled into the scheduler."""
+    """Whether unknown plugins of the configuration are assumed to be compiled into the scheduler."""
     listed: Mapping[str, Mapping[tuple[str, str], int]] = field(default_factory=dict)
     """The index of each node and pod among the objects, if they were given one by one."""
     autoscaler: AutoscalerInstance | None = None

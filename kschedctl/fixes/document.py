@@ -127,7 +127,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Return the cost of deleting a Job with its pods, as its immutable template requires."""
-    pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
+    pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and created anew"
     if pods:
@@ -254,13 +254,15 @@ class OwnerPatch(NamedTuple):
         key = ObjectKey(*self.owner)
         if self.anew:
             return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
-        patch = kubectl.render_command("patch", *kubectl.object_arguments(key), "--type", "strategic", "-p", self.text)
+        patch = kubectl.render_command(
+            "patch", *kubectl.build_object_arguments(key), "--type", "strategic", "-p", self.text
+        )
         return (patch, *map(kubectl.render_delete, self.waiting))
 
     @property
     def text(self) -> str:
         """The patch as compact JSON."""
-        return kubectl.compact_json(self.patch)
+        return kubectl.encode_compact_json(self.patch)
 
 
 def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:

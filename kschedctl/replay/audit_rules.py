@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from kschedctl.replay.unknown import merge_unknown_kinds, unknown_fields
+from kschedctl.replay.unknown import build_unknown_fields, merge_unknown_kinds
 from kschedctl.reports.findings import SEVERITIES_BY_GRAVITY, Finding, FoundRule
 from kschedctl.reports.section import FINDINGS, SOUND, UNKNOWN
 from kschedctl.reports.unknown import UnknownKind, Unread, is_undecided
@@ -33,9 +33,9 @@ class AuditRule:
     def build_finding(
         self, object_: str, message: str, fix: str = "", *, namespace: str = "", **fields: str
     ) -> Finding:
-        """Build a finding about an object, such as ``Node n1``. The message has the evidence with its figures.
+        """Build a finding about an object, such as ``Node n1``. The message gives the evidence with figures.
 
-        ``fix`` says what to do about this object. ``fields`` are other fields of the Finding, such as ``severity``,
+        ``fix`` is the advice for this object. ``fields`` are other fields of the Finding, such as ``severity``,
         ``path`` or ``owner``.
         """
         fingerprint = hashlib.sha256("\n".join((self.id, object_, fields.get("path", ""))).encode()).hexdigest()[:16]
@@ -67,9 +67,9 @@ class SectionVerdict(Unread):
 def build_verdict(
     rules: Sequence[AuditRule], findings: Iterable[Finding], unknown: Iterable[UnknownKind] = ()
 ) -> SectionVerdict:
-    """Return the fields of a Section that hold its findings and verdict.
+    """Build the fields of a Section that hold its findings and verdict.
 
-    ``unknown`` lists what the section depends on and what was not read. It makes the verdict unknown if it affects it.
+    ``unknown`` lists inputs of the section that were not read. The verdict is unknown if they could change it.
     """
     worst_first = sorted(findings, key=lambda finding: SEVERITIES_BY_GRAVITY.index(finding.severity))
     merged_unknown = merge_unknown_kinds([unknown])
@@ -78,12 +78,12 @@ def build_verdict(
         "state": _decide_state(worst_first, is_undecided(merged_unknown)),
         "findings": tuple(worst_first),
         "rules": tuple(rule.describe() for rule in rules if rule.id in violated_ids),
-        **unknown_fields(merged_unknown),
+        **build_unknown_fields(merged_unknown),
     }
 
 
 def _decide_state(findings: Iterable[Finding], is_undecided: bool) -> str:
-    """Return the state of a section according to its findings."""
+    """Return the section's state, which depends on its findings and on whether it is undecided."""
     if any(finding.severity != NOTE for finding in findings):
         return FINDINGS
     return UNKNOWN if is_undecided else SOUND

@@ -1,6 +1,6 @@
-"""Why the API server would not create manifests of pods and of objects that create pods.
+"""Reasons for which the API server does not create manifests of pods and of objects that create pods.
 
-Beside validation this covers the admission plugins NamespaceLifecycle and, for bare pods, RuntimeClass. PriorityClasses
+Besides validation, these are the admission plugins NamespaceLifecycle and, for bare pods, RuntimeClass. PriorityClasses
 are in `kschedctl.api.priority`, and denials of pods that controllers create are in
 `kschedctl.replay.controllers.admissions`. Upstream:
 staging/src/k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle/admission.go and
@@ -34,7 +34,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 
 
 class Denial(NamedTuple):
-    """Why an object is not created, and the field at fault."""
+    """The reason why an object is not created, and the field that causes it."""
 
     message: str
     path: Path
@@ -42,7 +42,7 @@ class Denial(NamedTuple):
 
 
 def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool = True) -> None:
-    """Raise InputError if the API server would not create what the manifest describes.
+    """Raise InputError if the API server would not create the manifest's object.
 
     The error's ``also`` has further errors. Without ``admission``, only validation is checked.
     """
@@ -54,7 +54,7 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
     denials = (
         find_denials(manifest, obj, cluster, admission=admission)
         if kind in KINDS
-        else find_errors_without_pods(manifest, obj)
+        else find_validation_errors(manifest, obj)
     )
     raise_errors([InputError(denial.message, where=where, hint=denial.hint) for denial in denials])
 
@@ -62,7 +62,7 @@ def raise_if_denied(manifest: JsonObject, cluster: Cluster, *, admission: bool =
 def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = True) -> None:
     """Raise InputError if the API server would not create a typed workload.
 
-    Fields that the struct does not have are assumed to be right. Without ``admission``, only validation is checked.
+    Fields that the struct lacks are assumed to be valid. Without ``admission``, only validation is checked.
     """
     document = {"kind": get_identity(obj).kind, **msgspec.to_builtins(obj)}
     written_out = convert_builtins(drop_nulls(document), KINDS[document["kind"]])
@@ -73,7 +73,7 @@ def raise_if_struct_denied(obj: Struct, cluster: Cluster, *, admission: bool = T
 
 
 def _has_path(value: object, path: Path) -> bool:
-    """Return whether the structs have all fields of the path."""
+    """Return whether the structs along the path have all of its fields."""
     for step in path:
         if isinstance(value, Struct):
             names = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
@@ -88,7 +88,7 @@ def _has_path(value: object, path: Path) -> bool:
 
 
 def raise_errors(input_errors: list[InputError]) -> None:
-    """Raise the first error, with the others in its ``also``; do nothing if there are none."""
+    """Raise the first error with the others in its ``also``, or do nothing if there are no errors."""
     if input_errors:
         input_errors[0].also = tuple(input_errors[1:])
         raise input_errors[0]
@@ -97,25 +97,25 @@ def raise_errors(input_errors: list[InputError]) -> None:
 def find_denials(
     manifest: JsonObject, obj: Struct, cluster: Cluster, namespace: str = "", *, admission: bool = True
 ) -> list[Denial]:
-    """Return why the API server would not create what the manifest describes, in its words; empty if it would.
+    """Return the reasons, in the API server's words, why it would not create the manifest's object.
 
     ``obj`` is the manifest as a struct of `kschedctl.api.validation.manifests.KINDS`, and ``namespace`` is used if it
     names none. Without ``admission``, only validation is checked, for callers that replay admission themselves.
     """
     kind, meta = str(manifest["kind"]), obj.metadata  # type: ignore[attr-defined]
     target_namespace = meta.namespace or namespace or DEFAULT_NAMESPACE
-    denials = [*_deny_missing_namespace(target_namespace, cluster)] if admission else []
+    denials = [*_find_namespace_denial(target_namespace, cluster)] if admission else []
     field_errors = validate_manifest(kind, obj, _build_options(cluster))
     denials += [
         Denial(f'The {kind} "{meta.name or meta.generate_name}" is invalid: {e}', e.field) for e in field_errors
     ]
     for template, path in iter_pod_templates(kind, obj) if admission or kind != "Pod" else ():
-        denials += _deny_template(template, path, obj, kind, cluster, is_valid=not field_errors)
+        denials += _find_template_denials(template, path, obj, kind, cluster, is_valid=not field_errors)
     return denials
 
 
-def find_errors_without_pods(manifest: JsonObject, obj: Struct) -> list[Denial]:
-    """Return why the API rejects a manifest that creates no pods.
+def find_validation_errors(manifest: JsonObject, obj: Struct) -> list[Denial]:
+    """Return the validation errors of a manifest that creates no pods.
 
     ``obj`` is the manifest as a struct of `kschedctl.api.validation.around_pods.KINDS`.
     """
@@ -125,27 +125,27 @@ def find_errors_without_pods(manifest: JsonObject, obj: Struct) -> list[Denial]:
 
 
 def _build_options(cluster: Cluster) -> ValidationOptions:
-    """Return the validation options of the cluster's version and feature gates."""
+    """Build the validation options for the cluster's version and feature gates."""
     return build_validation_options(FeatureGates(cluster.kube_version, cluster.feature_gates))
 
 
-def _deny_missing_namespace(name: str, cluster: Cluster) -> Iterator[Denial]:
+def _find_namespace_denial(name: str, cluster: Cluster) -> Iterator[Denial]:
     """Yield the denial for a namespace that does not exist."""
     if is_missing_namespace(cluster, name):
         hint = "add a manifest of it, or apply it to another"
         yield Denial(f'namespaces "{name}" not found', ("metadata", "namespace"), hint)
 
 
-def _deny_template(
+def _find_template_denials(
     template: written.Template, path: Path, obj: Struct, kind: str, cluster: Cluster, *, is_valid: bool
 ) -> Iterator[Denial]:
-    """Yield denials of a template's pods.
+    """Yield the denials of a template's pods: by admission for bare pods, or by validation for others.
 
-    Bare pods are denied by admission; pods of a valid workload are denied by validation.
+    The pods of an invalid workload are not checked.
     """
     meta = obj.metadata  # type: ignore[attr-defined]
     if kind == "Pod":
-        for field, reason in _deny_runtime_class(template.spec, cluster):
+        for field, reason in _find_runtime_class_denials(template.spec, cluster):
             yield Denial(f'pods "{meta.name or meta.generate_name}" is forbidden: {reason}', (*path, "spec", field))
     elif is_valid:
         name, prefix = (
@@ -158,8 +158,8 @@ def _deny_template(
             yield Denial(f'{prefix}Pod "{name}" is invalid: {error}', (*path, *error.field))
 
 
-def _deny_runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
-    """Yield the fields that the admission plugin RuntimeClass rejects, with its messages."""
+def _find_runtime_class_denials(spec: written.PodSpec, cluster: Cluster) -> Iterator[tuple[str, str]]:
+    """Yield the fields that the admission plugin RuntimeClass rejects, each with its message."""
     name = spec.runtime_class_name
     class_ = next((c for c in cluster.runtime_classes if c.metadata.name == name), None)
     if name is not None and class_ is None:
@@ -179,7 +179,7 @@ def _deny_runtime_class(spec: written.PodSpec, cluster: Cluster) -> Iterator[tup
 
 
 def _is_equal_overhead(class_overhead: Resources, overhead: Resources) -> bool:
-    """Return whether two overheads are equal; invalid quantities are reported elsewhere."""
+    """Return whether the overheads are equal. Invalid quantities count as equal, as they are reported elsewhere."""
     try:
         return parse_quantities(class_overhead) == parse_quantities(overhead)
     except QuantityError:

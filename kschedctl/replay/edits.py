@@ -1,4 +1,4 @@
-"""Keys of objects, and edits of a cluster: other pods, and nodes with other taints or labels or none at all."""
+"""Keys of objects, and edits of a cluster: other pods, other nodes, and nodes with other taints or labels."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from kschedctl.snapshot.node_order import get_region_and_zone
 
 
 def change_pods(cluster: Cluster, changes: Mapping[tuple[str, str], Pod | None]) -> Cluster:
-    """Return the cluster with pods replaced or added by (namespace, name), or removed if the pod is None."""
+    """Return the cluster with pods replaced or added by namespace and name. A pod of None removes the old pod."""
     return replace(cluster, pods=cluster.pods.apply_changes(changes))
 
 
 def add_pods(cluster: Cluster, pods: Iterable[Pod]) -> Cluster:
-    """Return the cluster with these pods added; they replace pods of the same names."""
+    """Return the cluster with these pods added in place of any pods of the same names."""
     return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): pod for pod in pods})
 
 
 def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_ended: bool = False) -> list[Pod]:
-    """Return the pods for which a predicate holds. It may not read names, nodes or times.
+    """Return the pods that satisfy the predicate, which must not read names, nodes or times.
 
-    Pods that have ended are only included if ``include_ended`` is set.
+    Pods that have ended are included only with ``include_ended``.
     """
 
     def matches(pod: Pod) -> bool:
@@ -43,13 +43,13 @@ def select_pods(cluster: Cluster, predicate: Callable[[Pod], bool], *, include_e
 
 
 def change_nodes(cluster: Cluster, change: Callable[[Node], Node | None]) -> Cluster:
-    """Return the cluster with every node changed by ``change``, or removed if that returns None."""
+    """Return the cluster with every node passed through ``change``, which returns None to remove a node."""
     nodes = map(change, cluster.nodes)
     return replace(cluster, nodes=tuple(node for node in nodes if node is not None))
 
 
 def is_recreated(pod: Pod) -> bool:
-    """Return whether a controller recreates the pod once it is gone.
+    """Return whether a controller recreates the pod when it is gone.
 
     Bare pods, static pods and pods that are being deleted are not recreated.
     """
@@ -57,12 +57,12 @@ def is_recreated(pod: Pod) -> bool:
 
 
 def is_recreated_elsewhere(pod: Pod) -> bool:
-    """Return whether a controller recreates the pod once its node is gone, unlike a DaemonSet's pod."""
+    """Return whether a controller recreates the pod when its node is gone, which is not so for DaemonSets."""
     return is_recreated(pod) and find_owner(pod).kind != "DaemonSet"
 
 
-def pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
-    """Return the pods that run on these nodes."""
+def find_pods_on(cluster: Cluster, nodes: Collection[str]) -> list[Pod]:
+    """Return the pods on these nodes that have not ended."""
     pods, names = cluster.pods, frozenset(nodes)
     is_on_nodes = np.array([name in names for name in pods.node.values], np.bool_)[pods.node.codes]
     return [pod for row in np.flatnonzero(is_on_nodes).tolist() if not (pod := pods[row]).terminated]
@@ -72,9 +72,10 @@ _NODE_PREFIX = re.compile(r"^(nodes?|no)/")
 
 
 def find_nodes(cluster: Cluster, names: Sequence[str] = (), selector: str = "") -> list[str]:
-    """Return the nodes with these names, such as ``n1`` or ``node/n1``, or with these labels.
+    """Return the names of the nodes with these names, such as ``n1`` or ``node/n1``, or with labels that match the
+    selector.
 
-    Raises UsageError if there is no such node.
+    Raises UsageError if a node does not exist or no node matches.
     """
     names = [_NODE_PREFIX.sub("", name) for name in names]
     nodes_by_name = {node.metadata.name: node for node in cluster.nodes}
@@ -103,7 +104,7 @@ def get_zone(node: Node) -> str:
 
 
 def group_nodes(cluster: Cluster, get_group: Callable[[Node], str]) -> dict[str, list[str]]:
-    """Return node names by zone, pool or whatever ``get_group`` returns; nodes without a group are left out."""
+    """Group node names by zone, pool or whatever ``get_group`` returns. Nodes with an empty group are left out."""
     groups: dict[str, list[str]] = {}
     for node in cluster.nodes:
         if name := get_group(node):
@@ -123,21 +124,21 @@ def cordon(cluster: Cluster, names: Collection[str]) -> Cluster:
 
 
 def cordon_node(node: Node) -> Node:
-    """Return the node as it is when it is cordoned."""
-    return _change_taints(_with_schedulable(node, False), [UNSCHEDULABLE_TAINT], [])
+    """Return the node cordoned, with the taint that marks a cordon."""
+    return _change_taints(_set_schedulable(node, False), [UNSCHEDULABLE_TAINT], [])
 
 
 def uncordon(cluster: Cluster, names: Collection[str]) -> Cluster:
     """Return the cluster with these nodes uncordoned."""
     return change_named_nodes(
-        cluster, names, lambda node: _change_taints(_with_schedulable(node, True), [], [UNSCHEDULABLE_TAINT])
+        cluster, names, lambda node: _change_taints(_set_schedulable(node, True), [], [UNSCHEDULABLE_TAINT])
     )
 
 
 def taint(cluster: Cluster, names: Collection[str], taints: Iterable[Taint], removed: Iterable[Taint]) -> Cluster:
-    """Return the cluster with taints added to and removed from these nodes.
+    """Return the cluster with taints added to these nodes and removed from them.
 
-    A removed taint with an empty effect stands for all effects.
+    A removed taint without an effect stands for all effects.
     """
     added_taints, removed_taints = list(taints), list(removed)
     return change_named_nodes(cluster, names, lambda node: _change_taints(node, added_taints, removed_taints))
@@ -154,20 +155,20 @@ def set_labels(cluster: Cluster, names: Collection[str], labels: Mapping[str, st
     return change_named_nodes(cluster, names, change)
 
 
-def _with_schedulable(node: Node, schedulable: bool) -> Node:
+def _set_schedulable(node: Node, schedulable: bool) -> Node:
     """Return the node with spec.unschedulable set or unset."""
     return replace(node, spec=replace(node.spec, unschedulable=not schedulable))
 
 
 def _change_taints(node: Node, added: Sequence[Taint], removed: Sequence[Taint]) -> Node:
-    """Return the node with taints removed and then added. Of two with one key and effect the later counts."""
+    """Return the node with taints removed and then added. A later taint replaces one of the same key and effect."""
     remaining = [t for t in node.spec.taints if not any(t.key == g.key and g.effect in ("", t.effect) for g in removed)]
     taints = {(t.key, t.effect): t for t in (*remaining, *added)}
     return replace(node, spec=replace(node.spec, taints=tuple(taints.values())))
 
 
 class ObjectKey(NamedTuple):
-    """Kind, namespace and name of an object."""
+    """The kind, namespace and name of an object."""
 
     kind: str
     namespace: str

@@ -38,9 +38,9 @@ def render_command(*words: str) -> str:
 
 
 def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = None) -> JsonObject:
-    """Build the manifest that creates the object: without status and without fields that the server sets.
+    """Build the manifest that creates the object, without its status and without fields that the server sets.
 
-    ``extra_spec`` are additional fields of its spec.
+    ``extra_spec`` holds additional fields for the spec.
     """
     document = to_document(obj)
     document.pop("status", None)
@@ -52,12 +52,12 @@ def build_manifest(key: ObjectKey, obj: Struct, extra_spec: JsonObject | None = 
 
 
 def render_apply(document: JsonObject) -> str:
-    """Return the command that applies a manifest, as quoted JSON in one line."""
+    """Return the command that applies a manifest, which is passed as JSON in the same line."""
     return f"printf %s {quote(json.dumps(document))} | kubectl apply -f -"
 
 
 def render_forced_replace(key: ObjectKey, after: Struct) -> str:
-    """Return the command that deletes the object if it exists, and creates it in this form.
+    """Return the command that deletes the object if it exists, and creates it in its new form.
 
     Unlike `render_recreate` it does not read the object from the cluster, so it may follow a deletion and may be
     repeated.
@@ -67,11 +67,11 @@ def render_forced_replace(key: ObjectKey, after: Struct) -> str:
 
 def render_delete(key: ObjectKey) -> str:
     """Return the command that deletes the object."""
-    return render_command("delete", *object_arguments(key))
+    return render_command("delete", *build_object_arguments(key))
 
 
 def render_eviction(pod: Pod) -> str:
-    """Return the command that evicts the pod by the Eviction API, which respects PDBs, unlike a deletion."""
+    """Return the command that evicts the pod through the Eviction API, which respects PDBs."""
     meta = pod.metadata
     name = {"name": meta.name, "namespace": meta.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": name}
@@ -80,7 +80,7 @@ def render_eviction(pod: Pod) -> str:
 
 
 def render_wait_until_gone(pod: Pod) -> str:
-    """Return the command that waits until the pod is gone, for five minutes at most."""
+    """Return the command that waits until the pod is deleted, for at most five minutes."""
     meta = pod.metadata
     return render_command("wait", "-n", meta.namespace, "--for=delete", f"pod/{meta.name}", "--timeout=5m")
 
@@ -88,27 +88,30 @@ def render_wait_until_gone(pod: Pod) -> str:
 def render_patch(key: ObjectKey, change: JsonObject | list[Operation]) -> str:
     """Return the command that applies a merge patch, or the operations of a JSON patch."""
     patch_type = "json" if isinstance(change, list) else "merge"
-    return render_command("patch", *object_arguments(key), f"--type={patch_type}", "-p", json.dumps(change))
+    return render_command("patch", *build_object_arguments(key), f"--type={patch_type}", "-p", json.dumps(change))
 
 
-def compact_json(document: JsonObject) -> str:
-    """Return the document as JSON without blanks."""
+def encode_compact_json(document: JsonObject) -> str:
+    """Encode the document as JSON without whitespace."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def render_recreate_with_patch(key: ObjectKey, change: JsonObject, patch_type: str = "merge") -> str:
-    """Return the command that deletes the object and creates it as it is in the cluster, with a patch applied."""
+    """Return the command that deletes the object and creates it again with a patch applied.
+
+    The command takes the object from the cluster.
+    """
     read = _render_client_patch(key, change, patch_type) if change else _render_get(key)
     return f"{read} | kubectl replace --force -f -"
 
 
 def render_recreate(key: ObjectKey, before: Struct, after: Struct) -> str:
-    """Return the command that deletes the object and creates it in another form."""
+    """Return the command that deletes the object and creates it again in its changed form."""
     return render_recreate_with_patch(key, build_merge_patch(before, after))
 
 
 def build_merge_patch(before: Struct, after: Struct) -> JsonObject:
-    """Build the merge patch from one object to another, without status and server fields."""
+    """Build the merge patch from one object to another, ignoring status and server fields."""
     old_document, new_document = (to_document(obj) for obj in (before, after))
     for document in (old_document, new_document):
         document.pop("status", None)
@@ -123,37 +126,39 @@ def render_copy(key: ObjectKey, name: str) -> str:
 
 
 def _render_client_patch(key: ObjectKey, change: JsonObject, patch_type: str) -> str:
-    """Return the command that prints the object with a patch applied by kubectl alone."""
-    options = (f"--type={patch_type}", "-p", compact_json(change))
-    return render_command("patch", *object_arguments(key), *options, "--dry-run=client", "-o", "json")
+    """Return the command that prints the object with a patch applied by kubectl itself."""
+    options = (f"--type={patch_type}", "-p", encode_compact_json(change))
+    return render_command("patch", *build_object_arguments(key), *options, "--dry-run=client", "-o", "json")
 
 
 def _render_get(key: ObjectKey) -> str:
     """Return the command that prints the object as JSON."""
-    return render_command("get", *object_arguments(key), "-o", "json")
+    return render_command("get", *build_object_arguments(key), "-o", "json")
 
 
 def render_annotate(key: ObjectKey, annotation: str) -> str:
     """Return the command that sets an annotation ``KEY=VALUE`` or removes it with ``KEY-``."""
-    return render_command("annotate", *object_arguments(key), annotation)
+    return render_command("annotate", *build_object_arguments(key), annotation)
 
 
-def object_arguments(key: ObjectKey) -> tuple[str, ...]:
+def build_object_arguments(key: ObjectKey) -> tuple[str, ...]:
     """Return the arguments by which kubectl identifies the object."""
     namespace = ("-n", key.namespace) if key.namespace else ()
     return (SHORT_NAMES.get(key.kind, key.kind.lower()), *namespace, key.name)
 
 
 def render_scale_down(pod: Pod, owner: Owner, replicas: int) -> tuple[str, ...]:
-    """Return the commands that scale a workload to ``replicas`` so that this pod is removed.
+    """Return the commands that scale a workload to ``replicas`` in such a way that this pod is removed.
 
-    A StatefulSet removes its last pod by itself; other workloads remove the pod with the lowest deletion cost.
+    A StatefulSet removes its last pod by itself. Other workloads remove the pod with the lowest deletion cost.
     Reference: Pod deletion cost, in ReplicaSet (k8s.io/docs).
     """
     scale = render_command("scale", owner.kind.lower(), "-n", owner.namespace, owner.name, f"--replicas={replicas}")
     if owner.kind == "StatefulSet":
         return (scale,)
-    cost = render_command("annotate", *object_arguments(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite")
+    cost = render_command(
+        "annotate", *build_object_arguments(ObjectKey.of(pod)), f"{DELETION_COST}=-1000", "--overwrite"
+    )
     return (cost, scale)
 
 
@@ -172,15 +177,15 @@ def build_json_patch(before: Json, after: Json, path: str = "") -> Iterator[Oper
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict):
-        yield from _patch_members(before, after, path)
+        yield from _iter_member_operations(before, after, path)
     elif isinstance(before, list) and isinstance(after, list):
-        yield from _patch_items(before, after, path)
+        yield from _iter_item_operations(before, after, path)
     else:
         yield {"op": "replace", "path": path, "value": after}
 
 
 def build_json_merge_patch(before: Json, after: Json) -> Json:
-    """Return the JSON merge patch from ``before`` to ``after``, with null for removed fields.
+    """Return the JSON merge patch from ``before`` to ``after``, in which null removes a field.
 
     >>> build_json_merge_patch({"a": {"b": 1, "c": 2}, "d": [1]}, {"a": {"b": 3}, "d": [1]})
     {'a': {'b': 3, 'c': None}}
@@ -194,7 +199,7 @@ def build_json_merge_patch(before: Json, after: Json) -> Json:
 
 
 def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Json]:
-    """Return the strategic merge patch from one document to another, with null for removed fields."""
+    """Return the strategic merge patch from one document to another, in which null removes a field."""
     merged: dict[str, Json] = {}
     for key in sorted(before.keys() | after.keys()):
         old_value, new_value = before.get(key), after.get(key)
@@ -203,7 +208,7 @@ def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Js
         if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
             merged[key] = build_strategic_patch(old_value, new_value)
         elif key in LISTS_MERGED_BY_NAME and isinstance(old_value, list) and isinstance(new_value, list):
-            merged[key] = _patch_list_by_name(old_value, new_value)
+            merged[key] = _build_named_list_patch(old_value, new_value)
         elif key in REPLACED_LISTS and isinstance(new_value, list):
             merged[key] = [{"$patch": "replace"}, *new_value]
         else:
@@ -211,8 +216,8 @@ def build_strategic_patch(before: JsonObject, after: JsonObject) -> dict[str, Js
     return merged
 
 
-def _patch_list_by_name(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
-    """Return the strategic merge patch of a list whose items have names."""
+def _build_named_list_patch(before: list[JsonObject], after: list[JsonObject]) -> list[JsonObject]:
+    """Return the strategic merge patch of a list whose items are identified by name."""
     items_by_name = {item["name"]: item for item in before}
     changed = [item for item in after if items_by_name.get(item["name"]) != item]
     deletions: list[JsonObject] = [
@@ -224,7 +229,7 @@ def _patch_list_by_name(before: list[JsonObject], after: list[JsonObject]) -> li
 
 
 def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
-    """Return the patch of a workload, given the patch of its pod template.
+    """Wrap the patch of a pod template into a patch of its workload.
 
     >>> wrap_in_template("Deployment", {"spec": {"hostNetwork": True}})
     {'spec': {'template': {'spec': {'hostNetwork': True}}}}
@@ -234,8 +239,8 @@ def wrap_in_template(kind: str, patch: JsonObject) -> JsonObject:
     return patch
 
 
-def _patch_members(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
-    """Yield the operations for the members of two objects."""
+def _iter_member_operations(before: dict[str, Json], after: dict[str, Json], path: str) -> Iterator[Operation]:
+    """Yield the JSON patch operations that turn one object into another."""
     for key in sorted(before.keys() | after.keys()):
         member_path = f"{path}/{escape_pointer(key)}"
         if key not in after:
@@ -246,8 +251,12 @@ def _patch_members(before: dict[str, Json], after: dict[str, Json], path: str) -
             yield from build_json_patch(before[key], after[key], member_path)
 
 
-def _patch_items(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
-    """Yield the operations for two lists: item by item, or for what lies between an equal start and an equal end."""
+def _iter_item_operations(before: list[Json], after: list[Json], path: str) -> Iterator[Operation]:
+    """Yield the JSON patch operations that turn one list into another.
+
+    Lists of equal length are patched item by item. Otherwise the items between a common start and a common end are
+    replaced.
+    """
     if len(before) == len(after):
         for place, (old, new) in enumerate(zip(before, after, strict=True)):
             yield from build_json_patch(old, new, f"{path}/{place}")
@@ -263,13 +272,13 @@ def _patch_items(before: list[Json], after: list[Json], path: str) -> Iterator[O
 
 
 def to_document(obj: msgspec.Struct) -> dict[str, Json]:
-    """Return a typed object as its document, without fields at their defaults."""
+    """Return a typed object as a JSON document, without fields that have their default."""
     document: dict[str, Json] = msgspec.json.decode(msgspec.json.encode(obj))
     return document
 
 
 def escape_pointer(key: str) -> str:
-    """Escape a key for a JSON pointer.
+    """Escape a key for use in a JSON pointer.
 
     >>> escape_pointer("node.kubernetes.io/x~y")
     'node.kubernetes.io~1x~0y'

@@ -1,7 +1,7 @@
-"""The drain of cordoned nodes: their pods are evicted and placed elsewhere, in a random order.
+"""The drain of cordoned nodes, whose pods are evicted and placed elsewhere.
 
-Evictions go on side by side, controllers recreate pods in any order, and a Job waits at least ten seconds before it
-does. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
+Evictions run in parallel, controllers recreate pods in any order, and a Job waits at least ten seconds before it
+recreates one. Upstream: pkg/controller/job/backoff_utils.go (v1.36).
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from kschedctl.api.arrays import Position
 from kschedctl.api.ownership import find_owner
 from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.controllers.eviction import Evictions
-from kschedctl.replay.parallel import spread_over_runs
-from kschedctl.replay.settling import recreate_gone
+from kschedctl.replay.parallel import compute_spreads
+from kschedctl.replay.settling import recreate_gone_pods
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.placements import BlockedPod, MovedPod, Spread, UnplacedPods
 from kschedctl.scheduler.engine.cycle import Cycle
@@ -34,7 +34,7 @@ KINDS_NOT_EVICTED = ("DaemonSet", "Node")
 
 
 def report_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
-    """Yield the evicted pods that have another node now."""
+    """Yield the evicted pods that now have another node."""
     pods, names = drain.simulation.view.pods.objects, drain.simulation.view.nodes.names
     returned = set(drain.find_returned())
     for position, outcome in drain.outcomes.items():
@@ -45,7 +45,7 @@ def report_moved_pods(drain: NodeDrain) -> Iterator[MovedPod]:
 
 @dataclass
 class NodeDrain:
-    """The drain of some nodes of a simulation in which they are cordoned, with pods as positions."""
+    """The drain of some nodes of a simulation, in which the nodes are already cordoned. Pods are positions."""
 
     simulation: Simulation
     nodes: Sequence[str]
@@ -86,9 +86,11 @@ class NodeDrain:
         return (Dependency("PodDisruptionBudget", Effect.EITHER),) if has_evictions else ()
 
     def run(self, on_evicted: Callable[[int], None] = lambda number: None) -> None:
-        """Evict and place pods again and again until nothing moves. ``on_evicted`` is called for each evicted pod."""
+        """Evict pods and place their successors until nothing moves any more. ``on_evicted`` is called for each
+        evicted pod.
+        """
         try:
-            while self._evict_possible(on_evicted) or self._place_pods(self._waiting_pods()):
+            while self._evict_allowed_pods(on_evicted) or self._place_pods(self._find_waiting_pods()):
                 pass
         except KeyboardInterrupt:
             self.simulation.interrupted = True
@@ -97,16 +99,16 @@ class NodeDrain:
 
     def _run_queue(self) -> None:
         """Let the pods that still wait pass the scheduling queue."""
-        self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._waiting_pods())}
+        self.outcomes |= {outcome.position: outcome for outcome in self.simulation.run(self._find_waiting_pods())}
 
-    def _waiting_pods(self) -> list[Position]:
-        """Return the evicted pods that have no node."""
+    def _find_waiting_pods(self) -> list[Position]:
+        """Return the evicted pods without a node."""
         return [position for position, outcome in self.outcomes.items() if outcome.row < 0]
 
-    def _evict_possible(self, on_evicted: Callable[[int], None]) -> bool:
-        """Evict all pods that budgets allow to evict, place their successors, and return whether any was evicted."""
+    def _evict_allowed_pods(self, on_evicted: Callable[[int], None]) -> bool:
+        """Evict all pods whose budgets allow it, place their successors, and return whether any pod was evicted."""
         count_before, successors = len(self.evictable), list[Position]()
-        for position in self._order(self.evictable):
+        for position in self._order_pods(self.evictable):
             if position in self.evictable and not self._evictions.find_denial(position):
                 successors += self._evict(position)
                 if self.random is None:  # successors are placed at once, so that budgets recover early
@@ -117,12 +119,12 @@ class NodeDrain:
             self._place_pods(successors)
         return len(self.evictable) < count_before
 
-    def _order(self, positions: Iterable[Position]) -> list[Position]:
-        """Return pods in the cluster's order, or in a random order in which they may come."""
+    def _order_pods(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the pods in the cluster's order or, if the drain is random, in a random order."""
         return list(positions) if self.random is None else shuffle_returns(self.simulation, positions, self.random)
 
     def report_blocked(self) -> list[BlockedPod]:
-        """Return the pods that may not be evicted, and why."""
+        """Return the pods whose eviction is denied, each with the reason."""
         pods = self.simulation.view.pods.objects
         return [
             BlockedPod(
@@ -131,31 +133,31 @@ class NodeDrain:
                 node=pods[position].spec.node_name,
                 why=reason,
                 budgets=self._evictions.find_budgets(position),
-                unhealthy=self._evictions.unhealthy_pods(position),
+                unhealthy=self._evictions.find_unhealthy_pods(position),
             )
             for position in self.evictable
             if (reason := self._evictions.find_denial(position))
         ]
 
     def find_returned(self) -> list[Position]:
-        """Return the evicted pods that are on a drained node again, because they tolerate the cordon."""
+        """Return the evicted pods that are on a drained node again, since they tolerate the cordon."""
         drained_rows = {self.simulation.view.nodes.index[name] for name in self.nodes}
         return [position for position, outcome in self.outcomes.items() if outcome.row in drained_rows]
 
     def _evict(self, position: Position) -> list[Position]:
-        """Evict one pod, and return its successor if there is one."""
+        """Evict one pod, and return its successor in a list, which is empty if there is none."""
         pod = self.simulation.view.pods.objects[position]
         del self.evictable[position]
         self._evictions.evict(position)
-        successors = self._recreate([position])
+        successors = self._recreate_admitted([position])
         if not successors and position not in self.denied and pod.metadata.deletion_timestamp is None:
             self.lost.append(position)
         return successors
 
-    def _recreate(self, positions: Iterable[Position]) -> list[Position]:
-        """Return the pods that controllers recreate and admission admits; the others stay gone."""
+    def _recreate_admitted(self, positions: Iterable[Position]) -> list[Position]:
+        """Return the pods that controllers recreate and admission admits. The others stay gone."""
         recreated = []
-        for position in recreate_gone(self.simulation, positions):
+        for position in recreate_gone_pods(self.simulation, positions):
             pod = self.simulation.view.pods.objects[position]
             if self.admissions and (denied := list(self.admissions.iter_denied_replacements([pod]))):
                 self.simulation.gone.add(position)
@@ -166,17 +168,17 @@ class NodeDrain:
         return recreated
 
     def report_not_created(self) -> list[NotCreated]:
-        """Report the workloads that lack pods because their successors are denied."""
+        """Report the workloads that lack pods because successors are denied."""
         pods = self.simulation.view.pods.objects
         recreated = [pods[position] for position in self.outcomes]
         denied = [(pods[position], messages) for position, messages in self.denied.items()]
         return self.admissions.report_denied_replacements(recreated, denied) if self.admissions else []
 
     def _place_pods(self, positions: Sequence[Position]) -> bool:
-        """Try to place pods and return whether any of them got a node."""
+        """Try to place the pods, and return whether any of them got a node."""
         is_any_placed = False
-        for position in self.simulation.sort_for_queue(self._order(positions)):
-            outcome = self._attempt(position)
+        for position in self.simulation.sort_for_queue(self._order_pods(positions)):
+            outcome = self._try_to_place(position)
             self.outcomes[position] = outcome
             if outcome.row >= 0:
                 is_any_placed = True
@@ -184,43 +186,44 @@ class NodeDrain:
                 self._handle_preemption(outcome)
         return is_any_placed
 
-    def _attempt(self, position: Position) -> Outcome:
+    def _try_to_place(self, position: Position) -> Outcome:
         """Try to place one pod."""
         return self.simulation.attempt(position) or Outcome(position, UNSCHEDULABLE)
 
     def _handle_preemption(self, outcome: Outcome) -> None:
-        """Let the pods that were preempted for a successor wait for another node, if they are recreated."""
+        """Let pods that a successor preempted wait for another node, if they are recreated."""
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
-        self._evictions.change_allowed(outcome.victims, -1)
+        self._evictions.change_allowed_disruptions(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
-        for victim in self._recreate(outcome.victims):
+        for victim in self._recreate_admitted(outcome.victims):
             self.outcomes[victim] = Outcome(victim, UNSCHEDULABLE)
 
 
 def shuffle_returns(simulation: Simulation, positions: Iterable[Position], random: Random) -> list[Position]:
-    """Return the pods in a random order in which they may come back; those of Jobs come last."""
+    """Return the pods in a random order in which they may come back. Pods of Jobs come last."""
     pods, order = simulation.view.pods.objects, list(positions)
     random.shuffle(order)
     return sorted(order, key=lambda position: find_owner(pods[position]).kind == "Job")
 
 
-def spread_unplaced(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
+def compute_unplaced_spreads(unplaced_by_run: Sequence[Iterable[UnplacedPods]]) -> dict[str, Spread]:
     """Return, by workload, the lowest and highest number of pods without a node over all runs."""
     counts = [Counter({group.workload: 0 for group in groups}) for groups in unplaced_by_run]
     for count, groups in zip(counts, unplaced_by_run, strict=True):
         for group in groups:
             count[group.workload] += len(group.pods)
-    return spread_over_runs(counts)
+    return compute_spreads(counts)
 
 
 def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Count, by workload, the pods without a node that fit nowhere even if no other pod comes back.
+    """Count, by workload, the unplaced pods that fit nowhere even if no other pod comes back.
 
-    ``emptied`` is the simulation after the pods left their nodes and before any is placed. Others that come back only
-    take room away, except for pods that affinity or spreading counts: rejections that these could lift prove nothing.
+    ``emptied`` is the simulation after the pods left their nodes and before any is placed. Other pods that come back
+    only take room away, except for pods that affinity or spreading counts: rejections that these could lift prove
+    nothing.
     """
     pods, unplaced = emptied.view.pods, Counter[str]()
     cache: dict[int, bool] = {}
@@ -235,7 +238,7 @@ def count_always_unplaced(emptied: Simulation, outcomes: Iterable[Outcome]) -> d
 
 
 def _is_always_rejected(cycle: Cycle) -> bool:
-    """Return whether every node is rejected by a plugin that no additional pod could satisfy."""
+    """Return whether every node is rejected by a plugin that additional pods cannot satisfy."""
     liftable = {PodTopologySpread.name} | ({InterPodAffinity.name} if cycle.info.required_affinity else set())
     pre_filter = cycle.pre_filter
     if cycle.gated or cycle.error is not None or cycle.schedulable or run_post_filter(cycle).nominated_node:
@@ -247,7 +250,7 @@ def _is_always_rejected(cycle: Cycle) -> bool:
 
 
 def combine_always_unplaced(runs: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    """Return the highest counts over all runs, as what one run proves holds for all."""
+    """Return the highest count of each workload over all runs, since what one run proves holds for all."""
     most: dict[str, int] = {}
     for run in runs:
         most |= {workload: max(number, most.get(workload, 0)) for workload, number in run.items()}

@@ -34,7 +34,9 @@ class Progress(Protocol):
     """Shows the progress of a computation."""
 
     def begin(self, title: str, total: int) -> Callable[[int], None]:
-        """Begin a computation with ``total`` parts; call the result with the number of parts that are done since."""
+        """Begin a computation with ``total`` parts, and return a function to call with the number of newly completed
+        parts.
+        """
 
 
 class NoProgress:
@@ -65,7 +67,7 @@ ONE_PROCESS = Workers()
 
 @dataclass(frozen=True)
 class Results(Generic[Result]):
-    """The results of tasks."""
+    """The results of tasks, in the order of the tasks."""
 
     by_task: list[Result | None]
     """In the order of the tasks; None if the user interrupted before the result existed."""
@@ -88,7 +90,10 @@ def run_all(
     workers: Workers = ONE_PROCESS,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> Results[Result]:
-    """Run a scenario for every task. Raises UsageError if there is no such Dask cluster, ClusterError if it is lost."""
+    """Run a scenario for every task, and return the results. Raises UsageError and ClusterError.
+
+    UsageError means that there is no such Dask cluster, and ClusterError that the Dask cluster is lost.
+    """
     collected: list[Result | None] = [None] * len(tasks)
     processes = min(workers.processes or os.cpu_count() or 1, len(tasks))
     if workers.dask:
@@ -109,14 +114,14 @@ def run_all(
 def _run_here(
     scenario: Scenario[Context, Task, Result], context: Context, tasks: Sequence[Task]
 ) -> Generator[tuple[int, Result], None, None]:
-    """Yield each task's number and result, computed in this process."""
+    """Yield the number and the result of each task, computed in this process."""
     for i, task in enumerate(tasks):
         yield i, scenario(context, task)
 
 
 @dataclass(frozen=True)
 class WorkerPool(Generic[Task, Result]):
-    """Workers that run tasks in rounds and keep caches from round to round."""
+    """Workers that run tasks in rounds and keep their caches between rounds."""
 
     size: int
     """How many tasks run at once."""
@@ -124,7 +129,7 @@ class WorkerPool(Generic[Task, Result]):
     """Submits a task and returns its future."""
 
     def run(self, tasks: Sequence[Task]) -> Iterator[Result]:
-        """Yield results in the order of the tasks. Tasks that are no longer needed are cancelled if possible."""
+        """Yield results in the order of the tasks. If the caller stops early, the other tasks are cancelled."""
         futures = [self.submit(task) for task in tasks]
         try:
             for future in futures:
@@ -138,7 +143,7 @@ class WorkerPool(Generic[Task, Result]):
 def open_worker_pool(
     scenario: Scenario[Context, Task, Result], context: Context, workers: Workers
 ) -> Iterator[WorkerPool[Task, Result] | None]:
-    """Open a pool of workers; yield None if only this process works. Raises as `run_all` does."""
+    """Open a pool of workers, or yield None if this process does all work. Raises the same errors as `run_all`."""
     processes = workers.processes or os.cpu_count() or 1
     if workers.dask:
         with _open_dask(scenario, context, workers.dask) as (submit, client, _):
@@ -170,7 +175,7 @@ def _run_on_processes(
 def _open_processes(
     scenario: Scenario[Context, Task, Result], context: Context, processes: int
 ) -> Iterator[Callable[[Task], Future[Result]]]:
-    """Open local worker processes and yield a function that submits a task to them."""
+    """Open local worker processes, and yield a function that submits a task to them."""
     import multiprocessing  # noqa: PLC0415 - most questions are answered by this process alone
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415
 
@@ -189,7 +194,7 @@ def _open_processes(
 
 
 def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> None:
-    """Prepare a worker process."""
+    """Prepare a worker process: its signals, its end with the parent, its scenario and context."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets the signal and ends its workers
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # `watch` installs a handler in the parent
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -197,7 +202,7 @@ def _initialize_worker(scenario: Scenario[Any, Any, Any], context: object) -> No
 
 
 def _exit_with_parent() -> None:
-    """Exit when the parent is gone, as a parent that is killed by a signal cannot end its workers."""
+    """Exit when the parent process is gone, since a killed parent cannot end its workers."""
     import multiprocessing  # noqa: PLC0415
 
     parent = multiprocessing.parent_process()
@@ -229,7 +234,7 @@ def _run_on_dask(
 def _open_dask(
     scenario: Scenario[Context, Task, Result], context: Context, address: str
 ) -> Iterator[tuple[Callable[[Task], Any], Any, Callable[..., Any]]]:
-    """Connect to a Dask cluster; yield a function that submits a task, the client, and Dask's ``as_completed``."""
+    """Connect to a Dask cluster, and yield a function that submits a task, the client, and Dask's ``as_completed``."""
     try:
         distributed: Any = import_module("distributed")  # an optional dependency
     except ImportError:
@@ -253,7 +258,7 @@ def _submit_to_dask(client: Any, scenario: Scenario[Any, Task, Any], shared: obj
 
 @contextmanager
 def _silence_logger(name: str) -> Iterator[None]:
-    """Silence a logger, whose messages are part of the errors raised."""
+    """Silence a logger while the context is open."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -273,22 +278,22 @@ def run_seeds(
     workers: Workers,
     progress: Progress,
 ) -> Results[Report]:
-    """Run a scenario under each seed; results are missing if the user interrupts."""
+    """Run a scenario with each seed. Results are missing if the user interrupts."""
     return run_all(partial(run_uninterrupted, scenario), context, seeds, workers, progress.begin("Runs", len(seeds)))
 
 
 def run_uninterrupted(scenario: Callable[[Context, Task], Report], context: Context, task: Task) -> Report:
-    """Run a task of a scenario. Raises KeyboardInterrupt if its result is incomplete."""
+    """Run one task of a scenario. Raises KeyboardInterrupt if its result is incomplete."""
     result = scenario(context, task)
     if result.interrupted:
         raise KeyboardInterrupt
     return result
 
 
-def spread_over_runs(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
-    """Return the lowest and highest value of every number over the runs; empty for a single run.
+def compute_spreads(numbers_by_run: Sequence[Mapping[str, int]]) -> dict[str, Spread]:
+    """Return the lowest and highest value of each number over the runs, or nothing for a single run.
 
-    >>> spread_over_runs([{"moved": 1}, {"moved": 3}])
+    >>> compute_spreads([{"moved": 1}, {"moved": 3}])
     {'moved': Spread(least=1, most=3)}
     """
     if len(numbers_by_run) < 2:
@@ -327,14 +332,16 @@ def ask_each_cluster(
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,
 ) -> Answers:
-    """Ask the question about each cluster; ``is_good`` tells whether a report is a good result."""
+    """Ask the question about each cluster. ``is_good`` tells whether a report is a good result."""
     cluster_question = _ClusterQuestion(question, is_good, subjects)
-    results = run_all(_answer_for, cluster_question, list(subjects), workers, progress.begin("Clusters", len(subjects)))
+    results = run_all(
+        _answer_for_cluster, cluster_question, list(subjects), workers, progress.begin("Clusters", len(subjects))
+    )
     return Answers(tuple(results.completed), len(subjects), results.interrupted)
 
 
-def _answer_for(cluster_question: _ClusterQuestion[Subject, Report], name: str) -> ClusterAnswer:
-    """Answer the question for one cluster. Raises KschedctlError."""
+def _answer_for_cluster(cluster_question: _ClusterQuestion[Subject, Report], name: str) -> ClusterAnswer:
+    """Answer the question for the cluster of this name. Raises KschedctlError, and KeyboardInterrupt if interrupted."""
     try:
         report = cluster_question.question(cluster_question.subjects[name], ONE_PROCESS, NO_PROGRESS)
     except KschedctlError as error:

@@ -48,13 +48,13 @@ MAX_DOMAINS_LISTED = 50
 
 
 def count_by_node(view: Fork, rows: Ints) -> dict[str, int]:
-    """Return how often each node occurs in the rows (K,), by name."""
+    """Count how often each node occurs in the rows (K,), by node name."""
     used, counts = np.unique(rows, return_counts=True)
     return {view.nodes.names[row]: count for row, count in zip(used.tolist(), counts.tolist(), strict=True)}
 
 
 def find_topology_keys(view: Fork, pod: Pod | None) -> list[str]:
-    """Return the topology keys that matter for a pod: zones and those of its constraints and terms, without hosts."""
+    """Return the topology keys that matter for a pod: the zone and the keys of its constraints, without hostnames."""
     keys = [ZONE] if view.nodes.label(ZONE).values else []
     if pod is not None:
         keys += [constraint.topology_key for constraint in pod.spec.topology_spread_constraints]
@@ -68,12 +68,12 @@ def find_topology_keys(view: Fork, pod: Pod | None) -> list[str]:
 
 
 def count_by_domain(view: Fork, rows: Ints, keys: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Return, by topology key and value, how many of the rows (K,) are in that domain."""
-    return {key: _count_values(view, rows, key) for key in keys}
+    """Count the rows (K,) in each domain, by topology key and value."""
+    return {key: _count_label_values(view, rows, key) for key in keys}
 
 
-def _count_values(view: Fork, rows: Ints, key: str) -> dict[str, int]:
-    """Return how many of the rows (K,) have each value of a label."""
+def _count_label_values(view: Fork, rows: Ints, key: str) -> dict[str, int]:
+    """Count the rows (K,) that have each value of a label."""
     column = view.nodes.label(key)
     codes = column.codes[rows]
     counts = np.bincount(codes[codes >= 0], minlength=len(column.values)).tolist()
@@ -81,12 +81,12 @@ def _count_values(view: Fork, rows: Ints, key: str) -> dict[str, int]:
     return {value: n for value, n in sorted(zip(column.values, counts, strict=True)) if n or lists_empty}
 
 
-def group_unplaced(
+def group_unplaced_pods(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str], with_queues: bool = False
 ) -> tuple[UnplacedPods, ...]:
     """Group the pods without a node by workload and reason.
 
-    ``workloads`` maps new pods to their workloads. With ``with_queues``, groups also say where they wait.
+    ``workloads`` maps new pods to their workloads. With ``with_queues``, groups also tell in which queue they wait.
     """
     groups: dict[tuple[str, str, str, QueuePlace], list[Pod]] = {}
     for outcome in outcomes:
@@ -110,7 +110,7 @@ def group_unplaced(
 
 
 def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) -> dict[str, str]:
-    """Return the pods that Permit lets wait on their node now, with the reasons."""
+    """Return the pods that Permit lets wait on a node, with the reasons."""
     profiles = map(simulation.scheduler.framework, simulation.scheduler.configuration.profiles)
     plugins = (plugin for framework in profiles if framework for plugin in framework.plugins_at("permit"))
     if not any(offers(plugin, PermitPlugin) for plugin in plugins):
@@ -128,10 +128,10 @@ def find_waiting_at_permit(simulation: Simulation, outcomes: Iterable[Outcome]) 
     return waiting
 
 
-def group_retried(
+def group_retried_pods(
     simulation: Simulation, outcomes: Iterable[Outcome], workloads: Mapping[str, str]
 ) -> tuple[RetriedPods, ...]:
-    """Group the pods that were retried by workload and by where they are now."""
+    """Group the retried pods by workload and by the queue in which they wait now."""
     groups: dict[tuple[str, QueuePlace], list[str]] = {}
     retry_labels: dict[tuple[str, QueuePlace], Counter[str]] = {}
     for outcome in outcomes:
@@ -144,10 +144,10 @@ def group_retried(
 
 
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
-    """Return where an unplaced pod waits.
+    """Return the queue in which an unplaced pod waits, and the plugins that rejected it.
 
-    Members of pod groups come back by backoff whatever happens, and so do pods that failed by an error. Members of
-    other projects' gangs do not, as the plugin that made them wait for each other rejected them last.
+    Members of pod groups come back by backoff whatever happens, and so do pods that failed with an error. Members of
+    other projects' gangs do not, since the plugin that made them wait for each other rejected them last.
     """
     if outcome.verdict == GATED:
         return QueuePlace(UNSCHEDULABLE_PODS)
@@ -165,7 +165,7 @@ def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
 
 
 def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
-    """Return all preemptions in the order in which they happened, with what became of each victim after that."""
+    """Return all evictions by preemption in their order, each with the later fate of the victim."""
     reports: list[EvictedPod] = []
     evicted_next_from: dict[Position, Row] = {}
     rounds: dict[Position, int] = {}
@@ -182,7 +182,10 @@ def report_evictions(simulation: Simulation) -> tuple[EvictedPod, ...]:
 def _report_eviction(
     simulation: Simulation, eviction: Eviction, evicted_next_from: Row | None, number: int
 ) -> EvictedPod:
-    """Return one preemption. ``evicted_next_from``: the node to which the victim came back until its next eviction."""
+    """Build the report on one eviction by preemption.
+
+    ``evicted_next_from`` is the node from which the victim is evicted next, or None if that does not happen.
+    """
     pods, names, victim = simulation.view.pods, simulation.view.nodes.names, eviction.victim
     row = int(simulation.view.node[victim]) if evicted_next_from is None else evicted_next_from
     if row >= 0:
@@ -206,7 +209,7 @@ def _report_eviction(
 
 
 def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -> EvictionChain | None:
-    """Return what became of the ``evicted`` pods of the simulation in the end; None if there are none."""
+    """Summarize the final fates of the ``evicted`` pods, or return None if there are none."""
     if not evicted or simulation.interrupted:
         return None
     first_evictions, last_evictions = {pod.pod: pod for pod in reversed(evicted)}, {pod.pod: pod for pod in evicted}
@@ -229,9 +232,9 @@ def summarize_evictions(simulation: Simulation, evicted: Sequence[EvictedPod]) -
 
 
 def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) -> tuple[Headroom, ...]:
-    """Return for each resource what nodes offer, and what was requested ``before`` (N, R) and is requested now.
+    """Return for each resource what the nodes offer, and what was requested ``before`` (N, R) and is requested now.
 
-    ``among`` (N,) selects the nodes for which the largest free amount is computed; None for all.
+    ``among`` (N,) selects the nodes for which the largest free amount is computed; None stands for all nodes.
     """
     is_candidate = np.ones(len(view.nodes), np.bool_) if among is None else among
     headrooms = []
@@ -249,14 +252,16 @@ def compute_headroom(view: Fork, before: Amounts, among: Bools | None = None) ->
 
 
 class PodCountFields(TypedDict):
-    """The report fields that hold how many pods are in each zone, and on nodes where that changed."""
+    """The report fields with the number of pods in each zone, and on each node where it changed."""
 
     zones: tuple[PodCount, ...]
     nodes_changed: tuple[PodCount, ...]
 
 
 def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCountFields:
-    """Count the pods of zones and changed nodes by what is requested before and after, (N, R) each."""
+    """Count the pods in each zone and on each changed node, given the amounts requested before and after, (N, R)
+    each.
+    """
     column = view.resources[PODS]
     pods_before, pods_now = before[:, column], after[:, column]
     zones = view.nodes.label(ZONE)
@@ -276,7 +281,7 @@ def count_pods_by_place(view: Fork, before: Amounts, after: Amounts) -> PodCount
 
 
 class MissingStorageClass(NamedTuple):
-    """A StorageClass that does not exist and a claim that names it."""
+    """A StorageClass that does not exist, and a claim that names it."""
 
     name: str
     claim: str
@@ -284,7 +289,7 @@ class MissingStorageClass(NamedTuple):
 
 
 class MissingStorageClasses:
-    """Finds the StorageClasses that claims of pods name and that the cluster does not have."""
+    """A lookup of the nonexistent StorageClasses that pods' claims name."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -299,7 +304,7 @@ class MissingStorageClasses:
             }
 
     def find(self, pod: Pod) -> MissingStorageClass | None:
-        """Return the first missing StorageClass that a claim of the pod names, or None."""
+        """Return the first nonexistent StorageClass that a claim of the pod names, or None."""
         for volume in pod.spec.volumes if self._claims else ():
             if volume.persistent_volume_claim is not None:
                 name = volume.persistent_volume_claim.claim_name
@@ -313,13 +318,16 @@ class MissingStorageClasses:
         return None
 
     def explain(self, pod: Pod) -> str:
-        """Return a sentence about the missing StorageClass of the pod, or an empty string."""
+        """Explain the missing StorageClass of the pod in a sentence, or return an empty string if there is none."""
         missing = self.find(pod)
         if missing is None:
             return ""
         return f"StorageClass {missing.name} does not exist, so claim {missing.claim} gets no volume"
 
     def _lacks_class(self, claim: PersistentVolumeClaim) -> bool:
-        """Return whether nothing provisions the claim. Volumes made by hand may have a class without an object."""
+        """Return whether the claim waits for a class that does not exist.
+
+        A class without an object is possible if volumes of that class were created by hand.
+        """
         name = claim.spec.storage_class_name
         return bool(name) and not claim.spec.volume_name and name not in self._existing and name not in self._of_volumes

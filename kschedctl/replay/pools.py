@@ -17,7 +17,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class Pools(NamedTuple):
-    """The pools of a cluster's nodes."""
+    """The pools of a cluster's nodes, with nodes as rows."""
 
     names: tuple[str, ...]
     """Names of the pools; the empty name stands for nodes without a pool."""
@@ -28,14 +28,14 @@ class Pools(NamedTuple):
 
     @classmethod
     def of(cls, view: Fork, get_pool: Callable[[Node], str] = find_pool) -> Self:
-        """Find the pools of the nodes; ``get_pool`` returns the pool of a node."""
+        """Build the pools of the view's nodes. ``get_pool`` returns the pool of a node."""
         index_by_name: dict[str, int] = {}
         code = [index_by_name.setdefault(get_pool(node), len(index_by_name)) for node in view.nodes.objects]
         is_control = np.array([is_control_plane(node) for node in view.nodes.objects], np.bool_)
         return cls(tuple(index_by_name), np.array(code, np.int32), ~(is_control | view.nodes.unschedulable))
 
-    def nodes_in(self, pool: str) -> Bools:
-        """Return a mask (N,) of the nodes in a pool, or of all nodes if ``pool`` is empty. Raises UsageError."""
+    def select_nodes_in(self, pool: str) -> Bools:
+        """Return a mask (N,) of the nodes in the pool, or of all nodes if ``pool`` is empty. Raises UsageError."""
         if not pool:
             return np.ones(len(self.code), np.bool_)
         if pool not in self.names:
@@ -47,31 +47,33 @@ class Pools(NamedTuple):
         return members
 
     def sum_by_pool(self, by_node: Amounts) -> Amounts:
-        """Return the amounts of the nodes (N, R) summed by pool, (pools, R)."""
+        """Sum the amounts of the nodes (N, R) by pool, (pools, R)."""
         total = np.zeros((len(self.names), by_node.shape[1]), np.int64)
         np.add.at(total, self.code, by_node)
         return total
 
 
-def reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
-    """Return the positive amounts (R,) by resource, for resources worth reporting."""
-    return {name: amount for name in reported_resources(view) if (amount := int(amounts[view.resources[name]])) > 0}
+def select_reported_amounts(view: Fork, amounts: Amounts) -> dict[str, int]:
+    """Return the positive amounts, out of (R,), of the resources that are worth reporting, by name."""
+    return {
+        name: amount for name in list_reported_resources(view) if (amount := int(amounts[view.resources[name]])) > 0
+    }
 
 
-def reported_resources(view: Fork) -> list[str]:
-    """Return the resources worth reporting: no pod counts, and disks only if pods request them."""
+def list_reported_resources(view: Fork) -> list[str]:
+    """Return the names of resources worth reporting: not pods, and disks only if pods request them."""
     has_disk_requests = view.requested[:, view.resources[EPHEMERAL_STORAGE]].any()
     return [name for name in view.resources if name != PODS and (name != EPHEMERAL_STORAGE or has_disk_requests)]
 
 
-def free_resources(view: Fork) -> Amounts:
-    """Return what is not requested on each node, (N, R)."""
+def compute_free_resources(view: Fork) -> Amounts:
+    """Return the amounts that are not requested on each node, (N, R)."""
     free: Amounts = np.maximum(view.allocatable - view.requested, 0)
     return free
 
 
 class PoolState(NamedTuple):
-    """The nodes and pods of a pool, and the share of its resources that pods request."""
+    """The numbers of nodes and pods in a pool, and the requested share of its resources."""
 
     nodes: int = 0
     pods: int = 0
@@ -82,53 +84,55 @@ class PoolState(NamedTuple):
 
 
 def compare_pools(before: Fork, after: Fork, remaining: Bools | None = None) -> tuple[PoolChange, ...]:
-    """Return the changes of all pools between two forks, or nothing if no pool changes its pods or nodes.
+    """Return the changes of all pools between two forks, or nothing if no pool changes its nodes or pods.
 
-    ``remaining`` (N,) selects the nodes that exist in the end; None for all. ``after`` is a fork with the same nodes.
+    ``remaining`` (N,) selects the nodes that exist in the end, or all if it is None. Both forks have the same nodes.
     """
     pools = Pools.of(before)
     return compare_pool_states(compute_pool_states(before, pools), compute_pool_states(after, pools, remaining))
 
 
 def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, PoolState]) -> tuple[PoolChange, ...]:
-    """Return the change of each pool that exists before or after, or nothing if none changes its pods or nodes."""
+    """Return the change of each pool, or nothing if no pool changes its nodes or pods."""
     empty = PoolState()
     pairs = {name: (before.get(name, empty), after.get(name, empty)) for name in sorted({*before, *after})}
     if all(old_state[:2] == new_state[:2] for old_state, new_state in pairs.values()):
         return ()
-    return tuple(_build_change(name, old_state, new_state) for name, (old_state, new_state) in pairs.items())
+    return tuple(_build_pool_change(name, old_state, new_state) for name, (old_state, new_state) in pairs.items())
 
 
-def _build_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
+def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
     """Build the report on the change of one pool."""
     shares = now.cpu, then.cpu, now.memory, then.memory
     return PoolChange(pool, now.nodes, then.nodes, now.pods, then.pods, *shares)
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
-    """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,); None for all."""
+    """Return the state of each pool's workers. ``remaining`` (N,) limits the nodes; None stands for all nodes."""
     is_counted = pools.workers if remaining is None else pools.workers & remaining
     nodes, pods = (
         _sum_by_pool(pools, is_counted).tolist(),
-        _sum_by_pool(pools, _pods_per_node(view) * is_counted).tolist(),
+        _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist(),
     )
-    shares = [_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
+    shares = [_compute_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
     rows = zip(nodes, pods, *shares, strict=True)
     return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}
 
 
-def _pods_per_node(view: Fork) -> Counts:
-    """Return how many pods are on each node, (N,)."""
+def _count_pods_per_node(view: Fork) -> Counts:
+    """Count the pods on each node, (N,)."""
     return np.bincount(view.node[view.node >= 0], minlength=len(view.nodes))
 
 
 def _sum_by_pool(pools: Pools, amounts: Counts | Bools) -> Counts:
-    """Return the amounts of the nodes (N,) summed by pool, (pools,)."""
+    """Sum the amounts of the nodes (N,) by pool, (pools,)."""
     return pools.sum_by_pool(amounts.astype(np.int64)[:, None])[:, 0]
 
 
-def _requested_percentages(pools: Pools, view: Fork, nodes: Bools, resource: str) -> list[float | None]:
-    """Return by pool what pods request of the nodes (N,), in percent of what the nodes offer."""
+def _compute_requested_percentages(pools: Pools, view: Fork, nodes: Bools, resource: str) -> list[float | None]:
+    """Return, by pool, the requested share of what the nodes (N,) offer, in percent. It is None if they offer
+    nothing.
+    """
     column = view.resources[resource]
     offered = _sum_by_pool(pools, np.where(nodes, view.allocatable[:, column], 0)).tolist()
     requested = _sum_by_pool(pools, np.where(nodes, view.requested[:, column], 0)).tolist()

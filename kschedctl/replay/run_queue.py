@@ -27,7 +27,7 @@ from kschedctl.text.counts import counted
 
 
 def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
-    """Schedule the pending pods in the order of the queue, while time stands still.
+    """Schedule the pending pods in the order of the queue, with the clock stopped.
 
     With ``closed_loop`` what a cycle does comes back as events before the next one, which may put pods back into the
     queue, until no pod is left to try; without it no binding is seen and no victim goes. Of equal nodes the first by
@@ -40,10 +40,10 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
     """
     scheduler = Scheduler(cluster)
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
-    loop.fill()
+    loop.fill_queue()
     gated = _report_gated(loop)
     records = list(loop.run_closed_loop() if closed_loop else loop.run_open_loop())
-    key, basis = _key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
+    key, basis = _build_key_getter(loop), build_cluster_basis(find_simulation_unknowns(loop.pods), scheduler)
     return QueueRun(
         cycles=tuple(_report_cycle(loop, record) for record in records),
         gated=gated,
@@ -60,7 +60,7 @@ def run_queue(cluster: Cluster, closed_loop: bool = False) -> QueueRun:
 
 
 def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
-    """Return the reports on gated pods by key."""
+    """Build the reports on gated pods, by pod key."""
     gated_pods = {}
     for pod, _ in loop.queue:
         if pod.gated:
@@ -71,8 +71,8 @@ def _report_gated(loop: QueueReplay) -> dict[str, GatedPod]:
 
 
 def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
-    """Build the report on one cycle."""
-    key, nodes = _key_getter(loop), loop.view.nodes.names
+    """Build the report on one scheduling cycle."""
+    key, nodes = _build_key_getter(loop), loop.view.nodes.names
     single = record.scheduled
     return QueueCycle(
         popped=key(record.popped),
@@ -84,7 +84,7 @@ def _report_cycle(loop: QueueReplay, record: CycleRecord) -> QueueCycle:
         evaluated=single.evaluated if single else None,
         batched=single is not None and single.batched,
         nominations_cleared=tuple(map(key, record.cleared)),
-        **_group_fields(loop, record.group),
+        **_build_group_fields(loop, record.group),
     )
 
 
@@ -100,11 +100,11 @@ class _GroupFields(TypedDict, total=False):
     groups: dict[str, GroupOutcome]
 
 
-def _group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
-    """Return the report fields about a pod group, or nothing for the cycle of a single pod."""
+def _build_group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields:
+    """Return the report fields about a pod group, or none for the cycle of a single pod."""
     if record is None:
         return {}
-    key, result, tried_groups = _key_getter(loop), record.result, record.below or (record,)
+    key, result, tried_groups = _build_key_getter(loop), record.result, record.below or (record,)
     return {
         "group": "/".join(record.key),
         "order": tuple(map(key, record.order)),
@@ -119,7 +119,7 @@ def _group_fields(loop: QueueReplay, record: GroupRecord | None) -> _GroupFields
 
 
 def _report_condition(record: GroupRecord) -> GroupCondition | None:
-    """Return the condition that is written to a pod group, or None."""
+    """Return the condition that the cycle writes to a pod group, or None."""
     return GroupCondition(*record.condition) if record.condition else None
 
 
@@ -130,13 +130,13 @@ def _report_group(record: GroupRecord) -> GroupOutcome:
 
 
 def _report_member(loop: QueueReplay, member: MemberResult) -> TriedMember:
-    """Build the report on one tried member.
+    """Build the report on one pod of a group that was tried.
 
-    Like upstream, a successful Permit is only reported for pods that need no preemption.
+    As upstream does, it gives a successful Permit only for pods that need no preemption.
     """
     waits = member.permit is not None and member.permit.code is Code.WAIT
     return TriedMember(
-        pod=_key_getter(loop)(member.position),
+        pod=_build_key_getter(loop)(member.position),
         code=member.status.code,
         node=loop.view.nodes.names[member.row] if member.row != NO_ROW else "",
         feasible=member.feasible,
@@ -157,14 +157,14 @@ def _report_failure(failure: Failed, nodes: Sequence[str]) -> FailedPod:
     )
 
 
-def _key_getter(loop: QueueReplay) -> Callable[[Position], str]:
-    """Return a function that returns the key of the pod at a position."""
+def _build_key_getter(loop: QueueReplay) -> Callable[[Position], str]:
+    """Return a function that maps a position to the pod's key."""
     pods = loop.view.pods.objects
     return lambda position: pods[position].key
 
 
 class GatedPod(Document, frozen=True):
-    """A gated pod: the first PreEnqueue plugin that rejects it, and the reasons."""
+    """A gated pod, with the first PreEnqueue plugin that rejects it and the reasons."""
 
     plugin: str
     code: str
@@ -172,7 +172,7 @@ class GatedPod(Document, frozen=True):
 
 
 class FailedPod(Document, frozen=True):
-    """Why a pod was not placed."""
+    """The result for a pod that was not placed."""
 
     code: str
     message: str
@@ -274,7 +274,7 @@ class QueueRun(Report, frozen=True):
     kind: str = "QueueRun"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return how many pods were bound in how many cycles, and how many wait."""
+        """Return the number of bound pods, and a sentence about cycles and waiting pods."""
         bound = sum(len(cycle.bound) for cycle in self.cycles)
         waiting = counted(len(self.queue_after), "pod")
         sentence = f"in {counted(len(self.cycles), 'cycle')}, {waiting} left in the queue{describe_doubt(self.unknown)}"

@@ -1,4 +1,4 @@
-"""A cluster at rest: pending pods have passed the queue, and evicted pods were recreated and passed it, too."""
+"""A settled cluster: pending pods have passed the queue, and so have evicted pods after they were recreated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import job_would_fail
+from kschedctl.replay.controllers.eviction import would_fail_job
 from kschedctl.replay.edits import change_pods, is_recreated
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -32,26 +32,26 @@ Upstream: pkg/controller/daemon/daemon_controller.go, pkg/controller/statefulset
 
 
 def recreate_evicted(simulation: Simulation, scaled_down: Container[Position] = ()) -> Simulation:
-    """Let controllers recreate the pods that preemption evicts while pods pass the queue; return the simulation.
+    """Let controllers recreate the pods that preemption evicts while pods pass the queue. Return the simulation.
 
-    Pods that are ``scaled_down``, as their workload replaces or drops them, are not recreated.
+    Pods in ``scaled_down`` are not recreated, since their workload replaces or drops them.
     """
     view = simulation.view
 
-    def recreation(position: Position) -> Recreation:
-        """Return when the pod at a position is recreated."""
+    def choose_recreation(position: Position) -> Recreation:
+        """Return when the evicted pod is recreated."""
         if position in scaled_down or not _is_recreated(simulation, position):
             return Recreation.NEVER
         kind = find_owner(view.pods.objects[position]).kind
         return Recreation.WHEN_GONE if kind in ONE_PER_SLOT else Recreation.AT_ONCE
 
-    simulation.recreation = recreation
+    simulation.recreation = choose_recreation
     return simulation
 
 
 @dataclass(frozen=True)
 class SettledCluster:
-    """A cluster at rest."""
+    """A cluster in which all pods have passed the queue."""
 
     cluster: Cluster
     waiting: dict[str, str]
@@ -68,21 +68,21 @@ class SettledCluster:
 def settle(
     cluster: Cluster, seed: int = 0, sampling: SampledFrom | None = None, call_extender: CallExtender | None = None
 ) -> SettledCluster:
-    """Schedule all pending pods as far as they fit, and return the cluster at rest."""
+    """Schedule all pending pods that fit, and return the settled cluster."""
     simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender), seed=seed, sampling=sampling))
     return explain_settled(simulation, schedule_with_victims(simulation, find_pending(simulation)))
 
 
 @dataclass(frozen=True)
 class UnexplainedSettling:
-    """A cluster at rest of which only the waiting pods are known; the reasons are expensive."""
+    """A settled cluster for which no reasons were computed yet, since they are expensive."""
 
     simulation: Simulation
     outcomes: list[Outcome]
 
     @classmethod
     def settle(cls, cluster: Cluster, call_extender: CallExtender | None = None) -> UnexplainedSettling:
-        """Schedule all pending pods without explaining why some of them wait."""
+        """Schedule all pending pods without explaining why others still wait."""
         simulation = recreate_evicted(Simulation(Scheduler(cluster, call_extender)))
         return cls(simulation, schedule_victims(simulation, simulation.schedule(find_pending(simulation))))
 
@@ -93,12 +93,12 @@ class UnexplainedSettling:
         return frozenset(pods[outcome.position].key for outcome in find_still_waiting(self.simulation, self.outcomes))
 
     def explain(self) -> SettledCluster:
-        """Return the cluster at rest with the reasons."""
+        """Return the settled cluster with the reasons for which pods wait."""
         return explain_settled(self.simulation, self.simulation.explain(self.outcomes))
 
 
 def find_pending(simulation: Simulation) -> list[Position]:
-    """Return the positions of pods that came without a node, still wait for one and are not gone."""
+    """Return the positions of the pending pods that still have no node and are not gone."""
     pods, gone = simulation.view.pods, simulation.gone
     idle = (position for position in find_positions(simulation.view.node < 0) if position not in gone)
     return [position for position in idle if _is_pending(pods.objects[position])]
@@ -110,12 +110,12 @@ def _is_pending(pod: Pod) -> bool:
 
 
 def schedule_with_victims(simulation: Simulation, positions: Iterable[Position]) -> list[Outcome]:
-    """Schedule pods and the pods that they displace, and return the outcomes of all with reasons."""
+    """Schedule the pods and the pods that they displace, and return all outcomes with reasons."""
     return explain_with_victims(simulation, simulation.schedule(positions))
 
 
 def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """Return the outcomes and those of recreated victims, with reasons."""
+    """Schedule the victims of the outcomes, and return all outcomes with reasons."""
     return simulation.explain(schedule_victims(simulation, latest))
 
 
@@ -127,7 +127,7 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
     than its preemptor or may itself preempt only a few times.
     """
     outcomes: list[Outcome] = []
-    while not simulation.interrupted and (recreated := recreate_gone(simulation, list_victims(latest))):
+    while not simulation.interrupted and (recreated := recreate_gone_pods(simulation, list_victims(latest))):
         outcomes += [outcome for outcome in latest if outcome.row >= 0]
         unplaced = (outcome.position for outcome in latest if outcome.row < 0)
         latest = simulation.schedule(
@@ -137,12 +137,12 @@ def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outc
 
 
 def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:
-    """Return the pods that were preempted."""
+    """Return the pods that the outcomes preempted."""
     return [victim for outcome in outcomes for victim in outcome.victims]
 
 
-def recreate_gone(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
-    """Return the pods that are gone and that controllers recreate; they wait for a node from now on."""
+def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) -> list[Position]:
+    """Return the gone pods that controllers recreate. From now on they wait for a node."""
     gone = simulation.gone
     recreated = [position for position in positions if position in gone and _is_recreated(simulation, position)]
     gone.difference_update(recreated)
@@ -150,18 +150,18 @@ def recreate_gone(simulation: Simulation, positions: Iterable[Position]) -> list
 
 
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
-    """Return whether a controller recreates the pod: a Job does not if one more failed pod makes it fail."""
+    """Return whether a controller recreates the pod. A Job does not if it fails by one more failed pod."""
     pod = simulation.view.pods.objects[position]
-    return is_recreated(pod) and not job_would_fail(pod, simulation.view.objects)
+    return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 
 
 def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
-    """Build the report on the cluster that a simulation leaves after these outcomes."""
+    """Build the settled cluster from a simulation and its outcomes."""
     pods, waiting = simulation.view.pods.objects, find_still_waiting(simulation, outcomes)
     return SettledCluster(
         build_resulting_cluster(simulation),
         {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
-        sum(outcome.row >= 0 for outcome in _latest_by_pod(outcomes)),
+        sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
         len(list_victims(outcomes)),
         simulation.interrupted,
         find_simulation_unknowns(simulation),
@@ -169,19 +169,21 @@ def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledC
 
 
 def find_still_waiting(simulation: Simulation, outcomes: Iterable[Outcome]) -> list[Outcome]:
-    """Return the latest outcomes of the pods that exist and fit nowhere."""
+    """Return the latest outcomes of the existing pods that fit nowhere."""
     return [
-        outcome for outcome in _latest_by_pod(outcomes) if outcome.row < 0 and outcome.position not in simulation.gone
+        outcome
+        for outcome in _select_latest_outcomes(outcomes)
+        if outcome.row < 0 and outcome.position not in simulation.gone
     ]
 
 
-def _latest_by_pod(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
+def _select_latest_outcomes(outcomes: Iterable[Outcome]) -> Iterable[Outcome]:
     """Return the last outcome of each pod."""
     return {outcome.position: outcome for outcome in outcomes}.values()
 
 
 def build_resulting_cluster(simulation: Simulation) -> Cluster:
-    """Return the cluster as the simulation leaves it: pods on their new nodes or waiting, others gone."""
+    """Build the cluster that the simulation leaves, with pods on their new nodes, waiting, or gone."""
     view = simulation.view
     moved = np.flatnonzero(view.node != simulation.scheduler.view.node).tolist()
     changes: dict[tuple[str, str], Pod | None] = {}
@@ -196,7 +198,7 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
 
 
 def build_replacement(pod: Pod, node: str) -> Pod:
-    """Return the replacement that a controller creates for the pod, on a node or waiting for one."""
+    """Build the replacement that a controller creates for the pod. Without a node it waits for one."""
     replacement = recreate_pod(pod)
     if not node:
         return replacement

@@ -13,7 +13,7 @@ from kschedctl.replay.controllers.unreplayed_admission import (
     find_unread_limits,
 )
 from kschedctl.replay.parallel import ONE_PROCESS, Workers
-from kschedctl.replay.unknown import find_unreplayed_parts, merge_unknown_kinds, unknown_fields
+from kschedctl.replay.unknown import build_unknown_fields, find_unreplayed_parts, merge_unknown_kinds
 from kschedctl.reports.plugin_answers import EXTENDER_INPUT_NOTE, SearchStart
 from kschedctl.reports.unknown import ClusterBasis, UnknownKind
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -28,7 +28,7 @@ EXTENDER_CLUSTER_NOTE = "extenders answer for the cluster as they know it, not a
 
 @dataclass(eq=False)
 class SharedCluster:
-    """A cluster and how its pods are scheduled; cached values are not pickled."""
+    """A cluster and how its pods are scheduled. Cached values are left out of pickles."""
 
     cluster: Cluster
     sampling: SampledFrom | None = None
@@ -38,7 +38,7 @@ class SharedCluster:
     cache: dict[object, object] = field(default_factory=dict)
 
     def __getstate__(self) -> Mapping[str, object]:
-        return {**self.__dict__, "made": {}}
+        return {**self.__dict__, "cache": {}}
 
     @property
     def scheduler(self) -> Scheduler:
@@ -46,7 +46,7 @@ class SharedCluster:
         return self.get_cached(_build_scheduler)
 
     def get_cached(self, make: Callable[[SharedCluster], T]) -> T:
-        """Return what ``make`` builds of the cluster, built once in each process."""
+        """Return what ``make`` builds from the cluster. It is built once in each process."""
         if make not in self.cache:
             self.cache[make] = make(self)
         return cast(T, self.cache[make])
@@ -58,12 +58,12 @@ def _build_scheduler(shared: SharedCluster) -> Scheduler:
 
 
 def describe_search_start(sampling: SampledFrom | None, nodes: int, seed: int) -> SearchStart | None:
-    """Return where the first search for nodes begins, or None if all nodes are looked at."""
+    """Return where the first search for nodes starts, or None if all nodes are examined."""
     return SearchStart(sampling.find_start_index(nodes, seed), known=sampling.start is not None) if sampling else None
 
 
 def limit_workers(workers: Workers, call_extender: CallExtender | None) -> Workers:
-    """Return the workers, or one process if extenders are called, so that each answer is recorded once."""
+    """Return the workers, or a single process if extenders are called, so that each answer is recorded once."""
     return workers if call_extender is None else ONE_PROCESS
 
 
@@ -73,7 +73,7 @@ def build_cluster_basis(
     created_pods: Iterable[str] = (),
     replayed: Mapping[str, bool] | None = None,
 ) -> ClusterBasis:
-    """Return the report fields about what a report is based on, including configured plugins that are not replayed.
+    """Build the report fields that tell what a report is based on and what was not replayed.
 
     ``created_pods`` are pods (``namespace/name``) that have to be created first. ``replayed`` maps namespaces whose
     quotas and LimitRanges are replayed to whether all of admission is replayed.
@@ -92,8 +92,8 @@ def build_cluster_basis(
     return {
         "not_replayed": tuple(dict.fromkeys((*unreplayed, *queue_sorts, *limits))),
         "ignored": tuple(dict.fromkeys(ignored)),
-        "extended": extender_notes(*schedulers),
-        **unknown_fields(
+        "extended": build_extender_notes(*schedulers),
+        **build_unknown_fields(
             merge_unknown_kinds(
                 (
                     unknown,
@@ -110,21 +110,21 @@ def build_cluster_basis(
 def _find_creation_unknowns(
     cluster: Cluster, pod_keys: Iterable[str], namespaces: Iterable[str]
 ) -> Iterator[UnknownKind]:
-    """Yield what may keep pods (``namespace/name``) from being created and was not read or asked."""
+    """Yield what might keep these pods (``namespace/name``) from being created but was not read or asked."""
     pods = (cluster.pod(*key.split("/", 1)) for key in pod_keys)
     yield from find_unread_limits(cluster, namespaces)
     yield from find_unasked_hooks(cluster, filter(None, pods))
 
 
 def _find_unreplayed_queue_sort(scheduler: Scheduler) -> Iterator[str]:
-    """Yield the queueSort plugins of the configuration, if the order that they define is not replayed."""
+    """Yield the configured queueSort plugins if their order is not replayed."""
     profile = next(iter(scheduler.configuration.profiles.values()))
     names = [name for name in profile.plugins["queueSort"] if name != PrioritySort.name]
     if scheduler.queue_sort is None:
         yield from (f"plugin {name} at queueSort" for name in names)
 
 
-def extender_notes(*schedulers: Scheduler) -> tuple[str, ...]:
-    """Return the notes about extenders that answer for a changed cluster, if any is called."""
+def build_extender_notes(*schedulers: Scheduler) -> tuple[str, ...]:
+    """Return notes about extenders that answer for a changed cluster, if any extender is called."""
     is_called = any(scheduler.call_extender is not None and scheduler.extenders for scheduler in schedulers)
     return (EXTENDER_CLUSTER_NOTE, EXTENDER_INPUT_NOTE) if is_called else ()

@@ -1,4 +1,4 @@
-"""What was not read or is uncertain, and which part of an answer it could change."""
+"""The inputs that were not read or are uncertain, and the parts of an answer that they could change."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def summarize_unknowns(unknowns: Iterable[Unknown], affected: Mapping[Effect, st
 
 
 def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tuple[Unknown, ...]:
-    """Return what was not read among the dependencies of every answer and these ``dependencies``."""
+    """Return the dependencies that were not read, of every answer and of this one."""
     return tuple(
         Unknown(dependency, gap)
         for dependency in (*ALWAYS_NEEDED, *dependencies)
@@ -78,19 +78,19 @@ def find_unread_dependencies(cluster: Cluster, *dependencies: Dependency) -> tup
 
 
 def find_simulation_unknowns(simulation: PodsOnNodes, *dependencies: Dependency) -> tuple[UnknownKind, ...]:
-    """Return the unknown kinds that could change the outcome of a simulation, with additional ``dependencies``."""
+    """Return the unknown kinds that could change the outcome of a simulation with these additional dependencies."""
     unknowns = (*find_unread_dependencies(simulation.view.cluster, *dependencies), *simulation.unknown)
     victims = {Effect.VICTIMS: VICTIMS} if simulation.preempted else {}
     return summarize_unknowns(unknowns, {**IN_SIMULATIONS, **victims})
 
 
-def unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
-    """Return the fields of a report that hold what was not read."""
+def build_unknown_fields(unknown: tuple[UnknownKind, ...]) -> Unread:
+    """Build the report fields that list what was not read."""
     return {"unknown": unknown, "undecided": is_undecided(unknown)}
 
 
 def merge_unknown_kinds(answers: Iterable[Iterable[UnknownKind]]) -> tuple[UnknownKind, ...]:
-    """Return the unknown kinds of several answers, each once, with the most important part that it could change."""
+    """Merge the unknown kinds of several answers. Each kind keeps the most important part that it could change."""
     kinds: dict[str, UnknownKind] = {}
     for unknown in (unknown for unknowns in answers for unknown in unknowns):
         previous = kinds.get(unknown.kind)
@@ -103,7 +103,7 @@ SEARCH_UNFINISHED = "of node {} were not searched to the end ({:,} steps)"
 
 
 def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]:
-    """Yield what is uncertain in one cycle: unasked extenders, nominations, and unfinished device searches."""
+    """Yield the uncertainties of one cycle: unasked extenders, nominations, and unfinished device searches."""
     yield from cycle.consultation.unknown
     yield from unsure_nominations.find_cycle_doubts(cycle, framework.without_extenders())
     verdict = cycle.filter.verdicts.get(DynamicResources.name)
@@ -115,6 +115,6 @@ def find_cycle_unknowns(cycle: Cycle, framework: Framework) -> Iterator[Unknown]
 
 
 def find_unreplayed_parts(framework: Framework) -> tuple[str, ...]:
-    """Return the configured plugins and extenders that an answer leaves out."""
+    """Return the configured plugins and extenders that the replay leaves out."""
     unasked_extenders = (f"extender {extender.url}" for extender in framework.extenders if extender.call is None)
     return (*(f"plugin {name}" for name in framework.missing), *unasked_extenders)

@@ -28,7 +28,7 @@ class ChangedNodes(NodeColumns):
         super().__init__()
         new = {**changed, **{Row(len(of) + i): node for i, node in enumerate(more)}}
         self._of, self._more, self._new = of, len(more), new
-        if isinstance(of, ChangedNodes):  # so that a change after many others looks through none of them
+        if isinstance(of, ChangedNodes):  # flatten, so that a chain of changes does not become deep
             self._of, self._more, self._new = of._of, of._more + len(more), {**of._new, **new}
         self._labels: dict[str, LabelColumn] = {}
 

@@ -72,7 +72,7 @@ class Demands:
         """The amounts that each node offers, by resource name."""
         offer_by_amounts: dict[tuple[tuple[str, object], ...], dict[str, int]] = {}
         offers = []
-        for node in self._nodes.objects:  # machines of a kind offer the same
+        for node in self._nodes.objects:  # nodes of the same shape offer the same
             key = tuple(node.status.allocatable.items())
             if key not in offer_by_amounts:
                 offer_by_amounts[key] = compute_offer(node)

@@ -75,7 +75,10 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
-        requested, nonzero_requested = self.requested, self.nonzero_requested  # made once
+        requested, nonzero_requested = (
+            self.requested,
+            self.nonzero_requested,
+        )  # computed before copying, so that both share the work
         copied = copy(self)
         copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
         copied._arrivals = self._arrivals and self._arrivals.copy()
@@ -220,7 +223,10 @@ class Fork:
         counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
         counted = counted[self.node[counted] >= 0]
         node, info = self.node[counted], self.pods.info[counted]
-        for sums, amounts in zip(total.T, values.T, strict=True) if values.ndim > 1 else [(total, values)]:
+        if values.ndim == 1:
+            np.add.at(total, node, values[info])
+            return total
+        for sums, amounts in zip(total.T, values.T, strict=True):
             np.add.at(sums, node, amounts[info])  # several times as fast as on all columns at once
         return total
 

@@ -28,7 +28,7 @@ class GangHistory:
         self.failed: dict[GangKey, int] = {}
         self._backoff_ends: dict[GangKey, int] = {}
         self._missed_moves: dict[GangKey, int] = {}
-        """Until when those are left alone that were so when some pod was bound or evicted last."""
+        """The end of each backoff that was running when a pod was last bound or evicted."""
         self._granted: dict[GangKey, int] = {}
 
     def back_off(self, key: GangKey, seconds: int) -> None:

@@ -153,7 +153,7 @@ class NodeColumns(ABC):
         The function reads the labels of these `keys`, and distinguishes the nodes of these `names` from others.
         """
         first, group = self._group_by_labels(keys)
-        any_other = "".join(names) + "?"  # longer than each
+        any_other = "".join(names) + "?"  # longer than each of the names, so that it equals none of them
         answers = np.array([function(self.objects[row].metadata.labels, any_other) for row in first.tolist()], dtype)[
             group
         ]
@@ -212,7 +212,7 @@ class AllNodes(NodeColumns):
     def _find_images(self, wanted: set[str] | None) -> dict[str, ImageState | None]:
         """Find the nodes that have each of the wanted images, or each of all images if `wanted` is None."""
         sizes_by_image: dict[str, tuple[list[int], list[int]]] = {}
-        names_of: dict[int, Collection[str]] = {}  # nodes share the images of a list
+        names_of: dict[int, Collection[str]] = {}  # by id of the image, since nodes share image objects
         for row in self._rows_in_joining_order:
             images = self.objects[row].status.images
             for image, known in zip(images, map(names_of.get, map(id, images)), strict=True):

@@ -39,7 +39,7 @@ class OwnRows:
 
 
 NodeView = Fork | OwnRows
-"""What a plugin that reads only a node's own row is shown."""
+"""The view that a plugin gets which reads only a node's own row."""
 
 
 def get_whole_fork(view: NodeView) -> Fork:

@@ -190,18 +190,19 @@ class PodInfo:
 
     def _parse_terms(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
         """Parse pod affinity terms with their weights. Raises SelectorError."""
-        return tuple(
-            AffinityTerm(
-                namespaces=frozenset(term.namespaces)
-                if term.namespaces or term.namespace_selector is not None
-                else frozenset((self.namespace,)),
-                selector=selector_from_api(term.label_selector),
-                topology_key=term.topology_key,
-                namespace_selector=selector_from_api(term.namespace_selector),
-                weight=weight,
+        parsed = []
+        for term, weight in terms:
+            is_in_own_namespace = not term.namespaces and term.namespace_selector is None
+            parsed.append(
+                AffinityTerm(
+                    namespaces=frozenset((self.namespace,) if is_in_own_namespace else term.namespaces),
+                    selector=selector_from_api(term.label_selector),
+                    topology_key=term.topology_key,
+                    namespace_selector=selector_from_api(term.namespace_selector),
+                    weight=weight,
+                )
             )
-            for term, weight in terms
-        )
+        return tuple(parsed)
 
 
 def to_amounts(requests: Quantities) -> dict[str, int]:

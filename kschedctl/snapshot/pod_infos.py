@@ -85,7 +85,8 @@ class PodInfos:
             by_namespace: dict[str | None, list[tuple[AffinityTerm, int]]] = {}
             for info, numbers in self._infos_with_affinity:
                 for term in getattr(info, of):
-                    for name in term.namespaces if term.namespace_selector.matches_nothing else (None,):
+                    may_match_others = not term.namespace_selector.matches_nothing
+                    for name in (None,) if may_match_others else term.namespaces:
                         by_namespace.setdefault(name, []).extend((term, number) for number in numbers)
             for terms in by_namespace.values():
                 terms.sort(key=itemgetter(1))
@@ -149,11 +150,9 @@ class PodInfos:
     def _compute_match(self, selector: Selector, namespaces: frozenset[str] | None) -> Bools:
         """Compute `matching`, evaluating the selector once for each distinct label set."""
         sets, set_of = self._label_sets
-        in_scope = (
-            range(len(sets))
-            if namespaces is None
-            else [i for n in namespaces for i in self._find_possible_label_sets(selector, n)]
-        )
+        in_scope: Iterable[int] = range(len(sets))
+        if namespaces is not None:
+            in_scope = [number for name in namespaces for number in self._find_possible_label_sets(selector, name)]
         distinct = np.zeros(len(sets), np.bool_)
         distinct[[i for i in in_scope if selector.matches(sets[i][1])]] = True
         return distinct[set_of]

@@ -40,13 +40,13 @@ class Settings(NamedTuple):
     """The settings of a snapshot that follow from the scheduler's configuration and feature gates."""
 
     served: frozenset[str] = frozenset((DEFAULT_SCHEDULER_NAME,))
-    """schedulerNames of its profiles; nominations of other schedulers' pods are ignored."""
+    """schedulerNames of its profiles. Nominations of other schedulers' pods are ignored."""
     requests: Options = Options()
     merge_affinity_label_keys: bool = True
     merge_spread_label_keys: bool = True
     migrates_portworx: bool = True
     held_back: Callable[[PodInfo, Any], bool] | None = None
-    """Returns whether a pod of a Fork does not enter the queue; None if all do or it does not matter."""
+    """Returns whether a pod of a Fork does not enter the queue, or None if that does not matter."""
     groups_of_groups: bool = False
     """Whether CompositePodGroups count."""
     policies_of_groups: bool = False
@@ -86,7 +86,7 @@ class Snapshot:
     demand_rows: Rows | None = None
     """Rows of these nodes among all nodes of `demands`; None for all."""
     resized: Mapping[int, Node] = field(default_factory=dict)
-    """Row -> node, for nodes that offer something else than the node in `demands`."""
+    """Row -> node, for nodes whose offer differs from that of the node in `demands`."""
     indexes: Indexes = field(default_factory=Indexes)
 
     @classmethod
@@ -105,7 +105,7 @@ class Snapshot:
         kept_rows = np.flatnonzero(~removed)
         nodes = NodeSubset(self.nodes, kept_rows)
         remaining = tuple(node_left for node_left in cluster.nodes if node_left.metadata.name in nodes.index)
-        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last one is that of pods without a node
+        row = np.full(len(self.nodes) + 1, -1, np.int32)  # the last entry is for pods without a node
         row[kept_rows] = np.arange(len(kept_rows))
         return dataclasses.replace(
             self,

@@ -102,5 +102,6 @@ def _narrow_integers(weights: Counts) -> Counts:
     (dtype('int8'), dtype('int16'))
     """
     largest = int(np.abs(weights).max(initial=0))
-    narrow = np.int8 if largest < 2**7 else np.int16 if largest < 2**15 else np.int64
-    return weights.astype(narrow)
+    if largest < 2**7:
+        return weights.astype(np.int8)
+    return weights.astype(np.int16 if largest < 2**15 else np.int64)

@@ -37,7 +37,7 @@ class Trail:
         self._moves = np.empty((64, 4), np.int32)
         self._length = 0
         self._latest_rows: tuple[tuple[int, int], Rows] = (0, 0), np.zeros(0, np.int64)
-        """Between which lengths rows were asked for last, and the answer."""
+        """The lengths between which rows were last looked up, and the result."""
         self._numbers_by_info: defaultdict[int, list[int]] = defaultdict(list)
         """The numbers of the first moves, as many as are ``_sorted``, by info."""
         self._sorted = 0

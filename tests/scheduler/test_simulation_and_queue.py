@@ -149,7 +149,7 @@ def simulated(scheduler: Scheduler) -> dict[str, str]:
 
 def queued(scheduler: Scheduler) -> dict[str, str]:
     loop = QueueReplay(scheduler, QueuedPodGroups(scheduler))
-    loop.fill()
+    loop.fill_queue()
     for record in cycles(loop):
         loop.apply_effects(record)
     return placements(loop.view)
@@ -248,7 +248,7 @@ def test_a_gang_that_goes_round_is_not_tried_without_end() -> None:
         "g1-3",
     }
     run = QueueReplay(scheduler, QueuedPodGroups(scheduler))
-    run.fill()
+    run.fill_queue()
     records = list(run.run_closed_loop())
     failures = Counter(failed.message for record in records for failed in record.failed.values())
     assert failures[PREEMPTION_LOOP.message] == 4

@@ -124,7 +124,7 @@ def replayed(whole: Cycle, percentage: int, start: int) -> Told:
 def told(whole: Cycle, percentage: int) -> list[Told]:
     starts = EveryStart(whole)
     terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
-    found = starts.search_for_count(Sampling(percentage).count_needed(starts.offered, terms))
+    found = starts.search_samples(Sampling(percentage).count_needed(starts.offered, terms))
     columns = (found.examined, found.ties, found.lost, found.hits)
     return [(found.scored, *row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
@@ -211,6 +211,6 @@ def test_what_is_looked_at_by_hand() -> None:
         each["spec"] = {"unschedulable": bool(number % 2)}
     whole = cycle_of(Cluster.from_objects([*nodes, pod("web", {})]), "web")
     assert whole.view.nodes.names[:3] == ("n000", "n001", "n002")
-    found = EveryStart(whole).search_for_count(100)
+    found = EveryStart(whole).search_samples(100)
     assert found.scored == 100
     assert found.examined.tolist() == [200, 201] * 150

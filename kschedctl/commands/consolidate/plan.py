@@ -25,7 +25,7 @@ from kschedctl.commands.consolidate.report import NodeConsolidation, RemovableNo
 from kschedctl.commands.consolidate.safety import RequiredRoom, compute_shares, remove_nodes, simulate_zone_losses
 from kschedctl.replay import kubectl
 from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, WorkerPool, Workers, open_worker_pool
-from kschedctl.replay.pools import Pools, compare_pools, reported_amounts
+from kschedctl.replay.pools import Pools, compare_pools, select_reported_amounts
 from kschedctl.replay.settling import build_resulting_cluster, find_pending
 from kschedctl.replay.shared_cluster import build_cluster_basis
 from kschedctl.replay.unknown import merge_unknown_kinds
@@ -151,7 +151,7 @@ class ConsolidationRun:
     @property
     def order(self) -> list[Row]:
         """The candidates in the pool that may be used, empty nodes first."""
-        is_in_pool = self.pools.nodes_in(self.wishes.pool)
+        is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
         return [row for row in (*map(Row, self.candidates.empty.tolist()), *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
@@ -226,7 +226,7 @@ class ConsolidationRun:
         if trial.why:
             self.staying.append(StayingNode(name, pool, trial.why, trial.pod))
             return
-        offers = reported_amounts(self.view, self.view.allocatable[row])
+        offers = select_reported_amounts(self.view, self.view.allocatable[row])
         self.removable.append(RemovableNode(name, pool, len(trial.moved), offers, moves=trial.moved))
 
     def keep_for_zone_losses(self, workers: Workers) -> None:
@@ -267,7 +267,7 @@ class ConsolidationRun:
             tried=self.tried,
             complete=self.tried == len(order) and not self.interrupted,
             left_out=self._count_left_out(),
-            saves=reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
+            saves=select_reported_amounts(view, view.allocatable[rows].sum(axis=0)) if rows else {},
             price=sum(known_prices) if known_prices else None,
             requested=tuple(compute_shares(view, self.view, self.remaining, self.pools.workers)),
             zones=tuple(self.zones),
@@ -288,7 +288,7 @@ class ConsolidationRun:
 
     def _count_left_out(self) -> dict[str, int]:
         """Return the number of nodes that were no candidates, by reason."""
-        view, is_in_pool = self.candidates.view, self.pools.nodes_in(self.wishes.pool)
+        view, is_in_pool = self.candidates.view, self.pools.select_nodes_in(self.wishes.pool)
         is_candidate = np.zeros(len(is_in_pool), np.bool_)
         is_candidate[self.order] = True
         is_cordoned = view.nodes.unschedulable & is_in_pool

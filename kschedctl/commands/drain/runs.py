@@ -23,20 +23,20 @@ from kschedctl.replay.edits import cordon, find_nodes
 from kschedctl.replay.node_drain import (
     NodeDrain,
     combine_always_unplaced,
+    compute_unplaced_spreads,
     count_always_unplaced,
     report_moved_pods,
-    spread_unplaced,
 )
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_seeds, spread_over_runs
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_seeds
 from kschedctl.replay.placements import (
     compute_headroom,
     count_pods_by_place,
-    group_unplaced,
+    group_unplaced_pods,
     report_evictions,
     summarize_evictions,
 )
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
-from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
+from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import ClusterBasis
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
 from kschedctl.scheduler.engine.sampling import SampledFrom
@@ -84,11 +84,11 @@ def drain_nodes(
         safe=not interrupted and all(report.safe for report in drains),
         drained=not interrupted and all(report.drained for report in drains),
         runs=len(drains),
-        over_runs=spread_over_runs([_count_outcomes(report) for report in drains]),
-        unplaced_over_runs=spread_unplaced([report.unplaced for report in drains]),
+        over_runs=compute_spreads([_count_outcomes(report) for report in drains]),
+        unplaced_over_runs=compute_unplaced_spreads([report.unplaced for report in drains]),
         in_no_order=combine_always_unplaced(report.in_no_order for report in drains),
         interrupted=interrupted,
-        **unknown_fields(merge_unknown_kinds(report.unknown for report in drains)),
+        **build_unknown_fields(merge_unknown_kinds(report.unknown for report in drains)),
     )
 
 
@@ -125,7 +125,7 @@ def drain_once(shared: CordonedNodes, seed: int, progress: Progress = NO_PROGRES
             blocked or returned or unplaced or not_created or evicted or node_drain.lost or simulation.interrupted
         ),
         moved=tuple(report_moved_pods(node_drain)),
-        unplaced=group_unplaced(simulation, unplaced, {}),
+        unplaced=group_unplaced_pods(simulation, unplaced, {}),
         in_no_order=count_always_unplaced(_build_simulation_without(shared, evictable), unplaced)
         if random_order and unplaced
         else {},

@@ -33,8 +33,8 @@ from kschedctl.replay.unknown import (
     WHEN_GATED,
     WHEN_SCHEDULABLE,
     WHEN_UNSCHEDULABLE,
+    build_unknown_fields,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.plugin_answers import (
     EXTENDER_INPUT_NOTE,
@@ -126,7 +126,7 @@ def _add_unknowns(report: Explanation, unknowns: tuple[Unknown, ...]) -> Explana
     effects = {"Schedulable": WHEN_SCHEDULABLE, "Gated": WHEN_GATED}.get(report.verdict, WHEN_UNSCHEDULABLE)
     if not (report.preemption and report.preemption.candidates):
         effects = {effect: affects for effect, affects in effects.items() if affects != VICTIMS}
-    return replace(report, **unknown_fields(summarize_unknowns(unknowns, effects)))
+    return replace(report, **build_unknown_fields(summarize_unknowns(unknowns, effects)))
 
 
 def _add_gang_doubts(report: Explanation) -> Explanation:

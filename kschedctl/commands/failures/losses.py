@@ -27,12 +27,12 @@ from kschedctl.replay.controllers.admissions import Admissions
 from kschedctl.replay.edits import get_zone, group_nodes, is_recreated_elsewhere
 from kschedctl.replay.node_drain import (
     combine_always_unplaced,
+    compute_unplaced_spreads,
     count_always_unplaced,
     shuffle_returns,
-    spread_unplaced,
 )
-from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, run_all, spread_over_runs
-from kschedctl.replay.placements import count_pods_by_place, group_unplaced
+from kschedctl.replay.parallel import NO_PROGRESS, ONE_PROCESS, Progress, Workers, compute_spreads, run_all
+from kschedctl.replay.placements import count_pods_by_place, group_unplaced_pods
 from kschedctl.replay.settling import list_victims, schedule_with_victims
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
@@ -133,8 +133,8 @@ def _severity_sort_key(failure: Failure) -> tuple[int, ...]:
 
 def _combine_runs(runs: Sequence[Failure]) -> Failure:
     """Return the worst of several runs, with the minimum and maximum over all runs."""
-    spreads = spread_over_runs([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
-    by_workload = spread_unplaced([run.reasons for run in runs])
+    spreads = compute_spreads([{"unplaced": run.unplaced, "evicted": run.evicted} for run in runs])
+    by_workload = compute_unplaced_spreads([run.reasons for run in runs])
     unknown, always_unplaced = (
         merge_unknown_kinds(run.unknown for run in runs),
         combine_always_unplaced(run.in_no_order for run in runs),
@@ -177,7 +177,7 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
         unplaced=sum(outcome.row < 0 for outcome in outcomes),
         evicted=len(list_victims(outcomes)),
         lost=int((is_on_lost_node & is_bare).sum()),
-        reasons=group_unplaced(simulation, outcomes, {}),
+        reasons=group_unplaced_pods(simulation, outcomes, {}),
         in_no_order={} if emptied is None else count_always_unplaced(Simulation(shared.scheduler, emptied), outcomes),
         **count_pods_by_place(view, view.requested, requested_after),
         unknown=find_simulation_unknowns(simulation),

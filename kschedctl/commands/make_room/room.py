@@ -155,7 +155,7 @@ class RoomMaking:
         waiting = dict.fromkeys(outcome.position for outcome in outcomes if outcome.row < 0)
         unplaced = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
-        nodes = Pools.of(simulation.view).nodes_in(wishes.pool)
+        nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
         return cls(stage.with_cordoned(NO_NODES), simulation, wanted, unplaced, nodes, keep, wishes, stage)
 
     def make_room(self) -> None:

@@ -30,7 +30,7 @@ from kschedctl.autoscaling.node_groups.discovery import NodeGroups, UserGroups
 from kschedctl.cluster import Cluster
 from kschedctl.commands.pools.report import NodePools, PoolReport
 from kschedctl.fixes.new_node import get_node_groups, has_any_node_groups
-from kschedctl.replay.pools import Pools, free_resources
+from kschedctl.replay.pools import Pools, compute_free_resources
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.node_order import ZONE
@@ -93,7 +93,7 @@ def report_pools(scheduler: Scheduler, now: str, groups: PoolGroups | None = Non
 def _report_pool(name: str, rows: Rows, view: Fork) -> PoolReport:
     """Report on the nodes of one pool."""
     nodes: Sequence[Node] = [view.nodes.objects[row] for row in rows.tolist()]
-    free, allocatable = free_resources(view)[rows], view.allocatable[rows]
+    free, allocatable = compute_free_resources(view)[rows], view.allocatable[rows]
     cpu, memory = view.resources[CPU], view.resources[MEMORY]
     shapes = Counter(f"{int(a[cpu]) / 1000:g} cpu, {format_amount(MEMORY, int(a[memory]))}" for a in allocatable)
     taints = set.intersection(*({str(taint) for taint in node.spec.taints} for node in nodes))

@@ -23,7 +23,7 @@ from kschedctl.fixes.rollouts import Rollouts
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
-from kschedctl.replay.shared_cluster import extender_notes
+from kschedctl.replay.shared_cluster import build_extender_notes
 from kschedctl.replay.unknown import merge_unknown_kinds
 from kschedctl.reports.not_created import NOT_CREATED, CreationFix, NotCreated
 from kschedctl.reports.remedy import Remedy, sort_complete_first
@@ -81,7 +81,7 @@ def _search_fixes(
             for fix in checked_fixes
         ),
         impossible=(*explain_impossible_fixes(search), *rollouts.iter_harmful()),
-        extended=extender_notes(target.scheduler),
+        extended=build_extender_notes(target.scheduler),
         searched=SearchReport(wishes.max_changes, search.trials.replayed, search.exhausted),
         unknown=merge_unknown_kinds((document.unknown, find_uncalled_extenders(fix.ranked for fix in checked_fixes))),
     )

@@ -27,7 +27,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -49,14 +49,14 @@ from kschedctl.replay.placements import (
     count_pods_by_place,
     find_topology_keys,
     find_waiting_at_permit,
-    group_retried,
-    group_unplaced,
+    group_retried_pods,
+    group_unplaced_pods,
     report_evictions,
     summarize_evictions,
 )
-from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone
+from kschedctl.replay.settling import build_resulting_cluster, list_victims, recreate_evicted, recreate_gone_pods
 from kschedctl.replay.shared_cluster import SharedCluster, build_cluster_basis, describe_search_start, limit_workers
-from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds, unknown_fields
+from kschedctl.replay.unknown import build_unknown_fields, find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
 from kschedctl.reports.not_created import CreationFix, NotCreated
 from kschedctl.reports.unknown import ClusterBasis
@@ -170,7 +170,10 @@ def _run_seeds(shared: PreparedCluster, seeds: range, workers: Workers, progress
         return reports.SimulationReport(seeds.start, sampled, placed=0, unplaced=0, interrupted=True)
     unknown = merge_unknown_kinds(report.unknown for report in simulations)
     return replace(
-        simulations[0], variation=compare_runs(simulations), interrupted=results.interrupted, **unknown_fields(unknown)
+        simulations[0],
+        variation=compare_runs(simulations),
+        interrupted=results.interrupted,
+        **build_unknown_fields(unknown),
     )
 
 
@@ -187,8 +190,8 @@ def run_once(
     keys = [view.pods.objects[outcome.position].key for outcome in outcomes]
     names = view.nodes.names
     placed = {key: outcome for key, outcome in zip(keys, outcomes, strict=True) if outcome.row >= 0}
-    pending = group_unplaced(simulation, outcomes, shared.workload_by_pod, with_queues=True)
-    retried = group_retried(simulation, outcomes, shared.workload_by_pod)
+    pending = group_unplaced_pods(simulation, outcomes, shared.workload_by_pod, with_queues=True)
+    retried = group_retried_pods(simulation, outcomes, shared.workload_by_pod)
     explained = _explain_unplaced(shared, seed, simulation, outcomes)
     report = reports.SimulationReport(
         seed=seed,
@@ -277,7 +280,9 @@ def carry_out_changes(
     recreate_evicted(simulation, scaled_down)
     outcomes = roll_out(rollouts, simulation, [position_by_key[key] for key in shared.pending_pods], done)
     if not simulation.interrupted:  # members of gangs come back once nothing else moves
-        evicted = recreate_gone(simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down])
+        evicted = recreate_gone_pods(
+            simulation, [victim for victim in list_victims(outcomes) if victim not in scaled_down]
+        )
         outcomes += simulation.schedule(evicted)
     return simulation, rollouts, outcomes
 
@@ -361,7 +366,7 @@ def prepare_simulation(
     cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    creation = create(cluster, workloads, include_denied=documents is not None)
+    creation = create_objects(cluster, workloads, include_denied=documents is not None)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
@@ -388,7 +393,7 @@ def prepare_simulation(
             *sorted_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
-        admitted_namespaces=admissions.replayed_namespaces(admitted_workloads),
+        admitted_namespaces=admissions.find_replayed_namespaces(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
         suspended_jobs=[

@@ -22,10 +22,10 @@ from kschedctl.replay.unknown import (
     VERDICT,
     WHEN_SCHEDULABLE,
     WHEN_WOKEN,
+    build_unknown_fields,
     find_unreplayed_parts,
     merge_unknown_kinds,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.unknown import Basis
 from kschedctl.scheduler.engine.diagnosis import NO_REJECTORS, build_fit_error
@@ -188,7 +188,7 @@ def build_basis(scheduler: Scheduler, rejected: RejectedPod) -> Basis:
     """Build the report fields about what limits the answer for a rejected pod."""
     affected = EFFECTS_WHEN_FITTING if rejected.queue == NONE else WHEN_WOKEN
     unknown = summarize_unknowns(rejected.unknown, affected)
-    return {"not_replayed": find_unreplayed_parts(rejected.framework), **unknown_fields(unknown)}
+    return {"not_replayed": find_unreplayed_parts(rejected.framework), **build_unknown_fields(unknown)}
 
 
 def merge_bases(bases: Sequence[Basis]) -> Basis:

@@ -98,7 +98,7 @@ def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     key = ObjectKey.of(claim)
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
     text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
-    command = kubectl.render_command("describe", *kubectl.object_arguments(key))
+    command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
     return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
 
 

@@ -187,9 +187,9 @@ def _render_resize_command(pod: Pod) -> str:
             spec[name] = changed
     if reverted.spec.resources is not None and reverted.spec.resources != pod.spec.resources:
         spec["resources"] = _build_resources_patch(reverted.spec.resources)
-    arguments = kubectl.object_arguments(ObjectKey.of(pod))
+    arguments = kubectl.build_object_arguments(ObjectKey.of(pod))
     return kubectl.render_command(
-        "patch", *arguments, "--subresource=resize", "-p", kubectl.compact_json({"spec": spec})
+        "patch", *arguments, "--subresource=resize", "-p", kubectl.encode_compact_json({"spec": spec})
     )
 
 

@@ -42,7 +42,7 @@ class SchedulerConfiguration(Struct, frozen=True):
     extenders: tuple[Extender, ...]
     """Extenders in the order in which they are called, ignorable ones last."""
     percentage_of_nodes_to_score: int
-    """0 is adaptive; a profile's own value takes precedence."""
+    """0 means adaptive. A profile's own value takes precedence."""
     pod_initial_backoff_seconds: int
     pod_max_backoff_seconds: int
     parallelism: int

@@ -13,7 +13,7 @@ from typing import Any
 from kschedctl.text.printable import strip_url
 
 REDACTED = "REDACTED"
-"""Stands for a secret; valid base64, so that kube-scheduler would still take the configuration."""
+"""Replaces a secret. It is valid base64, so kube-scheduler would still accept the configuration."""
 _SECRET = re.compile(
     r"token|passw|pwd|passphrase|secret|credential|bearer|authorization|api_?key|access_?key|private_?key"
     r"|(key|cert|certificate|ca)_?data|connection_?string|cookie|^auth$|^dsn$",
@@ -25,7 +25,7 @@ _LIKE_A_SECRET = re.compile(
     r"|(token|passw(or)?d|pwd|secret|api[_-]?key)\s*[=:]\s*\S",
     re.IGNORECASE,
 )
-"""What a value is whatever its key is called: a header, a key, a JSON web token, an option with a password."""
+"""Matches values that are secrets regardless of their key: headers, keys, JSON web tokens, options with a password."""
 
 
 def redact_secrets(document: Any, secret: bool = False) -> Any:
@@ -38,7 +38,7 @@ def redact_secrets(document: Any, secret: bool = False) -> Any:
     """
     match document:
         case {"name": str(name), "args": _} if _has_typed_args(name):
-            return document  # what they hold is typed: no secrets, and keys of labels that may be called like one
+            return document  # typed arguments hold no secrets, but label keys that may look like one
         case {"name": str(name), "value": _} if _SECRET.search(name):
             return {**document, "value": REDACTED}
         case Mapping():

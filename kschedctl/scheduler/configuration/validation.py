@@ -122,7 +122,9 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
             yield _format_removed_plugin(entry_path, config.name)
-        elif config.name == "NodeResourcesFitArgs":  # upstream validates by this name, so the plugin's own passes here
+        elif (
+            config.name == "NodeResourcesFitArgs"
+        ):  # upstream checks for this name, so the plugin's own arguments pass here
             yield invalid(f"{entry_path}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
             yield from (f"{entry_path}.args.{error}" for error in config.args.validate(gates))
@@ -208,13 +210,15 @@ def iter_version_mismatches(document: JsonObject | None, minor: int) -> Iterator
 def _iter_plugin_mismatches(profile: JsonObject, path: Path, minor: int) -> Iterator[VersionMismatch]:
     """Yield the version mismatches in a profile's plugin sets."""
     plugins = profile.get("plugins")
-    for point, plugin_set in plugins.items() if isinstance(plugins, Mapping) else ():
+    if not isinstance(plugins, Mapping):
+        return
+    for point, plugin_set in plugins.items():
         for list_name in ("enabled", "disabled"):
             for j, entry in enumerate(_list_objects(plugin_set, list_name)):
                 name = str(entry.get("name"))
-                explanation = _explain_plugin(name, minor) or (
-                    _explain_point(name, point, minor) if list_name == "enabled" else ""
-                )
+                explanation = _explain_plugin(name, minor)
+                if not explanation and list_name == "enabled":
+                    explanation = _explain_point(name, point, minor)
                 if explanation:
                     yield VersionMismatch((*path, "plugins", point, list_name, j, "name"), name, explanation)
 
@@ -257,4 +261,6 @@ def _explain_point(name: str, point: str, minor: int) -> str:
 def _list_objects(value: Json, key: str) -> list[JsonObject]:
     """Return the items of a list in a document, with {} in place of items that are not objects."""
     items = value.get(key) if isinstance(value, Mapping) else None
-    return [item if isinstance(item, Mapping) else {} for item in items] if isinstance(items, list) else []
+    if not isinstance(items, list):
+        return []
+    return [item if isinstance(item, Mapping) else {} for item in items]

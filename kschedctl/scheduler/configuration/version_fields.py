@@ -182,7 +182,7 @@ FIELDS: Mapping[str, tuple[VersionedField, ...]] = {
     "Node": (VersionedField("status.declaredFeatures", NodeDeclaredFeatures.gate),),
     "CSIDriver": (VersionedField("spec.preventPodSchedulingIfMissing", "VolumeLimitScaling", since=36),),
 }
-"""Kind -> its fields that not every version reads, those of templates of pods and claims under what they make."""
+"""Kind -> the fields that not every version stores. Fields of a pod or claim template are under the kind it creates."""
 
 _NEWER_KINDS = {
     kind.field: kind.name
@@ -203,7 +203,9 @@ def iter_unread_fields(kind: str, document: JsonObject, gates: FeatureGates) -> 
     """
     paths: set[Path] = set()
     for field in FIELDS.get(kind, ()):
-        for path in _iter_field_paths(document, field.steps, ()) if field.describe_requirement(gates) else ():
+        if not field.describe_requirement(gates):
+            continue
+        for path in _iter_field_paths(document, field.steps, ()):
             if not any(path[: len(outer)] == outer for outer in paths):
                 paths.add(path)
                 yield path, field

@@ -17,10 +17,10 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row, Rows
 from kschedctl.api.kube_version import ByVersion
+from kschedctl.scheduler.engine.dry_run_cache import VictimCache
 from kschedctl.scheduler.engine.extenders.consultation import Consultation
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
 from kschedctl.scheduler.engine.extenders.extender import NOTHING_OFFERED, OfferedNodes
-from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.pre_filter import PreFilterOutcome, run_pre_filter, select_allowed_nodes
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.sampling import NodeSearch, Sampling, SearchTerms
@@ -204,7 +204,9 @@ class Cycle:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])  # upstream keeps both in one set
+            plugins.add(
+                self.filter.find_first_rejection(self.nominated_row)[0]
+            )  # upstream keeps the plugins of both kinds in one set
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 

@@ -139,7 +139,7 @@ def count_reasons(cycle: Cycle) -> Counter[str]:
 
 
 def _count_unexamined(cycle: Cycle, has_extender_status: Bools) -> int:
-    """Count the nodes that have the status of nodes to which PreFilter did not restrict the pod.
+    """Count the nodes that upstream did not examine because PreFilter plugins left them out.
 
     Since v1.32 these are all nodes minus those with a status of their own. Extenders may give a status to nodes that do
     not exist.

@@ -62,7 +62,7 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
     reached: list[str] = []
     narrowing: list[str] = []
     names: frozenset[str] | None = None
-    answer, answering_plugin, stopped = SUCCESS, "", False
+    status, deciding_plugin, stopped = SUCCESS, "", False
     for plugin in plugins:
         if not offers(plugin, PreFilterPlugin):
             continue
@@ -77,15 +77,16 @@ def run_pre_filter(plugins: Iterable[Plugin], info: PodInfo, view: Fork) -> PreF
         if stopped or result.status.code is Code.SKIP:
             continue
         if result.status.rejected:
-            answer, answering_plugin = result.status, plugin.name
+            status, deciding_plugin = result.status, plugin.name
             stopped = result.status.code is Code.UNRESOLVABLE
             continue
         if result.node_names is not None:
             narrowing.append(plugin.name)
             names = result.node_names if names is None else names & result.node_names
             if not names:
-                answer, answering_plugin, stopped = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),)), "", True
-    return PreFilterOutcome(results, answer, answering_plugin, tuple(reached), names, tuple(narrowing))
+                status = Status(Code.UNRESOLVABLE, (_format_conflict(narrowing),))
+                deciding_plugin, stopped = "", True
+    return PreFilterOutcome(results, status, deciding_plugin, tuple(reached), names, tuple(narrowing))
 
 
 def _format_conflict(plugins: list[str]) -> str:

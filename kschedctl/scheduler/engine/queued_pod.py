@@ -26,7 +26,7 @@ class QueuedPod:
     timestamp: int = 0
     """When it last entered the queue."""
     initial_attempt: int = 0
-    """When it could first be tried; 0 until then."""
+    """When the pod could first be tried, or 0 before that."""
     attempts: int = 0
     """How often it was popped."""
     unschedulable_count: int = 0
@@ -36,10 +36,10 @@ class QueuedPod:
     rejectors: Rejectors = NO_REJECTORS
     """The plugins that rejected it."""
     gating_plugin: str = ""
-    """The plugin whose PreEnqueue keeps it out of the active queue; also one of `rejectors`."""
+    """The plugin whose PreEnqueue keeps the pod out of the active queue. It is also one of `rejectors`."""
     backoff_expiration: int | None = None
     signature: bytes | None = None
-    """Equal for pods that would get the same answers; None if unknown."""
+    """A signature that is equal for pods with the same answers, or None if it is unknown."""
     flushed: bool = False
     """Whether it is tried again because it waited too long."""
     moved_by: str = ""
@@ -52,7 +52,7 @@ class QueuedPod:
 
 
 PodOrder = Callable[[QueuedPod], Any]
-"""Returns the sort key of a pod; the smallest is popped first."""
+"""Returns the sort key of a pod. The pod with the smallest key is popped first."""
 
 
 class Clock:

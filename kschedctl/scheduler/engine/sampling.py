@@ -86,7 +86,7 @@ class NodeSearch(msgspec.Struct, frozen=True):
 
 
 class SampledFrom(msgspec.Struct, frozen=True):
-    """The index at which the scheduler's next search begins; None if it is unknown."""
+    """The index at which the scheduler's next search begins, or None if it is unknown."""
 
     start: int | None = None
 
@@ -110,7 +110,7 @@ class SampledFrom(msgspec.Struct, frozen=True):
 
 
 class SearchOptions(TypedDict):
-    """Options that all commands share which place pods."""
+    """The options that all commands share which place pods."""
 
     seed: int
     sampling: SampledFrom | None

@@ -37,7 +37,7 @@ from kschedctl.snapshot.pod_info import PodInfo
 
 @dataclass(frozen=True)
 class ScoreOutcome:
-    """Scores of the F feasible rows by plugin; plugins that do not score this pod are absent."""
+    """Scores of the F feasible rows by plugin. Plugins that do not score this pod are absent."""
 
     rows: Rows
     raw: Mapping[str, Scores] = field(default_factory=dict)
@@ -146,7 +146,7 @@ class ScoredNodes(NamedTuple):
 
     @classmethod
     def from_offered(cls, view: Fork, nodes: OfferedNodes, release: KubeVersion) -> ScoredNodes:
-        """Prepare the offered nodes for scoring. Raises PluginError for a node that the cluster does not have."""
+        """Prepare the offered nodes for scoring. Raises PluginError if a node cannot be scored."""
         if nodes.returned is not None and SCORED_AS_RETURNED.at(release):
             return cls(*_add_returned_nodes(view, nodes), view, nodes.rows)
         for position in np.flatnonzero(nodes.rows < 0).tolist():

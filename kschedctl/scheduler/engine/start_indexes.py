@@ -33,9 +33,9 @@ class Searches:
     examined: Counts
     """(S,): number of nodes examined."""
     ties: Counts
-    """(S,): number of sampled nodes that share the highest score; one of them is picked at random."""
+    """(S,): number of sampled nodes that share the highest score, one of which is picked at random."""
     lost: Counts
-    """(S,): total of what the tied nodes lack, in points of the score among all nodes, to the best node of all."""
+    """(S,): total number of points that the tied nodes lack to the best of all nodes, as scored among all nodes."""
     hits: Counts
     """(S,): number of tied nodes that are among the best of all nodes."""
 
@@ -62,17 +62,19 @@ class EveryStart:
         self.offered = len(offered)
         self.starts = np.arange(cycle.view.nodes_in_placement) % max(self.offered, 1)
         self.places = np.flatnonzero(cycle.filter.passing[offered])
-        """(F,): where the nodes that fit are among those offered."""
+        """(F,): the places of the feasible nodes among the offered nodes."""
 
-    def search_for_count(self, count: int) -> Searches:
-        """Return the results of all searches that stop after `count` feasible nodes."""
-        if len(self.places) <= count:
+    def search_samples(self, sample_size: int) -> Searches:
+        """Return the results of the searches that stop after `sample_size` feasible nodes."""
+        if len(self.places) <= sample_size:
             return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
-        examined = rounds[first + count] - self.starts  # all up to the first that is not needed any more
-        ties, lost, hits = self._find_best_per_search(count).sums[:, first % len(self.places)]
-        return Searches(count, examined, ties, lost, hits)
+        examined = (
+            rounds[first + sample_size] - self.starts
+        )  # all nodes up to the first feasible one that is not needed
+        ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
+        return Searches(sample_size, examined, ties, lost, hits)
 
     def _build_full_searches(self) -> Searches:
         """Build the results for searches that examine all nodes, so that each of them finds the best node."""
@@ -80,27 +82,27 @@ class EveryStart:
         best = len(self.cycle.scores.best) * ones
         return Searches(len(self.places), self.offered * ones, best, 0 * ones, best)
 
-    def _find_best_per_search(self, wanted: int) -> Best:
+    def _find_best_per_search(self, sample_size: int) -> Best:
         """Return the best sampled nodes of each search, indexed by the feasible node that the search finds first."""
         if must_score_each_search(self.cycle):
-            return self._score_each_search(wanted)
+            return self._score_each_search(sample_size)
         feasible_count = len(self.places)
-        keyed = [(weight, scorer, scorer.build_window_keys(wanted)) for weight, scorer in self._scorers]
+        keyed = [(weight, scorer, scorer.build_window_keys(sample_size)) for weight, scorer in self._scorers]
         parts = []
-        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], feasible_count, wanted):
-            places = np.arange(begin, end + wanted - 1) % feasible_count
+        for begin, end in split_into_runs([key for *_, keys in keyed for key in keys], feasible_count, sample_size):
+            places = np.arange(begin, end + sample_size - 1) % feasible_count
             total = self._independent_scores[places]
             for weight, scorer, _ in keyed:
                 total = total + weight * scorer.normalize_in_window(begin, places)
-            parts.append(find_best_per_window(total, self._columns[:, places], wanted))
+            parts.append(find_best_per_window(total, self._columns[:, places], sample_size))
         return Best(np.concatenate([part.top for part in parts]), np.hstack([part.sums for part in parts]))
 
-    def _score_each_search(self, wanted: int) -> Best:
+    def _score_each_search(self, sample_size: int) -> Best:
         """Find the best nodes of each search by running the Score plugins on every sample."""
         cycle, feasible_count = self.cycle, len(self.places)
         tops, sums = np.zeros(feasible_count, np.int64), np.zeros((len(self._columns), feasible_count), np.int64)
         for begin in range(feasible_count):
-            places = np.sort(np.arange(begin, begin + wanted) % feasible_count)
+            places = np.sort(np.arange(begin, begin + sample_size) % feasible_count)
             nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
             scores = run_score(cycle.framework, cycle.pre_filter.results, cycle.info, cycle.view, nodes)
             tops[begin] = scores.total.max()
@@ -240,19 +242,19 @@ def unroll_circle(values: npt.NDArray[np.int64], width: int) -> npt.NDArray[np.i
 def find_window_extremes(values: Scores, width: int) -> tuple[Scores, Scores]:
     """Return the lowest and the highest value of each window, (F,) each."""
     flat = unroll_circle(values, width)
-    return _fold_windows(np.minimum, flat, width), _fold_windows(np.maximum, flat, width)
+    return _reduce_windows(np.minimum, flat, width), _reduce_windows(np.maximum, flat, width)
 
 
-def _fold_windows(fold: np.ufunc, values: Scores, width: int) -> Scores:
+def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
     """Reduce each window with a ufunc such as np.minimum, in a logarithmic number of passes.
 
     Two windows whose width is a power of two cover each window.
     """
     count, covered = len(values) - width + 1, 1
     while 2 * covered <= width:
-        values = fold(values[:-covered], values[covered:])
+        values = reduction(values[:-covered], values[covered:])
         covered *= 2
-    folded: Scores = fold(values[:count], values[width - covered : width - covered + count])
+    folded: Scores = reduction(values[:count], values[width - covered : width - covered + count])
     return folded
 
 
@@ -269,7 +271,7 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     previous_place = np.full(len(flat), -1)
     again = flat[order[1:]] == flat[order[:-1]]
     previous_place[order[1:][again]] = places[order[:-1][again]]
-    # a code is the first of its kind in the windows that begin behind the one before and do not end before it
+    # count a code in each window that begins after its previous occurrence and includes this one
     first, last = np.maximum(previous_place, places - width) + 1, np.minimum(places, count - 1)
     first, last = first[first <= last], last[first <= last]
     begins = np.bincount(first, minlength=count + 1)

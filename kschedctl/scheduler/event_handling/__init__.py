@@ -1,1 +1,1 @@
-"""What the scheduler makes of changes, and which plugins hear of them."""
+"""Events: how the scheduler derives them from changes of objects, and which plugins registered for them."""

@@ -254,7 +254,7 @@ NODE_CHANGES: tuple[tuple[ActionType, Callable[[ChangedObject], bool]], ...] = (
     (ActionType.UPDATE_NODE_ANNOTATION, lambda change: change.differs("metadata", "annotations")),
     (ActionType.UPDATE_NODE_DECLARED_FEATURE, lambda change: change.differs("status", "declared_features")),
 )
-"""In upstream's order. Uncordoning counts as a change of taints, and so does the taint that goes with it."""
+"""Changes in upstream's order. Uncordoning counts as a change of taints, and so does removing the cordon's taint."""
 
 
 def _is_scaled_down(change: ChangedObject, options: Options) -> bool:
@@ -295,7 +295,7 @@ NAMED_EACH = ByVersion(
     "whether kinds of events have names of their own in logs and metrics", (("", True), ("1.32", False))
 )
 UNCORDONED, OWN_UPDATE = "NodeSpecUnschedulableChange", "PodUpdate"
-"""The labels of events that are told apart by their names alone."""
+"""The labels of events that differ from others by their name alone."""
 _NAMES: Mapping[tuple[str, ActionType], str] = {
     (NODE, ActionType.UPDATE_NODE_ALLOCATABLE): "NodeAllocatableChange",
     (NODE, ActionType.UPDATE_NODE_LABEL): "NodeLabelChange",

@@ -91,7 +91,7 @@ class Registrations:
             )
         return self._told[key]
 
-    def skips_all(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
+    def do_all_hints_skip(self, info: PodInfo, event: ClusterEvent, view: Fork) -> bool:
         """Return whether the hints of all plugins are Skip for the pod and every change with such an event."""
         if event not in self._spares:
             covering = [r for plugin_events in self.by_plugin.values() for r in plugin_events if r.event.covers(event)]
@@ -107,12 +107,12 @@ class Registrations:
         return self._asking[event]
 
 
-def collect_actions(several: Iterable[Registrations]) -> Mapping[str, ActionType]:
+def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mapping[str, ActionType]:
     """Return, by kind, all actions for which some plugin registered. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
     for event in (
         registration
-        for registrations in several
+        for registrations in registrations_by_profile
         for plugin_events in registrations.by_plugin.values()
         for registration in plugin_events
     ):

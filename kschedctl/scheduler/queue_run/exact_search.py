@@ -80,8 +80,8 @@ class ExactSearch:
             return None
         batch = self._batches.setdefault(info.spec.scheduler_name, OpportunisticBatch())
         hint = batch.pop_hint(signature, cycle, cycle_number)
-        nominated = self.view.nodes.index.get(info.pod.status.nominated_node_name)
-        first = hint if not info.pod.status.nominated_node_name else None if nominated is None else Row(nominated)
+        nominated_name = info.pod.status.nominated_node_name
+        first = self.view.nodes.index.get(nominated_name) if nominated_name else hint
         if first is not None and cycle.filter.passing[first]:
             batch.store(signature, cycle_number, hint, first, deque())
             return _build_choice(info, first, 1, 1, batched=first == hint)
@@ -114,7 +114,9 @@ class ExactSearch:
 
     def _find_victims(self, outcome: PostFilterOutcome, row: Row) -> tuple[Position, ...]:
         """Return the pods that preemption evicts on the row, without those that are terminating already."""
-        for tied in map(get_tied_candidates, outcome.results.values() if row != NO_ROW else ()):
+        if row == NO_ROW:
+            return ()
+        for tied in map(get_tied_candidates, outcome.results.values()):
             if tied:
                 chosen = next(candidate for candidate in tied if candidate.row == row)
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)

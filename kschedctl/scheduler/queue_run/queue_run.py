@@ -43,7 +43,7 @@ class GroupRecord:
     order: tuple[Position, ...]
     result: GroupResult
     condition: PodGroupCondition | None
-    """The condition written into the group's status; None if it does not change."""
+    """The condition written into the group's status, or None if it does not change."""
     below: tuple[GroupRecord, ...] = ()
     """The PodGroups below the root of a tree of groups."""
 
@@ -106,7 +106,7 @@ class QueueReplay(SchedulingLoop):
         self._signers: dict[str, Signer] = {}
         self.record = CycleRecord(Position(NO_ROW))
 
-    def fill(self) -> None:
+    def fill_queue(self) -> None:
         """Put all pods that wait for a node into the queue, in the order of the cluster.
 
         With the feature gate GangScheduling, each pod that arrives may complete a group, even if the pod has a node.
@@ -203,7 +203,9 @@ class QueueReplay(SchedulingLoop):
         """Put a rejected pod back into the queue, and record its failure and its nomination."""
         pod = self._queued[position]
         self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
-        self.record.failed[position] = failure._replace(rejectors=pod.rejectors)  # a plugin may gate it by now
+        self.record.failed[position] = failure._replace(
+            rejectors=pod.rejectors
+        )  # a plugin may have gated the pod meanwhile
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)
 
@@ -250,7 +252,7 @@ class QueueReplay(SchedulingLoop):
         for position in self._sort_by_name(dict.fromkeys(record.victims)):
             if position in waited:
                 self.end_wait(waited[position], PREEMPTED)
-            elif position in evicted:  # others left in the cycle itself, with their gang
+            elif position in evicted:  # other victims left during the cycle, together with their gang
                 self.pods.remove([position])
                 self._apply_change(position, None)
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):

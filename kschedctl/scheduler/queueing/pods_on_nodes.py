@@ -246,7 +246,7 @@ class Nominations:
     def nominate(self, position: Position, row: Row) -> None:
         """Nominate the node on which the pod preempted others, and clear nominations of less important pods for it."""
         self._clear_lower_priority(position, row)
-        self._change(position, row)
+        self._change_nomination(position, row)
 
     def nominate_group(self, nominated: Mapping[Position, Row | None], preempting: Mapping[Position, Row]) -> None:
         """Set the nominations of a group's pods, where None keeps a pod's current nomination.
@@ -257,11 +257,11 @@ class Nominations:
             self._clear_lower_priority(position, row)
         for position, nominated_row in nominated.items():
             if nominated_row is not None:
-                self._change(position, nominated_row)
+                self._change_nomination(position, nominated_row)
 
     def clear(self, position: Position) -> None:
         """Clear the pod's nomination."""
-        self._change(position, NO_ROW)
+        self._change_nomination(position, NO_ROW)
 
     def consume(self, position: Position) -> None:
         """Remove the nomination of a pod that is placed, without recording it as lost."""
@@ -281,7 +281,7 @@ class Nominations:
         ):
             self.clear(lower)
 
-    def _change(self, position: Position, row: Row) -> None:
+    def _change_nomination(self, position: Position, row: Row) -> None:
         """Change the pod's nomination, and record the loss of a nomination for another node."""
         previous = self.view.nominated_row(position)
         if previous not in (row, NO_ROW):

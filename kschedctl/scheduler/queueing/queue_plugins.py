@@ -80,7 +80,7 @@ class Attempt(NamedTuple):
 
     rejectors: Rejectors = NO_REJECTORS
     gating_plugin: str = ""
-    """The PreEnqueue plugin that rejected the pod; then there is no `cycle`."""
+    """The PreEnqueue plugin that rejected the pod, in which case there is no `cycle`."""
     gate: Status = SUCCESS
     """The status of the gating plugin."""
     cycle: Cycle | None = None

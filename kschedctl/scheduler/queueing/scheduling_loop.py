@@ -34,7 +34,7 @@ class Failed(NamedTuple):
     message: str = ""
     rejectors: Rejectors | None = NO_REJECTORS
     nominated: Row | None = NO_ROW
-    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
 
 
 class PostFilterEffect(NamedTuple):

@@ -27,7 +27,7 @@ MAX_UNSCHEDULABLE_TIME = 5 * 60 * NANOSECONDS
 SKIP, AFTER_BACKOFF, IMMEDIATELY = QueueingStrategy
 STRENGTH = {SKIP: 0, AFTER_BACKOFF: 1, IMMEDIATELY: 2}
 FAILURE, TIMEOUT = "ScheduleAttemptFailure", "UnschedulableTimeout"
-"""What moves pods besides events."""
+"""Labels of moves that no event causes."""
 ACTIVATION_LASTS = ByVersion(
     "whether a pod that is to be tried at once, and is being tried, is tried again", (("", False), ("1.32", True))
 )
@@ -63,7 +63,7 @@ class QueueRules(NamedTuple):
     by_hints: bool = True
     """Feature gate SchedulerQueueingHints."""
     in_groups: Container[Position] = frozenset()
-    """Pods that are tried with their pod group; they come back after their backoff, whatever happens."""
+    """Pods that are tried with their pod group. They come back after their backoff without any event."""
     activation_lasts: bool = True
     """Whether a pod that is activated while it is being tried is tried again."""
 

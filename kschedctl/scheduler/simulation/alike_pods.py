@@ -85,7 +85,7 @@ class AlikePods:
         self._rank_count = 0
         self._ranking: GroupedRanking | None = None
         self._share_column = shared
-        if self.hopeless:  # what the other plugins need of a pod may be missing
+        if self.hopeless:  # other plugins may lack data about the pod that they need
             return
         rejecting = list_rejecting_plugins(self._list_plugins("preFilter"), self._list_plugins("filter"))
         self.changing_filters = [
@@ -96,7 +96,7 @@ class AlikePods:
         is_uniform = not never_fits.any() and (base == base[:1]).all()
         self.always = None if is_uniform else shared(np.where(never_fits, INFEASIBLE, base))
 
-    def rank(
+    def find_best_rows(
         self, info: PodInfo, sampling: Sampling | None = None, nominated: Delta = NO_CHANGE
     ) -> tuple[Rows | TiedRows, int]:
         """Return the rows that share the highest score, and the number of feasible rows. Raises PluginError.
@@ -108,7 +108,7 @@ class AlikePods:
             return NO_ROWS, 0
         self.local.update(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
         ranking = self._find_grouped_ranking()
-        ranked = self._rank_in_groups(ranking, info, nominated) if ranking and not sampling else None
+        ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
             self.best_rows, feasible_count = ranked
             return ranked
@@ -126,26 +126,26 @@ class AlikePods:
         self.best_rows = rows[(total == total.max()).nonzero()[0]]
         return self.best_rows, len(rows)
 
-    def _rank_in_groups(
+    def _find_best_rows_in_groups(
         self, ranking: GroupedRanking, info: PodInfo, nominated: Delta
     ) -> tuple[Rows | TiedRows, int] | None:
-        """Return the result of `rank` by looking at groups, or None if all nodes have to be judged."""
+        """Return the result of `find_best_rows` by looking at groups, or None if all nodes have to be judged."""
         rejected: Bools | bool = False
         if nominated:
-            if self.changing_filters:  # what they say of nodes with the nominated pods on them depends on more
+            if self.changing_filters:  # their verdicts with the nominated pods placed depend on other nodes
                 return None
             rejected = self.local.find_crowded(nominated, self.info.priority)
         if self.claims:
             rejected = self.claims.find_rejected(info, nominated) | rejected
             if not self.claims.are_scores_zero(info):
                 return None
-        return ranking.rank(rejected)
+        return ranking.find_best_rows(rejected)
 
     def _find_grouped_ranking(self) -> GroupedRanking | None:
         """Return the nodes in groups, or None if they have to be judged one by one. Raises PluginError."""
-        if self.view.group_since is not None:  # then plugins count other pods
+        if self.view.group_since is not None:  # in the cycle of a pod group, plugins count other pods
             return None
-        if self.view.closed is not None:  # then pods of many kinds come in turn, and groups would be outdated each time
+        if self.view.closed is not None:  # many kinds of pods come in turn, so groups would always be outdated
             return None
         self._rank_count += 1
         if self._rank_count == GROUPING_THRESHOLD:
@@ -320,7 +320,7 @@ class AlikePods:
                 moving.append((plugin, prepares[plugin.name]))
             elif not pre_score.skip:
                 raw = plugin.score(self.info, self.view, pre_score.state, everywhere)
-                if (raw == raw[:1]).all():  # the same for any set of nodes
+                if (raw == raw[:1]).all():  # scores that are equal everywhere are so for any set of nodes
                     base += self._get_weight(plugin) * plugin.normalize(pre_score.state, raw)
                 else:
                     fixed.append((plugin, pre_score.state, self._share_column(raw)))

@@ -139,12 +139,14 @@ class Attempts(PodsOnNodes):
         preempts = self.search.preemption and self.search.preemptors.has_victim_of_lower_priority(
             self.gangs.find_preemption_priority(key, members)
         )
-        attempt = self.gangs.place(framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key))
+        attempt = self.gangs.place_members(
+            framework, key, members, all_or_none=preempts and self.gangs.preempts_per_pod(key)
+        )
         if attempt.placed or not preempts:
             return attempt
         if queued:
-            return self.gangs.preempt(framework, key, members)
-        attempt = self.gangs.preempt_at_once(framework, key, members)
+            return self.gangs.find_victims(framework, key, members)
+        attempt = self.gangs.find_victims_and_placement(framework, key, members)
         if attempt.victims:
             self.evict_victims(tuple(chain(*attempt.victims.values())))
             for preemptor, victims in attempt.victims.items():

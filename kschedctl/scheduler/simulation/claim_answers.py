@@ -45,10 +45,10 @@ def reads_claims(plugin: Plugin, info: PodInfo) -> bool:
     """
     if get_reads(plugin) is Reads.OWN_ROW:
         return False
+    if RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)):
+        return False
     trait: PodTrait | None = getattr(plugin, "kinds_matter_to", None)
-    return not RESERVED_KINDS.isdisjoint(_get_reserved_kinds_read(plugin)) and (
-        trait is None or trait.has_trait(info.spec)
-    )
+    return trait is None or trait.has_trait(info.spec)
 
 
 def _get_reserved_kinds_read(plugin: Plugin) -> Collection[str]:
@@ -116,7 +116,9 @@ class ClaimAnswers:
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
         """Add the weighted scores of the feasible rows (F,) to the total, except scores that are equal on all rows."""
         for plugin, state, scores in self._iter_scores(info, rows):
-            if np.count_nonzero(scores) and (scores != scores[:1]).any():  # what they share makes no difference
+            if (
+                np.count_nonzero(scores) and (scores != scores[:1]).any()
+            ):  # scores that all rows share make no difference
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
     def are_scores_zero(self, info: PodInfo) -> bool:

@@ -63,7 +63,7 @@ class StepwiseScheduler:
         self.gone: set[Position] = set()
         """The pods that were preempted."""
         self.unknown: dict[Unknown, None] = {}
-        """What the pods tried so far depend on that was not read."""
+        """Unread objects on which answers about the pods tried so far depend."""
 
     def start_sampling(self, sampled: SampledFrom) -> Sampling:
         """Start searches that examine only part of the nodes."""

@@ -124,7 +124,9 @@ class Gangs:
     def collect_groups(self, positions: Iterable[Position]) -> dict[AnyGroupKey, list[Position]]:
         """Return the pods that belong to groups by group, in the given order."""
         groups: dict[AnyGroupKey, list[Position]] = {}
-        for position in positions if self.has_groups else ():
+        if not self.has_groups:
+            return groups
+        for position in positions:
             if (key := self.find_group_key(position)) is not None:
                 groups.setdefault(key, []).append(position)
         return groups
@@ -163,7 +165,7 @@ class Gangs:
         """Return whether each pod of the group preempts for itself, and all of them wait for that."""
         return not (isinstance(key, GangKey) or self.topology_aware or self.workload_aware)
 
-    def place(
+    def place_members(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position], all_or_none: bool = False
     ) -> GangAttempt:
         """Place the members that fit if they are enough. Raises PluginError.
@@ -178,13 +180,15 @@ class Gangs:
             return _build_failure(members, ())
         return self._bind_result(self._build_cycle(framework, key, members).run(post_filter=False), members)
 
-    def preempt(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+    def find_victims(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
         """Find the victims of preemption for the members or the whole group, without moving pods.
 
         Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
-        if result.placed or result.status.code is Code.ERROR:  # of equal nodes it took others than before
+        if (
+            result.placed or result.status.code is Code.ERROR
+        ):  # among equal nodes, this cycle chose others than the one before
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}
@@ -194,11 +198,13 @@ class Gangs:
             {}, _assign_victims_once(victims), rows, self._find_failures(framework, key, members, result)
         )
 
-    def preempt_at_once(self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]) -> GangAttempt:
+    def find_victims_and_placement(
+        self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
+    ) -> GangAttempt:
         """Find the victims, and the nodes of the members after evicting them if enough members fit. Raises
         PluginError.
         """
-        gang_attempt = self.preempt(framework, key, members)
+        gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
             return gang_attempt
         view = self.view.fork()
@@ -239,12 +245,10 @@ class Gangs:
         if isinstance(key, GangKey) or not self.is_gang_scheduling_enabled:
             return list(members)
         completing = find_completing_pod(self.view, key, self.view.pods.by_group[key].tolist())
+        if completing is None:
+            return list(members)
         priority = self.view.pods.priority[self.view.pods.info]
-        return (
-            list(members)
-            if completing is None
-            else sorted(members, key=lambda member: (-int(priority[member]), member != completing))
-        )
+        return sorted(members, key=lambda member: (-int(priority[member]), member != completing))
 
     def build_own_info(self, position: Position) -> PodInfo:
         """Build the PodInfo of this very pod, instead of the one that identical pods share."""

@@ -165,7 +165,7 @@ class GroupedRanking:
         """Update the groups after moves and after changes on `changed_rows`. The local scores must be up to date."""
         self.groups.update(self.consulted.local.scores, self.consulted.always, changed_rows)
 
-    def rank(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
+    def find_best_rows(self, rejected: Bools | bool = False) -> tuple[TiedRows | Rows, int] | None:
         """Return the rows that share the highest score, and the number of feasible rows.
 
         `rejected`, (N,) or one bool for all nodes, applies to this pod only: its claims, or pods nominated ahead of it,
@@ -226,7 +226,7 @@ class GroupedRanking:
             return 0
         groups, by_group = self.groups, np.zeros(len(self.groups), np.int64)
         codes, counts, example = groups.group.take(rows), groups.count[: len(groups)], groups.example
-        if len(rows) < counts.sum():  # not all that fit by their local scores
+        if len(rows) < counts.sum():  # only some of the locally feasible nodes are scored
             counts, example = np.bincount(codes, minlength=len(groups)), np.zeros(len(groups), np.int64)
             example[codes] = rows
         scored = counts.nonzero()[0]

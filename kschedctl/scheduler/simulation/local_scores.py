@@ -39,9 +39,9 @@ INFEASIBLE = -(2**61)
 """Score of an infeasible node. It stays below zero whatever scores are added to it."""
 
 LOOKAHEAD = 4
-"""Number of further such pods for which a node is computed ahead."""
+"""Number of further such pods for which the scores of a node are computed ahead."""
 MANY_PODS = 12
-"""Once this many such pods were placed, more are expected, and all nodes that are best now are computed ahead."""
+"""Number of placed pods of a kind after which more are expected, so that all best nodes are computed ahead."""
 MANY_NODES = 64
 """From this many nodes, pods whose scores depend on other pods are computed only one pod ahead."""
 Prepare = Callable[[PodInfo, Any, Rows], PreScoreResult]

@@ -15,8 +15,8 @@ import numpy as np
 from kschedctl.api.arrays import NO_ROW, Bools, Position, Row, Rows, Scores
 from kschedctl.scheduler.engine import unsure_nominations
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
+from kschedctl.scheduler.engine.dry_run_cache import VictimCache
 from kschedctl.scheduler.engine.extenders.extender import is_any_extender_called
-from kschedctl.scheduler.engine.kept_victims import VictimCache
 from kschedctl.scheduler.engine.profile import FrameworkLike
 from kschedctl.scheduler.engine.reserve import uses_claims
 from kschedctl.scheduler.engine.sampling import Sampling
@@ -53,7 +53,7 @@ class Placements(IncomingPods):
         self._latest_cycle: tuple[int, int, Cycle] | None = None
         self._kept_victims = VictimCache()
         self.unheard: dict[Unknown, None] = {}
-        """What the placements depend on that extenders did not answer."""
+        """Answers of extenders on which placements depend but that are missing."""
         self._nominated_before = frozenset(view.snapshot.pods.nominations)
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 
@@ -72,23 +72,19 @@ class Placements(IncomingPods):
         """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         row = self.view.nominated_row(position)
-        if is_any_extender_called(framework.extenders, info.pod) or (
-            row == NO_ROW and position in self._nominated_before
-        ):
+        lost_nomination = row == NO_ROW and position in self._nominated_before
+        if lost_nomination or is_any_extender_called(framework.extenders, info.pod):
             return self._choose_by_full_cycle(framework, position)
         try:
             alike_pods = self._get_alike_pods(framework, info, number)
             if row != NO_ROW:
-                still_fits = alike_pods.certainly_fits(row, self.view.nominated_besides(position, info.priority))
-                return (
-                    Choice(info, row, np.array([row]), 1, {})
-                    if still_fits
-                    else self._choose_by_full_cycle(framework, position)
-                )
+                if alike_pods.certainly_fits(row, self.view.nominated_besides(position, info.priority)):
+                    return Choice(info, row, np.array([row]), 1, {})
+                return self._choose_by_full_cycle(framework, position)
             nominated = self.view.nominated_from(info.priority) if len(self.view.nominations[0]) else NO_CHANGE
-            tied, feasible = alike_pods.rank(info, self.sampling, nominated)
+            tied, feasible = alike_pods.find_best_rows(info, self.sampling, nominated)
             return self._pick_best(info, tied, feasible, alike_pods.claim_pre_filter_results)
-        except PluginError:  # on a node that another plugin refuses it would not count
+        except PluginError:  # an error on a node that another plugin rejects would not count
             return self._choose_by_full_cycle(framework, position)
 
     def find_feasible_mask(self, framework: FrameworkLike, position: Position) -> Bools | None:

@@ -65,7 +65,7 @@ class QueuedPods:
         for pod in self._untried.values():
             self.scheduling_queue.add(pod)
         self.tried: dict[Position, QueuedPod] = {}
-        """Pods that were tried in vain. While there are none, no event needs to be handled."""
+        """Pods that were tried in vain. Until there are some, no event needs to be handled."""
         self._unjudged: dict[int, list[QueuedPod]] = {}
         """The rejected pods that no relevant event has reached yet, by the number of their PodInfo."""
         self._judged: dict[Position, Rejectors | None] = {}
@@ -79,7 +79,7 @@ class QueuedPods:
         if not self.tried and self._new:
             self.scheduling_queue.cycle += 1
             return self._new.pop()
-        while self._new and self._new[-1] in self.tried:  # it was tried with others of its group
+        while self._new and self._new[-1] in self.tried:  # the pod was tried with others of its group
             self._new.pop()
         if self._new and not self._has_retry_of_higher_priority():
             self.scheduling_queue.cycle += 1
@@ -88,7 +88,7 @@ class QueuedPods:
             if not self._advance_time():
                 return None
         if queued.position not in self.gangs:
-            self.done(queued.position)  # what happens to it until it is judged is not asked for
+            self.done(queued.position)  # events before the pod is judged do not count
         return queued.position
 
     def add(self, position: Position) -> None:
@@ -109,7 +109,7 @@ class QueuedPods:
 
     def record_rejection(self, position: Position, rejectors: Rejectors | None) -> None:
         """Record that the pod fits nowhere now. `rejectors` is None if they may be determined later."""
-        if rejectors and self.gangs:  # where the order changes while pods wait, it matters when each comes back
+        if rejectors and self.gangs:  # with gangs, the order of the queue depends on when each pod comes back
             self.put_back(position, rejectors)
             return
         pod = self.get_queued_pod(position)
@@ -248,11 +248,9 @@ class QueuedPods:
 
         Time stops before the first pod that waits at Permit runs into its timeout.
         """
-        backoff_end, permit_timeout, flush = (
-            self.scheduling_queue.backoff.find_next_completion(),
-            self.waits.find_first_timeout(),
-            self._find_next_flush(),
-        )
+        backoff_end = self.scheduling_queue.backoff.find_next_completion()
+        permit_timeout = self.waits.find_first_timeout()
+        flush = self._find_next_flush()
         first = min((time for time in (backoff_end, permit_timeout, flush) if time is not None), default=None)
         if first is None or first not in (backoff_end, flush):
             return False
@@ -347,11 +345,11 @@ class _SharedQueuePlugins(QueuePlugins):
         """Return the PodInfos whose pods the event could put back into the queue, no matter which plugins rejected
         them.
         """
-        unaffected, (checked, listening) = (
-            self._unaffected.setdefault(self._get_event_id(occurrence), set()),
-            self._get_listeners(occurrence.event),
+        unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
+        checked, listening = self._get_listeners(occurrence.event)
+        listening.update(
+            number for number in info_numbers - checked if not self._do_all_hints_skip(number, occurrence.event)
         )
-        listening.update(number for number in info_numbers - checked if not self._skips_all(number, occurrence.event))
         checked.update(info_numbers)
         to_ask = info_numbers & listening - unaffected
         woken = [number for number in to_ask if self._may_wake(number, occurrence)]
@@ -362,10 +360,10 @@ class _SharedQueuePlugins(QueuePlugins):
         """Return the PodInfos checked for such events, and those of them to which the events may matter."""
         return self._listening.setdefault(event, (set(), set()))
 
-    def _skips_all(self, number: int, event: ClusterEvent) -> bool:
+    def _do_all_hints_skip(self, number: int, event: ClusterEvent) -> bool:
         """Return whether every plugin that registered for such events skips pods of this PodInfo."""
         info = self._view.pods.infos[number]
-        return self._scheduler.registrations(info.spec.scheduler_name).skips_all(info, event, self._view)
+        return self._scheduler.registrations(info.spec.scheduler_name).do_all_hints_skip(info, event, self._view)
 
     def _get_event_id(self, occurrence: Occurrence) -> int:
         """Return the event's id, and keep the event alive."""

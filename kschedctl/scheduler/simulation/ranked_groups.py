@@ -140,11 +140,9 @@ class RankedGroups:
         """Return the distinct rows of the latest moves in ascending order."""
         if count == 1:
             return (self.trail.latest.row,)
-        return (
-            sorted({move[0] for move in self.trail.list_recent(count)})
-            if count <= SMALL_COUNT
-            else self.trail.rows_since(self.seen)
-        )
+        if count <= SMALL_COUNT:
+            return sorted({row for row, _, _ in self.trail.list_recent(count)})
+        return self.trail.rows_since(self.seen)
 
     def _move(self, row: int, group: int, score: int) -> None:
         """Move one row to this group and score."""

@@ -57,7 +57,7 @@ class Preemptors:
         self.preemption_counts: Counter[Position] = Counter()
         """How often each pod was preempted."""
         self.futile: set[Position] = set()
-        """The pods whose victims return to the node before them again and again."""
+        """The pods whose victims return to the node again and again before the pod gets there."""
         self._lowest = int(view.pods.priority.min(initial=0))
         self._low_priority_pod: Position | None = None
 
@@ -65,19 +65,15 @@ class Preemptors:
         """Return whether the pod may preempt others, disregarding which pods are on nodes."""
         if info.spec.preemption_policy == "Never" or position in self.futile:
             return False
-        return (
-            info.priority > self._lowest
-            if preempts_only_lower_priority(framework)
-            else self.preemption_counts[position] < MAX_RETURNS
-        )
+        if preempts_only_lower_priority(framework):
+            return info.priority > self._lowest
+        return self.preemption_counts[position] < MAX_RETURNS
 
     def has_victim(self, framework: FrameworkLike, priority: int) -> bool:
         """Return whether a pod of this priority might find a pod to evict."""
-        return (
-            self.has_victim_of_lower_priority(priority)
-            if preempts_only_lower_priority(framework)
-            else bool((self.view.node >= 0).any())
-        )
+        if preempts_only_lower_priority(framework):
+            return self.has_victim_of_lower_priority(priority)
+        return bool((self.view.node >= 0).any())
 
     def has_victim_of_lower_priority(self, priority: int) -> bool:
         """Return whether a pod of lower priority has a node."""
@@ -214,21 +210,20 @@ class ReusedAnswers:
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
+        plugins_asked: Collection[str] = ()
         if outcome is not None:
-            plugins_asked: Collection[str] = outcome.results
-        else:
-            plugins_asked = (
-                [plugin.name for plugin in framework.plugins_at("postFilter")]
-                if len(self.placements.view.nodes)
-                else ()
-            )
+            plugins_asked = outcome.results
+        elif len(self.placements.view.nodes):
+            plugins_asked = [plugin.name for plugin in framework.plugins_at("postFilter")]
         if candidate is not None and outcome is not None:
             failure = Failed(Code.UNSCHEDULABLE, "", self.failures.find_rejectors(position), candidate.row)
             evicted_later = in_gang and are_victims_evicted_asynchronously(outcome, self.gangs.scheduler.gates)
             return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
-        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):  # pods that come may hide it
+        if self.gang_pods or self.placements.depends_on_other_nodes(
+            framework, position
+        ):  # pods placed later may change the rejectors
             rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
@@ -249,7 +244,7 @@ class ReusedAnswers:
         cycle = self.placements.run_cycle(framework, position)
         cycle = replace(
             cycle, only_best_candidates=not cycle.consultation.extenders
-        )  # these choose among all candidates
+        )  # extenders choose among all candidates
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)

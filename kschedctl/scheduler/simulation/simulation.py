@@ -110,7 +110,7 @@ class Simulation(Attempts):
 
 
 MAX_EVICTIONS_PER_PAIR = 3
-"""A pod that evicted the same pod this often preempts no more. kube-scheduler would go on forever."""
+"""Number of evictions of the same pod after which a pod preempts no more. kube-scheduler would go on forever."""
 
 
 class SettlingLoop(SchedulingLoop):
@@ -130,7 +130,7 @@ class SettlingLoop(SchedulingLoop):
         self.outcomes = outcomes
         """The outcomes so far. A pod that was evicted and recreated has one for each time it was placed."""
         self.recreation = recreation
-        """When controllers recreate victims. With None they do not while the loop runs."""
+        """When controllers recreate victims, or None if they do not while the loop runs."""
         self.recreated: dict[Position, None] = {}
         """The victims that wait or waited for another node."""
         self._recreated_later: dict[Position, list[Position]] = {}
@@ -138,10 +138,8 @@ class SettlingLoop(SchedulingLoop):
         self._evicted_by: Counter[tuple[Position, Position]] = Counter()
         self.queued_pods = QueuedPods(attempts, waiting)
         super().__init__(attempts, self.queued_pods.scheduling_queue, attempts.search, self.queued_pods.waits)
-        attempts.search.gang_pods, attempts.nominations.before_loss = (
-            self.queued_pods.gangs,
-            self.queued_pods.judge_before_nomination_loss,
-        )
+        attempts.search.gang_pods = self.queued_pods.gangs
+        attempts.nominations.before_loss = self.queued_pods.judge_before_nomination_loss
         self._nominated_before: set[Position] = set()
         if self.queued_pods.gangs:
             view = self.view
@@ -182,7 +180,8 @@ class SettlingLoop(SchedulingLoop):
             for waiting in self.waiting.park_gangs():
                 self.pods.take_back(waiting.pod.position)
             self.view.gang_history = None
-        self.attempts.search.gang_pods, self.pods.nominations.before_loss = frozenset(), None
+        self.attempts.search.gang_pods = frozenset()
+        self.pods.nominations.before_loss = None
 
     def _stop_gang_rounds(self) -> None:
         """Stop gangs whose pods preempt each other forever, until another event happens."""
@@ -196,9 +195,10 @@ class SettlingLoop(SchedulingLoop):
         self._try_popped(position)
         self._create(replacements)
         new_outcomes = self.outcomes[outcome_count:]
-        for outcome in new_outcomes if self.queued_pods.tried else ():
-            if outcome.row >= 0:
-                self.queued_pods.move_after_placement(outcome.position)
+        if self.queued_pods.tried:
+            for outcome in new_outcomes:
+                if outcome.row >= 0:
+                    self.queued_pods.move_after_placement(outcome.position)
         return len(new_outcomes)
 
     def _try_popped(self, position: Position) -> None:

@@ -36,7 +36,7 @@ def pod(name: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> J
 
 def loop_of(*objects: Json, **settings: Any) -> QueueReplay:
     found = QueueReplay(Scheduler(Cluster.from_objects(list(objects), **{"config": NO_DEFAULTS, **settings})))
-    found.fill()
+    found.fill_queue()
     return found
 
 

@@ -16,7 +16,7 @@ from kschedctl.commands.audit.packing.emptying import EmptyingResult, TrialLimit
 from kschedctl.commands.audit.packing.report import PackingSection, PoolRoom, PoolSavings, ResourceRoom, StrandedRoom
 from kschedctl.commands.audit.packing.stranded import StrandedCapacity, find_stranded_capacity
 from kschedctl.replay.audit_rules import NOTE, WARNING, AuditRule, build_verdict
-from kschedctl.replay.pools import Pools, free_resources, reported_amounts, reported_resources
+from kschedctl.replay.pools import Pools, compute_free_resources, list_reported_resources, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.findings import Finding
 from kschedctl.scheduler.plugins.node_unschedulable import REASON as CORDONED
@@ -82,7 +82,7 @@ def build_packing_section(audited: AuditedCluster, limits: TrialLimits = DEFAULT
 
 def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> Iterator[PoolRoom]:
     """Yield the resources of each pool that has workers, the largest pool first."""
-    free, workers = free_resources(view), pools.workers[:, None]
+    free, workers = compute_free_resources(view), pools.workers[:, None]
     sums = [
         pools.sum_by_pool(by_node * mask)
         for by_node, mask in (
@@ -96,7 +96,7 @@ def _iter_pool_rooms(view: Fork, pools: Pools, stranded: StrandedCapacity) -> It
     for code in np.argsort(-nodes, kind="stable").tolist():
         resources = tuple(
             ResourceRoom(name, *(int(amounts[code, view.resources[name]]) for amounts in sums))
-            for name in reported_resources(view)
+            for name in list_reported_resources(view)
             if sums[0][code, view.resources[name]]
         )
         if nodes[code]:
@@ -109,7 +109,7 @@ def _iter_pool_savings(view: Fork, pools: Pools, emptying: EmptyingResult) -> It
     removable, empty = Counter(pools.code[rows].tolist()), Counter(pools.code[emptying.empty].tolist())
     for code, nodes in removable.most_common():
         pool_rows = [row for row in rows if pools.code[row] == code]
-        saves = reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
+        saves = select_reported_amounts(view, view.allocatable[pool_rows].sum(axis=0))
         yield PoolSavings(pools.names[code], nodes, empty[code], saves)
 
 
@@ -117,7 +117,7 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
     """Return the share of free cpu and memory that is stranded and the numbers of removable nodes, as text."""
     if not pools.workers.any():
         return "no worker nodes are known"
-    free = free_resources(view)
+    free = compute_free_resources(view)
     parts: list[str] = []
     for name in (CPU, MEMORY):
         column = view.resources[name]

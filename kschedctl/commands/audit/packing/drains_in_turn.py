@@ -162,7 +162,7 @@ class UndoableDrain(EmptyingDrain):
 
     def _run_queue(self) -> None:
         """Raise _NeedsSeparateDrainError if pods wait in the queue."""
-        if self._waiting_pods():
+        if self._find_waiting_pods():
             raise _NeedsSeparateDrainError
 
 

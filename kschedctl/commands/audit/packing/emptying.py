@@ -19,7 +19,7 @@ from kschedctl.commands.audit.packing.drains_in_turn import DrainsInTurn
 from kschedctl.commands.audit.packing.report import EmptiedNode, KeptNode
 from kschedctl.replay.node_drain import KINDS_NOT_EVICTED
 from kschedctl.replay.parallel import Progress
-from kschedctl.replay.pools import Pools, reported_amounts
+from kschedctl.replay.pools import Pools, select_reported_amounts
 from kschedctl.replay.unknown import find_simulation_unknowns, merge_unknown_kinds
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.scheduler.scheduler import Scheduler
@@ -90,7 +90,7 @@ def find_removable_nodes(
         if trial.why:
             kept.append(KeptNode(name, pool, trial.why))
             continue
-        emptied.append(EmptiedNode(name, pool, trial.evictable, reported_amounts(view, view.allocatable[row])))
+        emptied.append(EmptiedNode(name, pool, trial.evictable, select_reported_amounts(view, view.allocatable[row])))
     return EmptyingResult(
         tuple(emptied),
         tuple(kept),

@@ -69,7 +69,7 @@ class EmptyingDrain(NodeDrain):
             if not is_recreated(pod) and pod.metadata.deletion_timestamp is None:
                 yield pod.key, f"{pod.key} would be lost: nothing recreates it"
 
-    def _attempt(self, position: Position) -> Outcome:
+    def _try_to_place(self, position: Position) -> Outcome:
         """Attempt to place an evicted pod, and raise _NodeBlockedError if it returns to the node."""
         outcome = self._attempt_preemption_last(position)
         if outcome.row >= 0 and self.simulation.view.nodes.names[outcome.row] in self.nodes:
@@ -81,7 +81,7 @@ class EmptyingDrain(NodeDrain):
         """Attempt to place a pod, trying preemption only if it could still make room."""
         simulation = self.simulation
         if simulation.gangs.find_group_key(position) is not None:
-            return super()._attempt(position)
+            return super()._try_to_place(position)
         simulation.preemption = False
         outcome = simulation.attempt(position)
         simulation.preemption = True
@@ -94,7 +94,7 @@ class EmptyingDrain(NodeDrain):
     def _attempt_with_preemption(self, position: Position) -> Outcome:
         """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
         self.simulation.failures.forget()
-        outcome = super()._attempt(position)
+        outcome = super()._try_to_place(position)
         if outcome.victims:
             raise _NodeBlockedError(self._get_pod_key(position), f"{self._get_pod_key(position)} would evict others")
         return outcome

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from kschedctl.api.arrays import Bools, Position, Rows
 from kschedctl.api.ownership import find_owner
 from kschedctl.commands.audit.packing.report import StrandedRoom, TypicalPods
-from kschedctl.replay.pools import Pools, free_resources, reported_amounts
+from kschedctl.replay.pools import Pools, compute_free_resources, select_reported_amounts
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -132,7 +132,7 @@ def _build_typical_pods(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes
         pods=typical_pod.pods,
         workloads=len(typical_pod.workloads),
         examples=typical_pod.workloads[:MAX_EXAMPLES],
-        requests=reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
+        requests=select_reported_amounts(view, view.requests[view.pods.info[typical_pod.position]]),
         fits_on=nodes,
     )
 
@@ -141,7 +141,7 @@ def _iter_stranded_rooms(
     view: Fork, pools: Pools, is_stranded: Bools, rejections: Sequence[tuple[TypicalPod, dict[str, Bools]]]
 ) -> Iterator[StrandedRoom]:
     """Yield the stranded nodes grouped by pool and by the reason that keeps most of the pool's pods off them."""
-    free, main_reasons = free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
+    free, main_reasons = compute_free_resources(view), _find_main_reasons(pools, is_stranded, rejections)
     groups: defaultdict[tuple[int, str], list[int]] = defaultdict(list)
     for row in np.flatnonzero(is_stranded & free.any(axis=1)).tolist():
         groups[int(pools.code[row]), main_reasons[row]].append(row)
@@ -151,7 +151,7 @@ def _iter_stranded_rooms(
             reason=reason,
             nodes=len(rows),
             examples=tuple(view.nodes.names[row] for row in rows[:MAX_EXAMPLES]),
-            free=reported_amounts(view, free[rows].sum(axis=0)),
+            free=select_reported_amounts(view, free[rows].sum(axis=0)),
         )
 
 

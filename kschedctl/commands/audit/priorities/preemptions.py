@@ -16,7 +16,7 @@ from kschedctl.commands.audit.priorities.report import EvictedWorkload, ExposedW
 from kschedctl.commands.audit.priorities.tiers import Tiers
 from kschedctl.errors import UsageError
 from kschedctl.replay.placements import report_evictions
-from kschedctl.replay.settling import list_victims, recreate_gone
+from kschedctl.replay.settling import list_victims, recreate_gone_pods
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.placements import EvictedPod
 from kschedctl.reports.unknown import UnknownKind
@@ -184,7 +184,7 @@ def grow_tier(scheduler: Scheduler, tiers: Tiers, limits: PriorityLimits, done: 
     outcomes = simulation.schedule(simulation.view.clone(template_pod, limits.grow), done)
     message = next((o.message for o in simulation.explain(outcomes) if o.row < 0), "")
     simulation.preemption = False  # nobody else is evicted for those who come back
-    simulation.schedule(recreate_gone(simulation, list_victims(outcomes)))
+    simulation.schedule(recreate_gone_pods(simulation, list_victims(outcomes)))
     tier = int(tiers.tier_by_info[number])
     report = GrownTier(
         tier=tiers.names[tier],

@@ -25,10 +25,10 @@ from kschedctl.replay.controllers.workload_pods import is_pending
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.unknown import (
     IN_SIMULATIONS,
+    build_unknown_fields,
     find_unread_dependencies,
     find_unreplayed_parts,
     summarize_unknowns,
-    unknown_fields,
 )
 from kschedctl.reports.not_created import describe_not_created
 from kschedctl.scheduler.engine.cycle import NO_NODES, Cycle, run_cycle
@@ -82,7 +82,7 @@ def _measure_percentage(
     """Measure the costs of one percentage."""
     terms = SearchTerms.from_profile(framework.profile, framework.release)._replace(percentage=percentage)
     enough = SampledFrom(0).start_sampling(scheduler.configuration, starts.offered).count_needed(starts.offered, terms)
-    return build_point(percentage, enough, starts.search_for_count(enough))
+    return build_point(percentage, enough, starts.search_samples(enough))
 
 
 def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
@@ -302,7 +302,7 @@ def compute_sampling_costs(
         asked=source,
         profiles=tuple(profiles),
         not_replayed=tuple(not_replayed),
-        **unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
+        **build_unknown_fields(summarize_unknowns(unknown, IN_SIMULATIONS)),
     )
 
 

@@ -21,7 +21,7 @@ NIL_POINTER = "runtime error: invalid memory address or nil pointer dereference"
 
 
 MAX_MESSAGE_LENGTH = 1024
-"""Maximum number of characters in an event's message; extenders' messages have no limit of their own."""
+"""Maximum number of characters in an event's message. Extenders' messages have no limit of their own."""
 
 
 class ExtenderError(Exception):

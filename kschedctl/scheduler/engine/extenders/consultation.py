@@ -133,19 +133,21 @@ class Consultation:
 
         Failing extenders are ignored, and a single node is not scored.
         """
-        for extender in self.extenders if len(offered.rows) > 1 else ():
+        if len(offered.rows) < 2:
+            return
+        for extender in self.extenders:
             verb = extender.settings.prioritize_verb
             if not verb:
                 continue
             try:
-                answered = self._call_with_nodes(extender, verb, offered, extender.prioritize, view.nodes)
+                priorities = self._call_with_nodes(extender, verb, offered, extender.prioritize, view.nodes)
             except ExtenderError:
                 continue
             except UnknownAnswerError as error:
                 self._record_unknown(Effect.SCORES, error)
                 continue
             totals: dict[str, int] = {}
-            for host, score in answered:
+            for host, score in priorities:
                 totals[host] = totals.get(host, 0) + score
             factor = extender.settings.weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
             scores = [_wrap_int64(totals.get(name, 0) * factor) for name in offered.names]

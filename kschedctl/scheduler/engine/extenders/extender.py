@@ -105,7 +105,7 @@ class OfferedNodes(NamedTuple):
     @classmethod
     def from_rows(cls, nodes: NodeColumns, rows: Rows) -> OfferedNodes:
         """Offer the scheduler's own nodes at these rows to an extender."""
-        if np.array_equal(rows, nodes.rows):  # the usual case, without a step for each
+        if np.array_equal(rows, nodes.rows):  # the usual case, handled without a step for each row
             return cls(tuple(nodes.names), rows)
         return cls(tuple(map(nodes.names.__getitem__, rows.tolist())), rows)
 

@@ -69,7 +69,7 @@ class MemberResult(msgspec.Struct, frozen=True):
     position: Position
     status: Status = SUCCESS
     row: Row = NO_ROW
-    """The node that it would get, if `requires_preemption` only once `victims` are gone; NO_ROW for none."""
+    """The node that the pod would get, or NO_ROW. With `requires_preemption`, the `victims` must leave first."""
     feasible: int = 0
     """Number of feasible nodes."""
     evaluated: int = 0
@@ -77,11 +77,11 @@ class MemberResult(msgspec.Struct, frozen=True):
     tied: int = 0
     """Number of feasible nodes that share the highest score."""
     nominated: str | None = None
-    """Name of the nominated node; empty if the nomination is cleared, None if it stays as it was."""
+    """Name of the nominated node, empty if the nomination is cleared, or None if it stays as it was."""
     requires_preemption: bool = False
     victims: tuple[Position, ...] = ()
     permit: Status | None = None
-    """Permit's answer; set for a pod that has a row."""
+    """Permit's answer, which is set for a pod that has a row."""
     rejectors: Rejectors = NO_REJECTORS
     """The plugins that rejected the pod."""
 
@@ -93,15 +93,15 @@ class MemberResult(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class GroupResult:
-    """The result for a group; with status Success its placed members can be bound."""
+    """The result for a group. If its status is Success, its placed members can be bound."""
 
     status: Status
     members: tuple[MemberResult, ...] = ()
-    """Members in the order in which they were tried; fewer than the group has if the attempt ended early."""
+    """The members that were tried, in order. If the attempt ended early, some are missing."""
     waiting_on_preemption: bool = False
     """Whether the group would fit once its victims are gone."""
     placement: GroupPlacement | None = None
-    """The placement on which the members were tried; None before there was one."""
+    """The placement on which the members were tried, or None if no placement was tried."""
     victims: tuple[Position, ...] = ()
     """The pods that the group as a whole preempts."""
     tried: tuple[GroupResult, ...] = ()
@@ -109,7 +109,7 @@ class GroupResult:
     scores: Mapping[str, Scores] = field(default_factory=dict)
     """Plugin -> score of each fitting placement."""
     promised: Mapping[Position, Row] | None = None
-    """The nodes nominated for its pods after preemption; None if each pod keeps the one in `members`."""
+    """The nodes nominated for its pods after preemption, or None if each pod keeps its nomination in `members`."""
     before_preemption: Status | None = None
     """The status before preemption was tried."""
     after: Fork | None = field(default=None, compare=False, repr=False)
@@ -232,17 +232,16 @@ class PodGroupCycle:
         if self.checks_feasibility:
             return self._try_while_feasible(assumed)
         results: list[MemberResult] = []
-        status, waits_on_preemption, preempts = NO_FIT, False, False
+        status = NO_FIT
+        waits_on_preemption = preempts = False
         for position in self.members:
             member, assumed = self._try_member(assumed, position, post_filter)
             results.append(member)
             if not member.placed and not member.requires_preemption:
                 if member.status.rejected:
                     continue
-                status, waits_on_preemption = (
-                    Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),)),
-                    False,
-                )
+                status = Status(Code.ERROR, (OTHER_FAILED.format(_join_reasons(member.status)),))
+                waits_on_preemption = False
                 break
             preempts |= member.requires_preemption
             if member.permit is not None and member.permit.code is Code.SUCCESS:

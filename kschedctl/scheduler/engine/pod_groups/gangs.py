@@ -55,7 +55,7 @@ def find_gang_plugin(framework: FrameworkLike) -> GangPlugin | None:
 
 
 class GangTerms(NamedTuple):
-    """How many pods of a gang need nodes at the same time."""
+    """The numbers of pods of a gang that need nodes at the same time."""
 
     least: int | None
     """Minimum number of pods; None if it is unknown or invalid."""
@@ -104,14 +104,20 @@ def find_ended_pods(view: Fork) -> Mapping[GangKey, EndedPods]:
 
 def _iter_ended_pods(table: PodTable) -> Iterator[tuple[GangKey, EndedPods]]:
     """Yield each gang with its ended pods."""
-    templates_by_gang: dict[GangKey, tuple[list[int], list[int]]] = {}
+    succeeded: dict[GangKey, list[int]] = {}
+    failed: dict[GangKey, list[int]] = {}
     for number, template in enumerate(table.templates):
-        for key in find_gangs(template) if template.terminated else ():
-            templates_by_gang.setdefault(key, ([], []))[template.status.phase == "Failed"].append(number)
-    for key, numbers in templates_by_gang.items():
+        if template.terminated:
+            templates_by_gang = failed if template.status.phase == "Failed" else succeeded
+            for key in find_gangs(template):
+                templates_by_gang.setdefault(key, []).append(number)
+    for key in {**succeeded, **failed}:
         yield (
             key,
-            EndedPods(*(np.flatnonzero(np.isin(table.template, template_numbers)) for template_numbers in numbers)),
+            EndedPods(
+                np.flatnonzero(np.isin(table.template, succeeded.get(key, []))),
+                np.flatnonzero(np.isin(table.template, failed.get(key, []))),
+            ),
         )
 
 
@@ -124,7 +130,9 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
-    tasks_count = gang.spec.min_member >= sum(tasks.values())  # Volcano passes over tasks that want more together
+    tasks_count = gang.spec.min_member >= sum(
+        tasks.values()
+    )  # Volcano ignores the tasks if they need more pods than the gang
     return GangTerms(gang.spec.min_member, tasks if tasks_count else {})
 
 
@@ -146,7 +154,9 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     admitted_early = any(
         view.pods.objects[position].metadata.annotations.pod_group_fast_admission == "true" for position in positions
     )
-    return GangTerms(min(total, len(positions)) if admitted_early else total)  # else it waits for all of them
+    return GangTerms(
+        min(total, len(positions)) if admitted_early else total
+    )  # without fast admission it waits for all of them
 
 
 def _parse_go_int(text: str) -> int | None:

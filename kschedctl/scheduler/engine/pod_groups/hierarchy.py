@@ -29,7 +29,7 @@ CYCLE = NO_SNAPSHOT + "cycle detected in composite pod group hierarchy: {}"
 
 
 class EntityKey(NamedTuple):
-    """Upstream's key of a group; a PodGroup and a CompositePodGroup may have the same name."""
+    """Upstream's key of a group. A PodGroup and a CompositePodGroup may have the same name."""
 
     kind: str
     namespace: str
@@ -56,7 +56,7 @@ def build_composite_key(namespace: str, name: str) -> EntityKey:
 
 @dataclass(frozen=True)
 class GroupTree:
-    """A group with its child groups, sorted by name; a PodGroup has no children."""
+    """A group with its child groups, sorted by name. A PodGroup has no children."""
 
     key: EntityKey
     group: AnyGroup
@@ -207,7 +207,7 @@ def _build_subtree(view: Fork, key: EntityKey, composite: CompositePodGroup) -> 
     for child in _list_children(view, key):
         if child.composite:
             of_groups = find_composite(view, child)
-            assert of_groups is not None  # it names its parent
+            assert of_groups is not None  # it exists, since it names its parent
             children.append(_build_subtree(view, child, of_groups))
         else:
             group = find_pod_group(view, (child.namespace, child.name))

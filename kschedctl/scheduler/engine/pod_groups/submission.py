@@ -23,7 +23,7 @@ class MemberFailure(NamedTuple):
 
     status: Status
     nominated: Row | None = NO_ROW
-    """The nominated row; NO_ROW if the nomination is cleared, None if it stays as it was."""
+    """The nominated row, NO_ROW if the nomination is cleared, or None if it stays as it was."""
     rejectors: Rejectors = NO_REJECTORS
 
     @property
@@ -33,7 +33,7 @@ class MemberFailure(NamedTuple):
 
 
 class PodGroupCondition(NamedTuple):
-    """The condition that the scheduler writes into the group's status; the fields are those of the API."""
+    """The condition that the scheduler writes into the group's status, with the API's fields."""
 
     type: str
     status: str

@@ -9,7 +9,7 @@ cached and only nodes that changed are tried again.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,7 +19,7 @@ from kschedctl.api.arrays import Bools
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering, FilterOutcome
 from kschedctl.scheduler.engine.preemption.budgets import get_budgets
 from kschedctl.scheduler.engine.preemption.candidates import Candidates
-from kschedctl.scheduler.engine.preemption.nodes_alone import dry_run_changed_nodes, is_decided_per_node
+from kschedctl.scheduler.engine.preemption.dry_run_per_node import dry_run_changed_nodes, is_decided_per_node
 from kschedctl.scheduler.engine.preemption.victims import (
     NO_VICTIMS,
     DecidedByFilters,
@@ -76,16 +76,20 @@ class DryRun:
     def collect_errors(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the distinct errors in node order. `names` are the names of all nodes."""
         by_row: list[tuple[int, str]] = list(self.failed.items())
-        for plugin, verdict, reported in self.outcome_without_victims.iter_reported() if self.hopeless.any() else ():
-            for rejection in verdict.rejections if verdict.failed.any() else ():
-                if rejection.code is Code.ERROR:
-                    message = f'running "{plugin}" filter plugin: {rejection.reason}'
-                    by_row += (
-                        (row, message) for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist()
-                    )
+        if self.hopeless.any():
+            by_row += self._iter_filter_errors()
         rows_without_victims = self.candidates.row[self.candidates.sizes == 0].tolist()
         by_row += ((row, f'expected at least one victim pod on node "{names[row]}"') for row in rows_without_victims)
         return tuple(dict.fromkeys(message for _, message in sorted(by_row)))
+
+    def _iter_filter_errors(self) -> Iterator[tuple[int, str]]:
+        """Yield the row and the message of each error of a filter without the evictable pods."""
+        for plugin, verdict, reported in self.outcome_without_victims.iter_reported():
+            for rejection in verdict.rejections:
+                if rejection.code is Code.ERROR:
+                    message = f'running "{plugin}" filter plugin: {rejection.reason}'
+                    for row in np.flatnonzero(rejection.mask & reported & self.hopeless).tolist():
+                        yield row, message
 
 
 def dry_run(cycle: Cycle, potential: Bools, selection: Selection) -> DryRun:

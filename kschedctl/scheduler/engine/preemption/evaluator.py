@@ -71,7 +71,7 @@ class Preemption:
     choice: BestCandidates | None = None
     """The best candidates."""
     allowed: BestCandidates | None = None
-    """The best candidates that extenders leave; None if none is left or none is wanted."""
+    """The best candidates that extenders leave, or None if no candidate remains or is wanted."""
     potential: int = 0
     """Number of nodes on which preemption was tried."""
     wanted: int = 0
@@ -267,11 +267,9 @@ def _process_preemption(
         name: ([_pod_to_json(p, view) for p in victim.positions], victim.violations) for name, victim in victims.items()
     }
     answer = consultation.preempt(extender, sent)
-    return (
-        None
-        if answer is None
-        else {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
-    )
+    if answer is None:
+        return None
+    return {name: _resolve_victims(name, answer[name], extender, view) for name in sorted(answer)}
 
 
 def _resolve_victims(name: str, answer: MetaVictims, extender: HTTPExtender, view: Fork) -> _Victims:

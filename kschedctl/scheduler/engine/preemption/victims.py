@@ -76,7 +76,9 @@ class LowerPriority:
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on these nodes (N,), in any order, (V,)."""
         view, pods = self.view, self.view.pods
-        placed = np.flatnonzero(np.append(nodes, False)[view.node])  # -1 is nowhere
+        placed = np.flatnonzero(
+            np.append(nodes, False)[view.node]
+        )  # the last entry is for pods without a node, whose row is -1
         potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
         return potential
 
@@ -115,7 +117,7 @@ def find_never_started(view: Fork, pods: Positions) -> Bools:
 
 
 GONE_TWICE = "no corresponding pod {} in pods of node {}"
-"""Upstream's error when it evicts a pod that is gone already."""
+"""Upstream's error for evicting a pod that is already gone."""
 
 
 class Judge(NamedTuple):
@@ -228,11 +230,9 @@ class Victims:
         sizes = np.bincount(self.node[order], minlength=len(is_chosen))[rows]
         starts = np.append(0, np.cumsum(sizes))
         candidates = Candidates(rows, starts, self.pod[order], self.violating[order])
-        return (
-            candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
-            if self.uncounted.any()
-            else candidates
-        )
+        if not self.uncounted.any():
+            return candidates
+        return candidates.with_counted_violations(self.violating[order] & ~self.uncounted[order])
 
     def _restore(self, victims: Positions) -> None:
         """Put victims back on their nodes."""

@@ -17,7 +17,7 @@ Positions = npt.NDArray[np.int64]
 Priorities = npt.NDArray[np.int64]
 UNKNOWN = np.iinfo(np.int64).min
 MAX_CACHED_PODS = 4_000_000
-"""Maximum number of pods in all cached dry runs; each takes 14 bytes."""
+"""Maximum number of pods in all cached dry runs. Each pod takes 14 bytes."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.engine.cycle import Cycle, run_cycle
-from kschedctl.scheduler.engine.kept_victims import VictimCache
+from kschedctl.scheduler.engine.dry_run_cache import VictimCache
 from kschedctl.scheduler.engine.preemption.candidates import choose_best
 from kschedctl.scheduler.engine.preemption.dry_run import dry_run
 from kschedctl.scheduler.engine.preemption.victims import LowerPriority

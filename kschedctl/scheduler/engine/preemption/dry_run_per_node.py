@@ -13,7 +13,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Rows
 from kschedctl.scheduler.engine.cycle import Cycle, Filtering
-from kschedctl.scheduler.engine.kept_victims import (
+from kschedctl.scheduler.engine.dry_run_cache import (
     DryRunState,
     Priorities,
     VictimCache,
@@ -145,7 +145,9 @@ class _Trial:
         """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
         guarded, budgets = np.zeros(len(nodes), np.bool_), get_budgets(self.view)
         if budgets.any:
-            pods = self.selection.find_potential_unsorted(nodes)  # how many are too many does not depend on their order
+            pods = self.selection.find_potential_unsorted(
+                nodes
+            )  # the number of violations does not depend on their order
             guarded[self.view.node[pods[budgets.find_violations(pods)]]] = True
         return guarded
 
