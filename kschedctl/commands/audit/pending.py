@@ -321,7 +321,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
             ),
             _find_fix(first, rule),
             namespace=first.pod.metadata.namespace,
-            severity=_find_severity(group, rule, audited),
+            severity=_choose_severity(group, rule, audited),
         )
     for victim in (
         preempted
@@ -334,7 +334,7 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
         yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
 
 
-def _find_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
+def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
     """Return the severity of the finding about a group.
 
     A pod that fits is an error only once it has waited longer than any rejected pod is left untried. Before that,

@@ -92,7 +92,9 @@ class EvictionReplay:
         self.round += 1
 
     def evict(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its replacement. Return the reason if this is denied or does harm, otherwise ""."""
+        """Evict a pod and place its replacement. Return the reason if the eviction is denied or does harm, otherwise
+        "".
+        """
         if denial := self.evictions.find_denial(position):
             return denial
         if not is_recreated(self.simulation.view.pods.objects[position]):
@@ -102,7 +104,7 @@ class EvictionReplay:
         source = Row(int(self.simulation.view.node[position]))
         outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
-            return self._undo(position, source, outcome.message if outcome else "")
+            return self._undo_eviction(position, source, outcome.message if outcome else "")
         self.evictions.count_eviction(position)
         self.recovering.append(position)
         was_evicted_before = bool(self.was_moved[position])
@@ -114,7 +116,7 @@ class EvictionReplay:
         return ""
 
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
-        """Schedule the replacement of a pod evicted from `source`. Return None if it was not tried."""
+        """Try to schedule the replacement of a pod evicted from `source`. Return None if no profile serves the pod."""
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
         terminating_pod = self.lingering.start_terminating(position, source)
@@ -131,7 +133,7 @@ class EvictionReplay:
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 
-    def _undo(self, position: Position, source: Row, message: str) -> str:
+    def _undo_eviction(self, position: Position, source: Row, message: str) -> str:
         """Put the pod back on its node and record why its replacement fits nowhere. Return `HOMELESS`."""
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)

@@ -73,7 +73,7 @@ class Proposal:
         return ObjectKey.of(self.pods[0])
 
     def with_node_count(self, count: int) -> Proposal | None:
-        """Return the proposal with `count` nodes instead of one, or None if it does not just add a node."""
+        """Return the proposal with `count` nodes instead of one, or None if it does more than add a node."""
         trial = self.fix.trial
         if count < 2 or trial.cycle is None or [fix.kind for fix in trial.changes] != [FixKind.ADD_NODE]:
             return None
@@ -161,7 +161,7 @@ class GreedyChoice:
             better = cleared > 0 and (
                 best is None or not self._is_no_better(proposal, self._count_relevant(after.waiting), *best)
             )
-            if better and self.rollouts.holds(proposal.fix.trial):
+            if better and self.rollouts.is_harmless(proposal.fix.trial):
                 best = proposal, after
             if multiplied := self._multiply_nodes(proposal, cleared, after):
                 queue.append(multiplied)
@@ -209,7 +209,7 @@ class GreedyChoice:
         )
 
     def _add_chosen(self, proposal: Proposal, after: UnexplainedSettling) -> None:
-        """Add a proposal to the chosen ones, and drop those that would create objects of the same names."""
+        """Add a proposal to the chosen ones, and drop proposals that would create objects with the same names."""
         settled = after.explain()
         self.chosen.append((proposal, [key for key in self.settled.waiting if key not in settled.waiting]))
         edits = proposal.fix.trial.edits

@@ -60,7 +60,7 @@ class Remedies(Report, frozen=True):
         return (self.pod, f"{self.verdict}{describe_doubt(self.unknown)}:", self.headline + besides)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the verdict and the shortened fixes to the summary."""
+        """Return the summary with the verdict and the shortened fixes."""
         fixes = tuple(remedy.to_short_fix() for remedy in self.remedies)
         if self.make_room:
             fixes = (*fixes, self.make_room.to_short_fix())
@@ -122,7 +122,7 @@ class RemediesOfMany(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return how many of the pods get a node with the chosen changes."""
         if not self.waiting:
-            where = self.scope + describe_doubt(self.unknown) + self._describe_waiting_elsewhere
+            where = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if not self.elsewhere:
                 return ("No pod waits", where)
             wait = agreeing(self.elsewhere, "waits", "wait")
@@ -132,15 +132,15 @@ class RemediesOfMany(Report, frozen=True):
         how = changes if self.chosen else ": nothing was found that helps more"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{how}{self._describe_waiting_elsewhere}{describe_doubt(self.unknown)}",)
+        return (f"{cleared}{how}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
 
     @property
-    def _describe_waiting_elsewhere(self) -> str:
+    def _waiting_elsewhere_text(self) -> str:
         """The number of objects that wait elsewhere, as the end of a line."""
         return f"; {count_by_state(self.waiting_elsewhere)}" if self.waiting_elsewhere else ""
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Add the chosen changes, and the pods that still wait, to the summary."""
+        """Return the summary with the chosen changes and the pods that still wait."""
         fixes = tuple(chosen.remedy.to_short_fix(len(chosen.clears)) for chosen in self.chosen)
         helpless = tuple(
             ShortPods(len(group.pods), group.pods[0], group.workload, group.message) for group in self.left

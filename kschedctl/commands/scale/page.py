@@ -42,11 +42,11 @@ def build_scale_up_page(report: ScaleUp, style: Style) -> Page:
         *(paragraph(Marked(line, Tone.BAD)) for line in errors),
         *build_struct_table(report.increases, style, title="Groups that grow"),
         *build_still_pending_section(report.still_pending, report.rivals, report.enough, style),
-        *_build_filtered_out(report),
+        *_build_filtered_out_line(report),
         *_build_template_gaps(report),
         *_build_remaining_table(report, style),
         *([ONE_RUN] if report.increases else []),
-        *_build_sources(report),
+        *_build_sources_line(report),
     )
 
 
@@ -61,12 +61,12 @@ def _build_doubts(report: ScaleUp | ScaleDown) -> Page:
     return tuple(paragraph(Marked("Not certain:", Tone.WARNING), line) for line in lines)
 
 
-def _build_sources(report: ScaleUp | ScaleDown) -> Page:
+def _build_sources_line(report: ScaleUp | ScaleDown) -> Page:
     """Build a line about the sources of the groups and flags."""
     return (paragraph(Marked(f"{'; '.join(report.sources)}.", Tone.FAINT)),) if report.sources else ()
 
 
-def _build_filtered_out(report: ScaleUp) -> Page:
+def _build_filtered_out_line(report: ScaleUp) -> Page:
     """Build a line about the pods that fit on existing or upcoming nodes."""
     if not report.filtered_out:
         return ()
@@ -146,7 +146,7 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
         *([paragraph(Marked(report.loop_error, Tone.BAD))] if report.loop_error else []),
         *build_table(nodes, columns, build_row, style, title="Nodes"),
         *([ONE_RUN] if nodes else []),
-        *_build_sources(report),
+        *_build_sources_line(report),
     )
 
 

@@ -74,7 +74,7 @@ def _iter_steps(
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    """Try a pod and return the step: it is placed, rejected, gated, gone, or an error occurs."""
+    """Try a pod and return the step: the pod is placed, rejected, gated or gone, or an error occurs."""
     pod = scheduler.view.pods.objects[position].key
     if position in scheduler.gone:
         return FollowedStep(pod, gone=True)
@@ -160,7 +160,7 @@ def _validate_start(start: int) -> None:
 
 
 def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
-    """Search nodes for one pod, or say why the pod is not tried."""
+    """Search nodes for one pod, or report why the pod is not tried."""
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknowns = scheduler.find_framework_for(info, scheduler.view)

@@ -148,12 +148,8 @@ class PackingProgram:
 
     @cached_property
     def measures(self) -> list[Table]:
-        """Measures of how much of a node one pod fills, each (G, S). The pods of a node fill at most 1 in every
+        """The measures of how much of a node one pod fills, (G, S) each. The pods of a node fill at most 1 in every
         measure.
-
-        A measure is the pod's share of a resource, or that share in steps of 1/k: of pods larger than a (k+1)th of a
-        node at most k fit. These are dual feasible functions, see Fekete and Schepers, "New classes of fast lower
-        bounds for bin packing problems" (2001).
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():
@@ -214,7 +210,7 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield a key for each PodInfo whose pods cannot share a node, equal for equal pods, and None for the others."""
+    """Yield, for each PodInfo, None or the key of the pods of which no two can share a node."""
     for info in view.pods.infos:
         labels = {key: value for key, value in info.labels.items() if key not in PER_POD_LABELS}
         if info.host_ports or _repels_own_workload(info, labels, view):

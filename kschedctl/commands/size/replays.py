@@ -67,12 +67,12 @@ class NodeSets:
         nodes = [
             node
             for shape, number in shapes
-            for node in shape.build_nodes(number)
+            for node in shape.iter_nodes(number)
             if node.metadata.name not in lost_nodes
         ]
-        limits = [limit for shape, number in shapes for limit in shape.build_volume_limits(number)]
+        limits = [limit for shape, number in shapes for limit in shape.iter_csi_nodes(number)]
         daemons = [
-            p for shape, number in shapes for p in shape.build_daemon_pods(number) if p.spec.node_name not in lost_nodes
+            p for shape, number in shapes for p in shape.iter_daemon_pods(number) if p.spec.node_name not in lost_nodes
         ]
         return add_pods(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
@@ -174,7 +174,7 @@ class NodeSets:
         """Yield the next node of each shape in each zone. Shapes that are limited to a zone yield only one node."""
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
-            nodes = islice(shape.build_nodes(number + len(shape.zones)), number, None)
+            nodes = islice(shape.iter_nodes(number + len(shape.zones)), number, None)
             for index, node in enumerate(nodes, number):
                 is_sold_by_zone = index > number and (name, shape.get_zone(index)) in self._alone
                 if not (is_sold_by_zone or (lost_zone and shape.get_zone(index) == lost_zone)):

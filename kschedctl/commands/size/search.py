@@ -220,8 +220,8 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     counts, start, has_improved = dict(task.counts), format_counts(task.counts), True
     while has_improved and not task.is_late:
         has_improved = False
-        for name in sorted(counts, key=lambda name: _removal_priority(search, task, counts, name), reverse=True):
-            step = max(min(counts.get(name, 0) // 2, _max_removable(search, task, counts, name)), 1)
+        for name in sorted(counts, key=lambda name: _removal_sort_key(search, task, counts, name), reverse=True):
+            step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.is_late:
                 fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
                 cheaper_set = _replace_removed(search, fewer_nodes, search.program.compute_cost(counts), task.homeless)
@@ -233,7 +233,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
 
 
-def _max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
+def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
     """Return how many nodes of a shape to remove at most: as many as the gap to the bound is worth.
 
     Of the nodes that were added to the starting set, at most half are removed.
@@ -243,7 +243,7 @@ def _max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: st
     return min(nodes_in_gap, ceil(added / 2)) if added > 0 else nodes_in_gap
 
 
-def _removal_priority(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
+def _removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
     """Return a sort key that is highest for added nodes, then for expensive ones."""
     added, cost = counts.get(name, 0) - (task.grown_from or {}).get(name, 0), search.program.compute_cost({name: 1})
     return max(added, 0) * cost, cost

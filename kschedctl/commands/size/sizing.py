@@ -219,7 +219,7 @@ class _Sizing:
 
     def _build_search(self) -> SetSearch:
         """Build the packing program and the state that all searches share."""
-        costs = {name: self._cost_per_node(name) for name in self.shapes}
+        costs = {name: self._get_cost_per_node(name) for name in self.shapes}
         first_nodes = {
             name: self.shapes[shape.base_name or name].get_first_node_name(shape.zones[0])
             for name, shape in self.shapes.items()
@@ -261,7 +261,7 @@ class _Sizing:
         self.tried = sum(result.complete for result in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Replay all sets that might cost less than the best one, as long as time allows."""
+        """Replay all sets that might cost less than the best one, until time is up."""
         best = self._rank_sets()[0].cost
         cheaper = enumerate_cheaper_sets(search.program, cuts, self.bound, best)
         if cheaper is None:
@@ -290,7 +290,7 @@ class _Sizing:
         self.cluster = replace(self.cluster, pods=PodTable.from_pods(remaining_pods))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
-    def _cost_per_node(self, name: str) -> float:
+    def _get_cost_per_node(self, name: str) -> float:
         """Return the lowest price of a node of the shape, or 1.0 if nodes are counted."""
         known_prices = [price for price in self.shapes[name].prices.values() if price is not None]
         return min(known_prices) if self.uses_prices else 1.0

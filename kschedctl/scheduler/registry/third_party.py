@@ -131,7 +131,7 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
 def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """Return the plugins' entry points sorted by package, cached until the search paths change.
 
-    Searching all packages takes about 5 ms, and each Scheduler with a configuration asks.
+    Searching all packages takes about 5 ms, and each Scheduler with a configuration needs the result.
     """
     return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_describe_package))
 
@@ -408,7 +408,8 @@ SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
 def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
     """Return the plugins of installed packages and, with `other_builds`, those of scheduler-plugins.
 
-    A package's plugin takes precedence over one of the same name here. Raises ConfigurationError.
+    A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises
+    ConfigurationError.
     """
     own = find_third_party_plugins()
     return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

@@ -55,7 +55,7 @@ class Naive(NamedTuple):
     count: int
 
     def placed(self, running: list[Json]) -> dict[str, str]:
-        """Where the members go, one after the other beside these; nowhere if they are too few."""
+        """Place the members one by one beside the running pods. Return {} if too few fit."""
         there, found = list(running), {}
         for member in self.seq:
             alone = deepcopy(member)

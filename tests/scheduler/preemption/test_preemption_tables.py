@@ -81,7 +81,7 @@ class TableFramework:
         self.extenders = table_extenders(case)
 
     def plugins_at(self, point: str) -> list[Any]:
-        """The plugin that only the left out cases make use of is not among them."""
+        """Return the plugins without the one that only the left-out cases use."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 
 
@@ -91,7 +91,7 @@ def cycle_of(case: Json) -> Cycle:
 
 
 def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
-    """The cycle as if its Filter plugins had answered so; nodes without an answer were not looked at."""
+    """Return the cycle with these answers of Filter plugins. Nodes without an answer were not looked at."""
     names = cycle.view.nodes.names
     masks = {
         code: np.array([codes.get(name) == code for name in names], np.bool_)
@@ -130,7 +130,7 @@ def test_post_filter(case):
 
 
 def chosen_victims(view: Fork, report: Preemption) -> list[str]:
-    """Of the first by name of the nodes that upstream would pick from."""
+    """Return the victims of the first node, by name, that upstream may pick."""
     if report.allowed is None:
         return []
     return victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))

@@ -147,7 +147,7 @@ class TimePart(NamedTuple):
             return f"{self.share:.0%} of the time {verb} {self.name}"
         return f"{self.name} {verb} {self.share:.0%} of the time{of_plugin}"
 
-    def find_advice(self) -> str:
+    def get_advice(self) -> str:
         """Return advice on how to make this part shorter."""
         declared = IN_TREE.get(self.plugin) if self.plugin_share >= 0.5 else None
         advice = declared.plugin.takes_less_time if declared and declared.plugin else ""

@@ -130,7 +130,7 @@ def _judge_attempt_histogram(
         return _build_good_verdict(about, words, is_above)
     parts = split_attempt_time(measured)
     largest_part = f"; {parts[0].describe()}" if parts else ""
-    lever = parts[0].find_advice() if parts else rules.ATTEMPTS.fix
+    lever = parts[0].get_advice() if parts else rules.ATTEMPTS.fix
     severity = "error" if histogram.estimate_quantile(0.5) > limits.target else ""
     return Verdict(
         about,

@@ -180,7 +180,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
     misplaced = tuple(
         misplaced_pods
         for misplaced_group in replay.misplaced
-        for misplaced_pods in _split_by_workload(misplaced_group, view)
+        for misplaced_pods in _iter_by_workload(misplaced_group, view)
     )
     overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
     orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
@@ -212,7 +212,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
     yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
 
 
-def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+def _iter_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Yield misplaced pods by workload, the workload with the most pods first."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[misplaced.positions]]

@@ -167,10 +167,10 @@ def _iter_pods_on_node(view: Fork, row: Row, column: int) -> Iterator[_NodePod]:
         yield _NodePod(position, int(view.requests[view.pods.info[position], column]), time, _parse_time(time))
 
 
-def _parse_time(at: str) -> int | None:
+def _parse_time(time: str) -> int | None:
     """Return a time in nanoseconds, or None if it is missing or malformed."""
     try:
-        return parse_nanoseconds(at) if at else None
+        return parse_nanoseconds(time) if time else None
     except InputError:
         return None
 

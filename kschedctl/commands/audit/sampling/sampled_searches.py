@@ -43,7 +43,7 @@ Done = Callable[[int], None]
 DIGITS = 4
 
 
-def sample_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
+def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int], done: Done) -> SampledKind:
     """Measure the costs of placing one more pod of a kind, over all nodes at which the search may start."""
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
@@ -283,7 +283,7 @@ def compute_sampling_costs(
             kind_framework, kind_unknowns = kind.scheduler.find_framework_for(info, kind.scheduler.view)
             unknown.update(dict.fromkeys(kind_unknowns))
             assert kind_framework is not None
-            sampled_kinds.append(sample_kind(kind, kind_framework.without_extenders(), percentages, done))
+            sampled_kinds.append(measure_kind(kind, kind_framework.without_extenders(), percentages, done))
 
         curve = combine_kinds(sampled_kinds)
         profiles.append(
@@ -308,9 +308,12 @@ def compute_sampling_costs(
 
 def build_setting(scheduler: Scheduler, framework: Framework) -> SamplingSetting:
     """Return the configured percentage and its effect on the number of nodes of the cluster."""
-    own, common = framework.profile.percentage_of_nodes_to_score, scheduler.configuration.percentage_of_nodes_to_score
-    configured = common if own is None else own
-    origin = ("configuration" if common else "default") if own is None else "profile"
+    profile_percentage = framework.profile.percentage_of_nodes_to_score
+    if profile_percentage is not None:
+        configured, origin = profile_percentage, "profile"
+    else:
+        configured = scheduler.configuration.percentage_of_nodes_to_score
+        origin = "configuration" if configured else "default"
     nodes = len(scheduler.view.nodes)
     adapted = configured or compute_adaptive_percentage(nodes)
     effective = adapted if nodes >= LEAST_NODES else 100

@@ -244,9 +244,9 @@ def _format_constraint_change(key: str, constraint: SpreadPromise | None, pods: 
     return f", and set {change} in the constraint" if change else ""
 
 
-def _count_reachable_domains(number: int, placement: DomainPlacement, view: Fork) -> int:
+def _count_reachable_domains(info_number: int, placement: DomainPlacement, view: Fork) -> int:
     """Return in how many domains pods with a PodInfo may run by node selection and taints, at least 1."""
-    spec = view.pods.infos[number].spec
+    spec = view.pods.infos[info_number].spec
     nodes = match_required_affinity(view.nodes, compile_required_node_affinity(spec)) & match_tolerations(
         view.nodes, spec.tolerations
     )

@@ -114,7 +114,7 @@ def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
 
 
 class PodVolumes:
-    """The result of evaluating a pod's claims on N nodes, in upstream's steps.
+    """The result of evaluating a pod's claims on N nodes, in the steps that upstream takes.
 
     A node that fails in a step takes no part in the later ones. `node_conflict` (a bound volume cannot be reached),
     `bind_conflict` (no volume, and none can be provisioned), `not_enough_space` and `missing` (bound to a volume that
