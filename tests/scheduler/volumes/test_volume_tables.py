@@ -34,7 +34,7 @@ REAL_LISTER = {
 
 
 def wanted(want: Json) -> Json:
-    """The wanted answer in the words of a running scheduler, reasons sorted."""
+    """Return the wanted answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
         status["reasons"] = sorted(map(_as_running, status["reasons"]))
