@@ -50,4 +50,5 @@ def operate(document: Any, operation: Mapping[str, Any]) -> None:
 
 
 def _named(kind: str, meta: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of an object."""
     return kind, meta.get("namespace") or "", meta["name"]

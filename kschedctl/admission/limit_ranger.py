@@ -88,7 +88,7 @@ def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterato
         for container in containers:
             resources = container.setdefault("resources", {})
             for part, defaults in (("requests", requests), ("limits", limits)):
-                added = _add_missing(resources, part, defaults)
+                added = _add_missing_defaults(resources, part, defaults)
                 if added:
                     annotation = (
                         f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
@@ -96,8 +96,8 @@ def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterato
                     yield _AddedDefaults(annotation, {f"{part}.{name}": defaults[name] for name in sorted(added)})
 
 
-def _add_missing(resources: Writable, part: str, defaults: Resources) -> list[str]:
-    """Add the defaults that are missing, and return their names."""
+def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -> list[str]:
+    """Add the missing defaults to the requests or limits, and return their names."""
     existing = resources.get(part) or {}
     missing_names = [name for name in defaults if name not in existing]
     if missing_names:

@@ -43,7 +43,7 @@ def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
         criteria = (
             MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
         )
-        if any(_matches(cluster, match, obj) for match in criteria for obj in created):
+        if any(_may_match(cluster, match, obj) for match in criteria for obj in created):
             yield configuration.metadata.name
 
 
@@ -57,12 +57,12 @@ def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
             if binding.spec.policy_name == policy.metadata.name
             and (mutating or DENY in binding.spec.validation_actions)
         ]
-        matching = [obj for obj in created if _matches(cluster, policy.spec.match_constraints, obj)]
-        if any(_matches(cluster, match, obj) for match in bindings for obj in matching):
+        matching = [obj for obj in created if _may_match(cluster, policy.spec.match_constraints, obj)]
+        if any(_may_match(cluster, match, obj) for match in bindings for obj in matching):
             yield policy.metadata.name
 
 
-def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
+def _may_match(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
     """Return whether the criteria match the object, or may match it because labels are unknown.
 
     Criteria without rules match any object.
@@ -71,8 +71,8 @@ def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> 
     return (
         (not rules or any(_rule_matches(rule, obj) for rule in rules))
         and not any(_rule_matches(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
-        and _selects(criteria.object_selector, obj.labels)
-        and _selects(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
+        and _may_select(criteria.object_selector, obj.labels)
+        and _may_select(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
     )
 
 
@@ -92,7 +92,7 @@ def _contains(items: Sequence[str], wanted: str) -> bool:
     return ANY in items or wanted in items
 
 
-def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+def _may_select(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
     """Return whether the selector matches the labels or the labels are unknown."""
     return labels is None or selector_from_api(selector).matches(labels)
 

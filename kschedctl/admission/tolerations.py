@@ -85,7 +85,7 @@ def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | N
 
 
 def _render_go_json_error(text: str, error: ValueError) -> str:
-    """Return the message of Go's encoding/json for invalid JSON, as far as it is known."""
+    """Return the message of Go's encoding/json for invalid JSON, as far as the message can be reproduced."""
     for literal in ("null", "true", "false"):
         if text.startswith(literal[0]):
             for index, (character, expected) in enumerate(zip(text, literal, strict=False)):

@@ -28,7 +28,8 @@ SORTS["application/strategic-merge-patch+json"] = "strategic"
 
 
 def plural(kind: str) -> str:
-    """
+    """Return the plural of a kind in URLs.
+
     >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Pod")
     ('storageclasses', 'csistoragecapacities', 'pods')
     """

@@ -293,7 +293,7 @@ class ScaleDownPlan:
         return sum(1 for node in self.loop.nodes if (g := self.find_group(node)) and g.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node's removal has to wait for pods to end, and record that as the reason."""
+        """Return whether the node's removal has to wait for pods to end. Record the reason if it has to."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"

@@ -1,8 +1,4 @@
-"""IP addresses, CIDRs and URLs. URLs are parsed as strictly as Go parses those of requests.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/{ip,cidr,urls}.go (v1.36), with netip and net/url of Go's
-standard library.
-"""
+"""IP addresses, CIDRs and URLs, which are parsed as strictly as in Go."""
 
 from __future__ import annotations
 

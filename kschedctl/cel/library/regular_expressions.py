@@ -326,7 +326,9 @@ class SimplePattern(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
-    r"""Compile a pattern of the subset. Return None for others, and for those too slow on a text of usual length.
+    r"""Compile a pattern of the subset.
+
+    Return None for other patterns, and for patterns that are too slow on a text of usual length.
 
     >>> [compile_simple_pattern(p) is not None for p in (r"^gpu-[a-z0-9]+\.v(1|2)$", "(a+)+$", "(?i)a", "(a", "a{2,1}")]
     [True, False, False, False, False]

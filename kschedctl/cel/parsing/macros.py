@@ -1,6 +1,4 @@
-"""Macros, which are calls that expand to other expressions: ``has``, comprehensions, ``cel.bind``, ``optMap``,
-``sortBy``.
-"""
+"""Macros, which are calls that expand to other expressions, such as ``has``, comprehensions and ``cel.bind``."""
 
 from __future__ import annotations
 

@@ -62,6 +62,7 @@ def _labelled(made: Json, app: str) -> Json:
 
 
 def _budget(app: str, allowed: int) -> Json:
+    """Build a PodDisruptionBudget of an app."""
     return {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": app, "namespace": "d", "uid": app},
@@ -102,6 +103,7 @@ class Naive:
         return self.known[key]
 
     def _targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
+        """Return the best nodes for a waiting pod by a full cycle on a new cluster."""
         objects = []
         for found in self.objects:
             own = found["metadata"]["name"]
@@ -178,6 +180,7 @@ class Naive:
         )
 
     def _plans(self, _: list[str]) -> Iterator[list[str]]:
+        """Yield all plans, the shortest first."""
         layer: list[list[str]] = [[]]
         for _length in range(MOST + 1):
             yield from layer

@@ -41,6 +41,7 @@ def mounts(*claims: str) -> Json:
 
 
 def storage_class(name: str, provisioner: str = DRIVER, mode: str = "WaitForFirstConsumer", **fields: Any) -> Json:
+    """Build a StorageClass."""
     return {
         "kind": "StorageClass",
         "metadata": {"name": name},
@@ -108,6 +109,7 @@ DRIVER_WITH_POOLS = {"kind": "CSIDriver", "metadata": {"name": DRIVER}, "spec": 
 
 
 def pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
+    """Build the CSIStorageCapacity of a class in a zone."""
     return {
         "kind": "CSIStorageCapacity",
         "metadata": {"name": name, "namespace": "kube-system"},

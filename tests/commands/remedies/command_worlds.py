@@ -50,6 +50,7 @@ class World(NamedTuple):
 
 
 def worlds() -> Iterator[tuple[str, World]]:
+    """Yield the worlds of the demo, the recording and the cases, by name."""
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         recorded = json.load(file)["objects"]
     for documents in (yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"], recorded):
@@ -195,6 +196,7 @@ QUOTAS = [
 
 
 def runtime_class(name: str, sandbox: str = "") -> Json:
+    """Build a RuntimeClass, maybe with a node selector."""
     found: Json = {"kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
     if sandbox:
         found["scheduling"] = {"nodeSelector": {"sandbox": sandbox}}

@@ -22,6 +22,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def trials(world: World) -> Trials:
+    """Build the trials of the target pod."""
     cluster = world.cluster()
     pod = cluster.pod(*ASKED.split("/"))
     assert pod is not None
@@ -29,6 +30,7 @@ def trials(world: World) -> Trials:
 
 
 def found(asked: Trials, most: int) -> list[RemedyTrial]:
+    """Search for all fixes with up to this many changes, until all are tried."""
     search = RemedySearch(
         asked, propose_fixes_at_node, propose_fixes_anywhere, RemedyWishes(max_changes=most), seconds=1e9
     )
@@ -58,6 +60,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
 
 
 def assert_helps(world: World, trial: RemedyTrial) -> None:
+    """Check that the pod schedules or preempts with the changes of the trial."""
     answer = afresh(world, trial)
     what = [change.text for change in trial.changes]
     if trial.fits:
@@ -70,6 +73,7 @@ def assert_helps(world: World, trial: RemedyTrial) -> None:
 
 
 def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None:
+    """Check that the changes of the trial do not help."""
     answer = afresh(world, trial)
     what = [change.text for change in trial.changes]
     assert answer.verdict == "Unschedulable", what

@@ -49,6 +49,7 @@ class Draft:
         self.others: list[Json] = [namespace("d", team="shop"), namespace("other", team="data")]
 
     def _node(self, number: int) -> Json:
+        """Draw a node."""
         name = f"n{number}"
         labels = {ZONE: self.random.choice("ab"), HOSTNAME: name, **maybe(self.random, **{DISK: "ssd"})}
         allocatable = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "50Gi", "pods": "20"}
@@ -77,6 +78,7 @@ class Draft:
         return self.pods[-1]
 
     def made(self) -> World:
+        """Build the world of the draft."""
         metadata: Json = {"name": "asked", "namespace": "d", "uid": "asked", "labels": self.labels}
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-new", "uid": "web", "controller": True}
         asked = {"kind": "Pod", "metadata": {**metadata, "ownerReferences": [owner]}, "spec": self.asked, "status": {}}
@@ -112,6 +114,7 @@ def namespace(name: str, **labels: str) -> Json:
 
 
 def budget(app: str, allowed: int) -> Json:
+    """Build a PodDisruptionBudget of an app."""
     spec = {"selector": {"matchLabels": {"app": app}}}
     status = {"disruptionsAllowed": allowed}
     metadata = {"name": f"{app}-budget", "namespace": "d"}

@@ -87,7 +87,7 @@ class Naive(NamedTuple):
 
 
 def units(running: list[Json]) -> list[Unit]:
-    """Node after node."""
+    """Return the units of victims, node by node."""
     found: dict[str, Unit] = {}
     for each in sorted(running, key=lambda each: str(each["spec"]["nodeName"])):
         group = each["spec"].get("schedulingGroup", {}).get("podGroupName", "")
@@ -99,7 +99,7 @@ def units(running: list[Json]) -> list[Unit]:
 
 
 def breaks(unit: Unit, allowed: dict[str, int]) -> bool:
-    """Whether its budget does not allow that one of them goes; those after it do not count."""
+    """Return whether the unit's budget allows no further disruption. Later units do not count."""
     for each in unit.pods:
         budget = each["metadata"]["labels"]["app"]
         if budget in allowed:

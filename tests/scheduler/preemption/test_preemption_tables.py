@@ -146,10 +146,11 @@ def test_dry_run(case):
 
 
 def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int) -> list[int]:
-    """The rows of the candidates that upstream keeps: it goes on until there are enough and one breaks no budget.
+    """Return the rows of the candidates that upstream keeps.
 
-    Of those that break one, and of the others, it keeps no more than it wants. In parallel it may look at more nodes:
-    such cases have no more candidates than are wanted.
+    It goes on until it has enough candidates and one breaks no budget. It keeps no more than it wants of those that
+    break one, and of the others. In parallel it may look at more nodes: such cases have no more candidates than are
+    wanted.
     """
     assert parallelism == 1 or len(found) <= wanted
     kept: dict[bool, list[int]] = {True: [], False: []}
