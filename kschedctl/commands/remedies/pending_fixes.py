@@ -163,7 +163,7 @@ class GreedyChoice:
             better = cleared > 0 and (
                 best is None or not self._is_no_better(proposal, self._count_relevant(after.waiting), *best)
             )
-            if better and self.rollouts.holds(proposal.fix.trial):
+            if better and self.rollouts.is_harmless(proposal.fix.trial):
                 best = proposal, after
             if multiplied := self._multiply_nodes(proposal, cleared, after):
                 queue.append(multiplied)

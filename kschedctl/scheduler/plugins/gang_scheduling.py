@@ -150,7 +150,7 @@ class GangScheduling(DeclaredPlugin):
             yield Dependency("PodGroup", Effect.REFUSES)
 
     def pre_enqueue(self, info: PodInfo, view: Fork) -> Status:
-        """Reject the pod until its PodGroup exists and has minCount pods."""
+        """Keep the pod out of the queue until its PodGroup exists and has minCount pods."""
         key = get_group_key(info.pod)
         if key is None:
             return SUCCESS

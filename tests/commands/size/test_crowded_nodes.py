@@ -54,7 +54,7 @@ TYPES = [
 
 
 def workloads(seed: int, number: int = 80) -> list[Json]:
-    """Small pods, and a few with a device that come last."""
+    """Build small pods, and a few with a device that come last."""
     random = Random(seed)
     small = [pod(f"p{at}", random.choice((0.1, 0.25, 0.5, 1)), 512, priority=1) for at in range(number)]
     return [*small, *(pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
@@ -76,7 +76,7 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
 
 
 def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
-    """By a replay of its own."""
+    """Return the pods that wait after a separate replay."""
     return list(seen(pods)[1].find_waiting(counts))
 
 
