@@ -339,9 +339,7 @@ class Fork:
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate a node for a pod, replacing its earlier nomination, or remove the nomination if the row is
-        NO_ROW.
-        """
+        """Nominate a node for a pod in place of an earlier one, or clear its nomination if the row is NO_ROW."""
         rows, positions = self.nominations
         is_other = positions != position
         rows, positions = rows[is_other], positions[is_other]

@@ -235,8 +235,9 @@ class QueueReplay(SchedulingLoop):
     # -- what comes back ------------------------------------------------------------------------------------------
 
     def apply_effects(self, record: CycleRecord) -> None:
-        """Let the scheduler see the effects of a cycle. PDBs stay as they are, since no controller counts pods
-        again.
+        """Let the scheduler see the effects of a cycle as events.
+
+        PDBs stay as they are, since no controller counts pods again.
         """
         waited = self.waiting.remove_preempted(record.victims, record.popped)
         evicted = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]

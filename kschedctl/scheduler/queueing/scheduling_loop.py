@@ -38,11 +38,10 @@ class Failed(NamedTuple):
 
 
 class PostFilterEffect(NamedTuple):
-    """The effect of PostFilter on a pod without feasible nodes: the failure with which it is put back, and its
-    victims.
-    """
+    """The effect of PostFilter on a pod without feasible nodes: its failure and its victims."""
 
     failure: Failed
+    """The failure with which the pod is put back."""
     victims: Sequence[Position] = ()
     """The pods that are preempted for it."""
     asked: Container[str] = ()
@@ -126,10 +125,9 @@ class SchedulingLoop(ABC):
             self.record_error(position, str(error))
 
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
-        """Run Permit for a pod on its node, and return whether it can be bound now. Otherwise it waits or leaves the
-        node.
+        """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Raises PluginError.
+        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
@@ -168,8 +166,9 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
 
     def end_completed_waits(self, gang: GangKey | None = None) -> None:
-        """Bind or put back the pods that need not wait at Permit any longer. With `gang`, only its pods are
-        considered.
+        """Bind or put back the pods that need not wait at Permit any longer.
+
+        With `gang`, only its pods are considered.
         """
         for waiting, outcome in self.waiting.iter_ended(gang):
             self.end_wait(waiting, outcome)

@@ -201,8 +201,9 @@ class Gangs:
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members after evicting them if enough members fit. Raises
-        PluginError.
+        """Find the victims, and the nodes of the members once these are evicted. Raises PluginError.
+
+        No member is placed if not enough of them fit.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:

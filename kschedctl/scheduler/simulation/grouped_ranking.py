@@ -1,6 +1,4 @@
-"""The best nodes for identical pods, found by judging one example of each group of nodes that no plugin
-distinguishes.
-"""
+"""The best nodes for identical pods, found by judging one example of each group of equivalent nodes."""
 
 from __future__ import annotations
 

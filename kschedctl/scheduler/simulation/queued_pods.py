@@ -342,8 +342,9 @@ class _SharedQueuePlugins(QueuePlugins):
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
     def find_woken(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """Return the PodInfos whose pods the event could put back into the queue, no matter which plugins rejected
-        them.
+        """Return the PodInfos whose pods the event could put back into the queue.
+
+        It does not matter which plugins rejected these pods.
         """
         unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
         checked, listening = self._get_listeners(occurrence.event)

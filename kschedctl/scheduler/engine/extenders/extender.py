@@ -137,8 +137,9 @@ class HTTPExtender:
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether the pod requests a resource that the extender manages. Without managed resources, every pod
-        counts.
+        """Return whether the pod requests a resource that the extender manages.
+
+        An extender without managed resources is interested in every pod.
         """
         if not self._managed:
             return True
@@ -172,8 +173,9 @@ class HTTPExtender:
         return FilterAnswer(remaining, result.failed, result.unresolvable)
 
     def prioritize(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> list[tuple[str, int]]:
-        """Ask the extender for the unweighted scores of the offered nodes, by name. Raises ExtenderError or
-        UnknownAnswerError.
+        """Ask the extender for the unweighted score of each offered node, by name.
+
+        Raises ExtenderError or UnknownAnswerError.
         """
         return parse_host_priorities(self._send(self.settings.prioritize_verb, self._build_args(pod, offered, nodes)))
 

@@ -160,8 +160,9 @@ class _Trial:
         return np.unique(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
 
     def find_fitting(self, nodes: Bools, priority: int) -> Bools:
-        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,). Raises
-        PluginError.
+        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).
+
+        Raises PluginError.
         """
         if not nodes.any():
             return nodes
