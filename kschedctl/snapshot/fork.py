@@ -75,10 +75,11 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
+        # Computed before copying, so that both share the work.
         requested, nonzero_requested = (
             self.requested,
             self.nonzero_requested,
-        )  # computed before copying, so that both share the work
+        )
         copied = copy(self)
         copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
         copied._arrivals = self._arrivals and self._arrivals.copy()

@@ -204,9 +204,8 @@ class Cycle:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            plugins.add(
-                self.filter.find_first_rejection(self.nominated_row)[0]
-            )  # upstream keeps the plugins of both kinds in one set
+            # Upstream keeps the plugins of both kinds in one set.
+            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 

@@ -71,9 +71,8 @@ class EveryStart:
             return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
-        examined = (
-            rounds[first + sample_size] - self.starts
-        )  # all nodes up to the first feasible one that is not needed
+        # A search examines all nodes up to the first feasible one that it does not need.
+        examined = rounds[first + sample_size] - self.starts
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
         return Searches(sample_size, examined, ties, lost, hits)
 

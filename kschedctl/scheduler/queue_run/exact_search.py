@@ -210,9 +210,10 @@ class OpportunisticBatch:
         self.last_cycle, self.last_row = cycle_number, chosen
         if hinted == chosen:
             return
-        self.signature, self.remaining_rows = (
-            (signature, remaining_rows) if signature is not None and remaining_rows else (None, None)
-        )
+        if signature is not None and remaining_rows:
+            self.signature, self.remaining_rows = signature, remaining_rows
+        else:
+            self.signature = self.remaining_rows = None
 
 
 def _is_full(cycle: Cycle, row: Row) -> bool:

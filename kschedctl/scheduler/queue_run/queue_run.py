@@ -203,9 +203,8 @@ class QueueReplay(SchedulingLoop):
         """Put a rejected pod back into the queue, and record its failure and its nomination."""
         pod = self._queued[position]
         self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
-        self.record.failed[position] = failure._replace(
-            rejectors=pod.rejectors
-        )  # a plugin may have gated the pod meanwhile
+        # A plugin may have gated the pod meanwhile.
+        self.record.failed[position] = failure._replace(rejectors=pod.rejectors)
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)
 

@@ -186,9 +186,8 @@ class Gangs:
         Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
-        if (
-            result.placed or result.status.code is Code.ERROR
-        ):  # among equal nodes, this cycle chose others than the one before
+        # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
+        if result.placed or result.status.code is Code.ERROR:
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}

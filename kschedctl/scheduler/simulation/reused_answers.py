@@ -221,9 +221,8 @@ class ReusedAnswers:
             return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
-        if self.gang_pods or self.placements.depends_on_other_nodes(
-            framework, position
-        ):  # pods placed later may change the rejectors
+        # Pods placed later may change the rejectors.
+        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
             rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
@@ -242,9 +241,8 @@ class ReusedAnswers:
             self.nominations.clear(position)
             return None, None
         cycle = self.placements.run_cycle(framework, position)
-        cycle = replace(
-            cycle, only_best_candidates=not cycle.consultation.extenders
-        )  # extenders choose among all candidates
+        # Extenders choose among all candidates.
+        cycle = replace(cycle, only_best_candidates=not cycle.consultation.extenders)
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)

@@ -313,9 +313,9 @@ class SettlingLoop(SchedulingLoop):
         if self.recreation is None:
             return
         for victim in victims:
-            when = (
-                Recreation.NEVER if self.attempts.gangs.find_group_key(victim) is not None else self.recreation(victim)
-            )
+            if self.attempts.gangs.find_group_key(victim) is not None:
+                continue
+            when = self.recreation(victim)
             sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
             if sole_victim and not self._do_others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)

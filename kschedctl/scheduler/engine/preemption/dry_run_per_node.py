@@ -145,9 +145,8 @@ class _Trial:
         """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
         guarded, budgets = np.zeros(len(nodes), np.bool_), get_budgets(self.view)
         if budgets.any:
-            pods = self.selection.find_potential_unsorted(
-                nodes
-            )  # the number of violations does not depend on their order
+            # The number of violations does not depend on their order.
+            pods = self.selection.find_potential_unsorted(nodes)
             guarded[self.view.node[pods[budgets.find_violations(pods)]]] = True
         return guarded
 

@@ -74,9 +74,8 @@ class LowerPriority:
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on these nodes (N,), in any order, (V,)."""
         view, pods = self.view, self.view.pods
-        placed = np.flatnonzero(
-            np.append(nodes, False)[view.node]
-        )  # the last entry is for pods without a node, whose row is -1
+        # The last entry is for pods without a node, whose row is -1.
+        placed = np.flatnonzero(np.append(nodes, False)[view.node])
         potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
         return potential
 
