@@ -113,7 +113,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
-    not_created, unread_kinds = creations.report_of(owner), find_unread_kinds(inquiry.cluster, owner.kind)
+    not_created, unread_kinds = creations.report_workload(owner), find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)

@@ -127,7 +127,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
     """Return the cost of deleting a Job with its pods, as its immutable template requires."""
-    pods = ExistingPods(trial.scheduler.cluster).pods_of(*owner)
+    pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and created anew"
     if pods:

@@ -34,7 +34,7 @@ from kschedctl.fixes.ranking import RankedFix
 from kschedctl.fixes.trial.trials import RemedyTrial, apply_edits_to_cluster
 from kschedctl.lint.objects.stored_pods import to_written_spec
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.creation import create
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_controlled_by, rank_for_removal
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.rollout import Rollout, RolloutCreation, rename_replaced_pods, roll_out
@@ -121,7 +121,7 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
         return None
     edits = {key: edit for key, edit in trial.edits.items() if key != pod_key}
     cluster = apply_edits_to_cluster(trial.scheduler.cluster, edits, whole=True)
-    old_pods = [] if concerns_pod_alone else ExistingPods(cluster).pods_of(*owner)
+    old_pods = [] if concerns_pod_alone else ExistingPods(cluster).find_pods_of(*owner)
     if not any(pod.key != trial.own.key for pod in old_pods):
         return _replay_single_preemption(owner, trial, cluster) if trial.victims else None
     try:
@@ -182,7 +182,7 @@ def _plan_rollout(
         change.removed = rank_for_removal(siblings if owner.kind == "StatefulSet" else old_pods)
         wanted = _get_replicas(workload) or 1 + len(siblings)
     new_pods = [_build_new_pod(target_pod, pod, number) for number, pod in enumerate((before, *siblings)[:wanted])]
-    creation = create(cluster, new_pods)
+    creation = create_objects(cluster, new_pods)
     create_allowed_claims(cluster, creation, creation.pods)
     change.new = [_fill_in_priority(pod, target_pod) for pods in creation.pods.values() for pod in pods]
     _set_rollout_pace(change, workload)

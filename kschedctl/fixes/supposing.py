@@ -8,7 +8,7 @@ from kschedctl.api.objects import Pod, Toleration
 from kschedctl.api.quantity import parse
 from kschedctl.api.resource_names import is_counted
 from kschedctl.errors import InputError, UsageError
-from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
+from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.replay.edits import find_nodes
 from kschedctl.scheduler.scheduler import Scheduler
 
@@ -45,9 +45,9 @@ def _change_pod_property(target: TargetPod, name: str, value: str) -> Pod:
     """Return the pod with one property changed. Raises UsageError and InputError."""
     match name:
         case "priority":
-            return with_other_priority(target, as_if_priority=_parse_priority(value))
+            return change_priority(target, as_if_priority=_parse_priority(value))
         case "class":
-            return with_other_priority(target, as_if_priority_class=value)
+            return change_priority(target, as_if_priority_class=value)
         case "tolerate":
             return _add_toleration(target.pod, parse_toleration(value))
     return _set_request(target.pod, name, value)

@@ -133,7 +133,7 @@ class NodeDrain:
                 node=pods[position].spec.node_name,
                 why=reason,
                 budgets=self._evictions.find_budgets(position),
-                unhealthy=self._evictions.unhealthy_pods(position),
+                unhealthy=self._evictions.find_unhealthy_pods(position),
             )
             for position in self.evictable
             if (reason := self._evictions.find_denial(position))
@@ -195,7 +195,7 @@ class NodeDrain:
         if not outcome.victims:
             return
         self.preemptions.append(outcome)
-        self._evictions.change_allowed(outcome.victims, -1)
+        self._evictions.change_allowed_disruptions(outcome.victims, -1)
         for victim in outcome.victims:
             self.evictable.pop(victim, None)
         for victim in self._recreate_admitted(outcome.victims):

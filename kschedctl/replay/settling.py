@@ -14,7 +14,7 @@ from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
-from kschedctl.replay.controllers.eviction import job_would_fail
+from kschedctl.replay.controllers.eviction import would_fail_job
 from kschedctl.replay.edits import change_pods, is_recreated
 from kschedctl.replay.unknown import find_simulation_unknowns
 from kschedctl.reports.unknown import UnknownKind
@@ -152,7 +152,7 @@ def recreate_gone_pods(simulation: Simulation, positions: Iterable[Position]) ->
 def _is_recreated(simulation: Simulation, position: Position) -> bool:
     """Return whether a controller recreates the pod. A Job does not if it fails by one more failed pod."""
     pod = simulation.view.pods.objects[position]
-    return is_recreated(pod) and not job_would_fail(pod, simulation.view.objects)
+    return is_recreated(pod) and not would_fail_job(pod, simulation.view.objects)
 
 
 def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:

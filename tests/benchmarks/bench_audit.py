@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from peak_memory import mebibytes
+from peak_memory import get_peak_mebibytes
 
 from kschedctl.cluster import Cluster, convert
 from kschedctl.commands.audit import REQUIRED_INPUTS, SECTIONS
@@ -39,8 +39,8 @@ SORTS: tuple[dict[str, Any], ...] = (
 ZONE = "topology.kubernetes.io/zone"
 
 
-def pending(number: int, distinct: int) -> dict[str, Any]:
-    """One of ``distinct`` sorts: most fit on no node, one in five of them does."""
+def build_pending_pod(number: int, distinct: int) -> dict[str, Any]:
+    """Build a pending pod of one of ``distinct`` shapes. One in five fits on some node."""
     sort = number % distinct
     spec = dict(SORTS[sort % len(SORTS)])
     labels = {"app": f"a{sort % 50}"}
@@ -57,13 +57,13 @@ def pending(number: int, distinct: int) -> dict[str, Any]:
     return {"kind": "Pod", "metadata": metadata, "spec": spec, "status": status}
 
 
-def with_pending(cluster: Cluster, number: int, distinct: int) -> Cluster:
-    """The cluster with so many pods that wait."""
-    return cluster.with_objects({"Pod": [convert(pending(each, distinct)) for each in range(number)]})
+def add_pending_pods(cluster: Cluster, number: int, distinct: int) -> Cluster:
+    """Return the cluster with additional pending pods."""
+    return cluster.with_objects({"Pod": [convert(build_pending_pod(each, distinct)) for each in range(number)]})
 
 
-def timed(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, float, float]]:
-    """What each takes, in seconds of a processor and on the clock: what all share first."""
+def iter_timed_sections(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, float, float]]:
+    """Yield each section with its processor seconds and wall seconds, after the work that all sections share."""
     steps = {"(the view)": lambda: audited.scheduler.view.requested, "(the replay)": lambda: audited.replay}
     asked = [
         name
@@ -79,6 +79,7 @@ def timed(audited: AuditedCluster, names: list[str]) -> Iterator[tuple[str, floa
 
 
 def main() -> None:
+    """Print the time of each section of an audit, and the peak memory."""
     parser = argparse.ArgumentParser(description="Time of audit on a big cluster.")
     parser.add_argument("folder", help="what make_cluster.py wrote")
     parser.add_argument("--pending", type=int, default=1000)
@@ -87,13 +88,13 @@ def main() -> None:
     options = parser.parse_args()
     start = time.perf_counter()
     read = Read.from_paths([options.folder], assume_complete=True)
-    cluster = with_pending(read, options.pending, options.distinct)
+    cluster = add_pending_pods(read, options.pending, options.distinct)
     print(f"read in {time.perf_counter() - start:.1f} s: {cluster!r}")
     total = 0.0
-    for name, cpu, clock in timed(AuditedCluster(Scheduler(replace(cluster)), NOW), options.section):
+    for name, cpu, clock in iter_timed_sections(AuditedCluster(Scheduler(replace(cluster)), NOW), options.section):
         total += cpu
         print(f"{name:14} {cpu:7.2f} s of a processor, {clock:7.2f} s", flush=True)
-    peak = mebibytes()
+    peak = get_peak_mebibytes()
     print(f"{'all':14} {total:7.2f} s of a processor, the aim is {AIM_SECONDS} s; {peak:,.0f} MiB at the peak")
 
 

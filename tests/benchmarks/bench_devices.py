@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.plugins.dynamic_resources.inventory import get_inventory
@@ -39,9 +39,10 @@ SIZES = [
 
 
 def main() -> None:
+    """Print the time of PreFilter and Filter per number of nodes and devices."""
     print(f"{'nodes':>6} {'per node':>8} {'distinct':>8} {'feasible':>8} {'first s':>8} {'next s':>8}")
     for nodes, devices, spread in SIZES:
-        view = Fork.from_cluster(Cluster.from_objects(list(documents(nodes, devices, spread))))
+        view = Fork.from_cluster(Cluster.from_objects(list(iter_documents(nodes, devices, spread))))
         plugin, took = DynamicResources(DynamicResourcesArgs(), Features()), []
         for position in (0, 1):
             started = time.perf_counter()
@@ -53,11 +54,12 @@ def main() -> None:
         print(f"{nodes:6} {devices:8} {distinct:8} {feasible:8} {took[0]:8.3f} {took[1]:8.3f}")
 
 
-def documents(nodes: int, devices: int, spread: int):
+def iter_documents(nodes: int, devices: int, spread: int):
+    """Yield the nodes with their devices, claims that use some of them, and two pods that want one."""
     yield {
         "kind": "DeviceClass",
         "metadata": {"name": "gpu"},
-        "spec": {"selectors": [cel(f'device.driver == "{DRIVER}"')]},
+        "spec": {"selectors": [build_cel_selector(f'device.driver == "{DRIVER}"')]},
     }
     for n in range(nodes):
         name = f"node-{n:05}"
@@ -69,34 +71,40 @@ def documents(nodes: int, devices: int, spread: int):
                 "driver": DRIVER,
                 "nodeName": name,
                 "pool": {"name": name, "generation": 1, "resourceSliceCount": 1},
-                "devices": [device(n * devices + d, d, spread) for d in range(devices)],
+                "devices": [build_device(n * devices + d, d, spread) for d in range(devices)],
             },
         }
         results = [
             {"driver": DRIVER, "pool": name, "device": f"gpu-{d}", "request": "r"} for d in range(n % 3, devices, 3)
         ]
-        yield claim(f"used-{n:05}", {"allocation": {"devices": {"results": results}}})
+        yield build_claim(f"used-{n:05}", {"allocation": {"devices": {"results": results}}})
     for p in (0, 1):
-        yield claim(f"claim-{p}", {})
+        yield build_claim(f"claim-{p}", {})
         spec = {"resourceClaims": [{"name": "gpus", "resourceClaimName": f"claim-{p}"}]}
         yield {"kind": "Pod", "metadata": {"name": f"pod-{p}", "uid": f"pod-{p}"}, "spec": spec}
 
 
-def device(number: int, position: int, spread: int):
+def build_device(number: int, position: int, spread: int):
+    """Build a device of one of the distinct kinds."""
     attributes = {"model": {"string": f"M{number % spread}"}, "numa": {"int": position % 2}}
     return {"name": f"gpu-{position}", "attributes": attributes, "capacity": {"memory": {"value": "80Gi"}}}
 
 
-def claim(name: str, status):
-    request = {"name": "r", "exactly": {"deviceClassName": "gpu", "count": 2, "selectors": [cel(SELECTOR)]}}
+def build_claim(name: str, status):
+    """Build a ResourceClaim with a status."""
+    request = {
+        "name": "r",
+        "exactly": {"deviceClassName": "gpu", "count": 2, "selectors": [build_cel_selector(SELECTOR)]},
+    }
     devices = {"requests": [request], "constraints": [{"matchAttribute": f"{DRIVER}/numa"}]}
     return {"kind": "ResourceClaim", "metadata": {"name": name}, "spec": {"devices": devices}, "status": status}
 
 
-def cel(expression: str):
+def build_cel_selector(expression: str):
+    """Build a selector with a CEL expression."""
     return {"cel": {"expression": expression}}
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

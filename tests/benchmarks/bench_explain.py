@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 PLAIN, SPREAD = "bench/pending-plain", "bench/pending-spread-affinity"
 JSON_LOAD = "import glob, json, sys; kept = [json.load(open(p)) for p in sorted(glob.glob(sys.argv[1] + '/*.json'))]"
@@ -47,8 +47,8 @@ class Usage(NamedTuple):
     memory: float
 
 
-def measure(arguments: Sequence[str], show: bool = False) -> Usage:
-    """Run Python with these arguments. Raises RuntimeError when it fails."""
+def run_python(arguments: Sequence[str], show: bool = False) -> Usage:
+    """Run Python with these arguments and return its resource usage. Raises RuntimeError if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen([sys.executable, *arguments], stdout=None if show else subprocess.DEVNULL)
     _, status, used = os.wait4(process.pid, 0)
@@ -58,20 +58,21 @@ def measure(arguments: Sequence[str], show: bool = False) -> Usage:
     return Usage(wall, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
 
 
-def report(name: str, usage: Usage, base: Usage | None = None) -> None:
-    """One line; beside it the parts of the base, when there is one."""
+def print_usage(name: str, usage: Usage, base: Usage | None = None) -> None:
+    """Print a line about a run, with its difference to a base run if there is one."""
     line = f"{name:24}{usage.wall:8.2f} s {usage.cpu:8.2f} s cpu {usage.memory:8.0f} MiB"
     if base is not None:
         line += f"   {usage.wall / base.wall:6.1%} of the time, {usage.memory / base.memory:6.1%} of the memory"
     print(line, flush=True)
 
 
-def best(arguments: Sequence[str], runs: int) -> Usage:
-    """The fastest of several runs."""
-    return min(measure(arguments) for _ in range(runs))
+def run_repeatedly(arguments: Sequence[str], runs: int) -> Usage:
+    """Return the resource usage of the fastest of several runs."""
+    return min(run_python(arguments) for _ in range(runs))
 
 
 def main() -> None:
+    """Print time and memory of explain, beside those of its parts."""
     parser = argparse.ArgumentParser(description="Time and memory of explain on a big cluster.")
     parser.add_argument("folder", help="what make_cluster.py wrote")
     parser.add_argument("--runs", type=int, default=1, help="take the fastest of so many runs")
@@ -79,18 +80,18 @@ def main() -> None:
     folder, runs = options.folder, options.runs
     namespace, name = PLAIN.split("/")
     explain = ["-m", "kschedctl", "explain", "-n", namespace, name, "-f", folder]
-    base = best(["-c", JSON_LOAD, folder], runs)
-    report("json.load", base)
-    report("read", best(["-c", READ, folder], runs), base)
-    report("read and snapshot", best(["-c", SNAPSHOT, folder], runs), base)
-    report("explain", best(explain, runs), base)
-    measure(["-c", ENGINE, folder], show=True)
-    nothing = best(["-c", "pass"], 5)
-    report("python -c pass", nothing)
-    report("--help", best(["-m", "kschedctl", "--help"], 5), nothing)
-    report("explain --demo", best(["-m", "kschedctl", "explain", "--demo", "-A"], 5), nothing)
+    base = run_repeatedly(["-c", JSON_LOAD, folder], runs)
+    print_usage("json.load", base)
+    print_usage("read", run_repeatedly(["-c", READ, folder], runs), base)
+    print_usage("read and snapshot", run_repeatedly(["-c", SNAPSHOT, folder], runs), base)
+    print_usage("explain", run_repeatedly(explain, runs), base)
+    run_python(["-c", ENGINE, folder], show=True)
+    nothing = run_repeatedly(["-c", "pass"], 5)
+    print_usage("python -c pass", nothing)
+    print_usage("--help", run_repeatedly(["-m", "kschedctl", "--help"], 5), nothing)
+    print_usage("explain --demo", run_repeatedly(["-m", "kschedctl", "explain", "--demo", "-A"], 5), nothing)
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from time import perf_counter
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
 from kschedctl.scheduler.scheduler import Scheduler
@@ -24,7 +24,8 @@ GATES = {"GenericWorkload": True, "GangScheduling": True}
 ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
-def node(i: int) -> Json:
+def build_node(i: int) -> Json:
+    """Build an empty node in one of three zones."""
     labels = {ZONE: f"zone-{i % 3}", HOSTNAME: f"node-{i:05}"}
     allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     return {
@@ -34,8 +35,8 @@ def node(i: int) -> Json:
     }
 
 
-def gang(number: int, pods: int, cpu: int) -> Iterator[Json]:
-    """A group, and the pods that all have to fit."""
+def build_gang(number: int, pods: int, cpu: int) -> Iterator[Json]:
+    """Build a PodGroup and its pods, which must all fit."""
     name = f"gang-{number:05}"
     metadata, policy = {"name": name, "namespace": "bench"}, {"gang": {"minCount": pods}}
     version = "scheduling.k8s.io/v1alpha2"
@@ -48,13 +49,14 @@ def gang(number: int, pods: int, cpu: int) -> Iterator[Json]:
 
 
 def main() -> None:
+    """Measure a simulation of gangs."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for option, usual in (("nodes", 5000), ("gangs", 1000), ("pods", 8), ("cpu", 2)):
         parser.add_argument(f"--{option}", type=int, default=usual)
     wanted = parser.parse_args()
-    objects = [node(i) for i in range(wanted.nodes)]
+    objects = [build_node(i) for i in range(wanted.nodes)]
     for number in range(wanted.gangs):
-        objects += gang(number, wanted.pods, wanted.cpu)
+        objects += build_gang(number, wanted.pods, wanted.cpu)
     cluster = Cluster.from_objects(objects, feature_gates=GATES)
     start = perf_counter()
     simulation = Simulation(Scheduler(cluster))
@@ -66,4 +68,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -11,8 +11,8 @@ from __future__ import annotations
 import argparse
 from time import process_time
 
-from bench_simulate import Json, apart, deployment, node, pod
-from peak_memory import mebibytes
+from bench_simulate import Json, build_anti_affinity, build_deployment, build_node, build_pod
+from peak_memory import get_peak_mebibytes
 
 from kschedctl.api.arrays import Position
 from kschedctl.cluster import Cluster
@@ -22,18 +22,22 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 PLAIN, SPREAD, APART = 12, 6, 2
 
 
-def templates() -> list[Json]:
-    """The first pod of each, or a Deployment of one."""
-    specs = [deployment("plain", 1, 100 + i)["spec"]["template"]["spec"] for i in range(PLAIN)]
-    plain = [pod(f"plain-{i}", {"app": f"plain-{i}"}, spec) for i, spec in enumerate(specs)]
-    spread = [deployment(f"spread-{i}", 1, 100 + i) for i in range(SPREAD)]
-    return [*plain, *spread, *(deployment(f"apart-{i}", 1, 100, **apart(f"apart-{i}")) for i in range(APART))]
+def build_templates() -> list[Json]:
+    """Build the first pod of each template, bare or in a Deployment with one replica."""
+    specs = [build_deployment("plain", 1, 100 + i)["spec"]["template"]["spec"] for i in range(PLAIN)]
+    plain = [build_pod(f"plain-{i}", {"app": f"plain-{i}"}, spec) for i, spec in enumerate(specs)]
+    spread = [build_deployment(f"spread-{i}", 1, 100 + i) for i in range(SPREAD)]
+    return [
+        *plain,
+        *spread,
+        *(build_deployment(f"apart-{i}", 1, 100, **build_anti_affinity(f"apart-{i}")) for i in range(APART)),
+    ]
 
 
-def headline(nodes: int, pods: int, *, plain: bool) -> str:
-    """Place them, template after template."""
+def measure_headline(nodes: int, pods: int, *, plain: bool) -> str:
+    """Place the pods of all templates and return the line to print."""
     begin = process_time()
-    shared = prepare_simulation(Cluster.from_objects([node(i) for i in range(nodes)]), templates())
+    shared = prepare_simulation(Cluster.from_objects([build_node(i) for i in range(nodes)]), build_templates())
     simulation = Simulation(shared.scheduler)
     view, each = simulation.view, pods // (PLAIN + SPREAD + APART)
     positions: list[Position] = []
@@ -44,7 +48,7 @@ def headline(nodes: int, pods: int, *, plain: bool) -> str:
     outcomes = simulation.run(positions)
     seconds = process_time() - ready
     placed = sum(outcome.row >= 0 for outcome in outcomes)
-    peak = mebibytes()
+    peak = get_peak_mebibytes()
     return (
         f"{placed:,} of {len(positions):,} pods placed on {nodes:,} nodes in {seconds:.0f} s of CPU time "
         f"({len(positions) / seconds:,.0f} pods/s), after {ready - begin:.0f} s to set up; at most {peak:,.0f} MiB"
@@ -52,12 +56,13 @@ def headline(nodes: int, pods: int, *, plain: bool) -> str:
 
 
 def main() -> None:
+    """Print the headline number for a given size of the cluster."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, default=130_000)
     parser.add_argument("--pods", type=int, default=1_000_000)
     parser.add_argument("--plain", action="store_true", help="only the templates of nobody")
     arguments = parser.parse_args()
-    print(headline(arguments.nodes, arguments.pods, plain=arguments.plain))
+    print(measure_headline(arguments.nodes, arguments.pods, plain=arguments.plain))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 from playwright.sync_api import sync_playwright
 
 from kschedctl.cluster import Cluster
@@ -47,8 +47,11 @@ FILTER = """place => new Promise(done => {
 })"""
 
 
-def cluster(nodes: int, pods: int) -> Cluster:
-    """Three pools in three zones; a fifth of the nodes is tainted, and a third full. Requests of pods differ."""
+def build_cluster(nodes: int, pods: int) -> Cluster:
+    """Build three node pools in three zones, with pods of different requests.
+
+    A fifth of the nodes is tainted, and a third is full.
+    """
     objects: list[dict[str, Any]] = []
     for i in range(nodes):
         labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
@@ -58,29 +61,33 @@ def cluster(nodes: int, pods: int) -> Cluster:
         meta = {"name": f"node-{i:05}.eu-west-1.compute.internal", "labels": labels}
         objects.append({"kind": "Node", "metadata": meta, "spec": {"taints": taints}, "status": {"allocatable": room}})
         own = {"cpu": f"{i * 37 % 900}m", "memory": f"{i * 91 % 4000}Mi"}
-        objects.append(pod(f"running-{i}", own, meta["name"]))
+        objects.append(build_pod(f"running-{i}", own, meta["name"]))
     for i in range(pods):
-        objects.append(pod(f"pending-{i}", {"cpu": f"{20 + i}" if i % 2 else f"{1000 + i}m", "memory": f"{i + 1}Mi"}))
+        objects.append(
+            build_pod(f"pending-{i}", {"cpu": f"{20 + i}" if i % 2 else f"{1000 + i}m", "memory": f"{i + 1}Mi"})
+        )
     return Cluster.from_objects(objects)
 
 
-def pod(name: str, requests: dict[str, str], node: str = "") -> dict[str, Any]:
+def build_pod(name: str, requests: dict[str, str], node: str = "") -> dict[str, Any]:
+    """Build a pod with these requests."""
     spec = {"nodeName": node, "containers": [{"name": "c", "resources": {"requests": requests}}]}
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "d"}, "spec": spec}
 
 
 def main() -> None:
+    """Measure the pages of one pod and of many pods."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=100)
     arguments = parser.parse_args()
-    found = cluster(arguments.nodes, arguments.pods)
-    look(explain(found, pod("p", {"cpu": "2", "memory": "1Gi"})), ONE)
-    look(group_pending_pods(Scheduler(found), found.unbound_pods(), "", in_full=arguments.pods), MANY)
+    found = build_cluster(arguments.nodes, arguments.pods)
+    measure_page(explain(found, build_pod("p", {"cpu": "2", "memory": "1Gi"})), ONE)
+    measure_page(group_pending_pods(Scheduler(found), found.unbound_pods(), "", in_full=arguments.pods), MANY)
 
 
-def look(report: Document, title: str) -> None:
-    """Make the report, open it, and use the first matrix of the section."""
+def measure_page(report: Document, title: str) -> None:
+    """Render the report, open it in a browser, and use the first matrix of the section."""
     start = time.process_time()
     text = RENDERERS["html"](report, Style())
     print(f"{title}: made in {time.process_time() - start:.2f} s of CPU, {len(text.encode()) / 1e6:.2f} MB")
@@ -107,4 +114,4 @@ def look(report: Document, title: str) -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -11,7 +11,7 @@ import argparse
 from time import process_time
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 import kschedctl
 
@@ -22,7 +22,8 @@ WORKLOADS = 50
 FAMILIES = "cmrt"
 
 
-def instance_type(number: int) -> Json:
+def build_instance_type(number: int) -> Json:
+    """Build an instance type with offerings in all zones, on demand and as spot."""
     cpus = 2 ** (1 + number % 6)
     price = cpus * (0.04 + number % 13 / 1000)
     offerings = [
@@ -38,7 +39,7 @@ def instance_type(number: int) -> Json:
         for capacity_type in ("spot", "on-demand")
     ]
     return {
-        "name": type_name(number),
+        "name": format_type_name(number),
         "architecture": "arm64" if number % 5 == 0 else "amd64",
         "operatingSystems": ["linux"],
         "resources": {"cpu": str(cpus), "memory": f"{cpus * (2 + number % 4)}Gi", "pods": "110"},
@@ -46,11 +47,13 @@ def instance_type(number: int) -> Json:
     }
 
 
-def type_name(number: int) -> str:
+def format_type_name(number: int) -> str:
+    """Return the name of an instance type."""
     return f"{FAMILIES[number % len(FAMILIES)]}{number // 6}.{2 ** (number % 6)}xlarge"
 
 
-def pool(number: int) -> Json:
+def build_node_pool(number: int) -> Json:
+    """Build a NodePool for one architecture."""
     requirements = [
         {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot", "on-demand"]},
         {"key": "kubernetes.io/arch", "operator": "In", "values": ["arm64" if number % 2 else "amd64"]},
@@ -67,8 +70,8 @@ def pool(number: int) -> Json:
     }
 
 
-def machine(number: int) -> list[Json]:
-    """A node with its claim."""
+def build_node_and_claim(number: int) -> list[Json]:
+    """Build a node with its NodeClaim."""
     name = f"n{number:05}"
     labels = {
         "kubernetes.io/hostname": name,
@@ -77,7 +80,7 @@ def machine(number: int) -> list[Json]:
         "karpenter.sh/nodepool": "pool-0",
         "karpenter.sh/registered": "true",
         "karpenter.sh/initialized": "true",
-        "node.kubernetes.io/instance-type": type_name(3),
+        "node.kubernetes.io/instance-type": format_type_name(3),
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
     }
@@ -95,7 +98,8 @@ def machine(number: int) -> list[Json]:
     ]
 
 
-def pod(number: int, on: str, cpu: int) -> Json:
+def build_pod(number: int, on: str, cpu: int) -> Json:
+    """Build a pod of a workload, on a node or pending. Some workloads spread over zones."""
     owner = f"w{number % WORKLOADS}"
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": True}
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -123,38 +127,40 @@ def pod(number: int, on: str, cpu: int) -> Json:
     }
 
 
-def measured(what: str, ask: Any, load: float) -> None:
+def print_measurement(title: str, ask: Any, load: float) -> None:
+    """Print the CPU seconds of a call, also in units of the time to load the cluster."""
     start = process_time()
     answer = ask()
     spent = process_time() - start
-    print(f"{what:12} {spent:7.2f} s  {spent / load:7.1f} loads  {answer}")
+    print(f"{title:12} {spent:7.2f} s  {spent / load:7.1f} loads  {answer}")
 
 
 def main() -> None:
+    """Measure provisioning and disruption in a large cluster."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("pending", 1000), ("types", 700), ("pools", 10), ("nodes", 5000), ("pods", 50_000)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--only", choices=("provision", "disrupt"))
     args = parser.parse_args()
-    types = [instance_type(number) for number in range(args.types)]
-    pools = [pool(number) for number in range(args.pools)]
+    types = [build_instance_type(number) for number in range(args.types)]
+    pools = [build_node_pool(number) for number in range(args.pools)]
     if args.only != "disrupt":
-        waiting = [pod(number, "", 500 + number % 7 * 250) for number in range(args.pending)]
+        waiting = [build_pod(number, "", 500 + number % 7 * 250) for number in range(args.pending)]
         start = process_time()
         cluster = kschedctl.Cluster.from_objects([*pools, *waiting])
         load = process_time() - start
-        measured("provision", lambda: kschedctl.provision(cluster, types, now=NOW).first_line()[0], load)
+        print_measurement("provision", lambda: kschedctl.provision(cluster, types, now=NOW).first_line()[0], load)
     if args.only != "provision":
-        machines = [each for number in range(args.nodes) for each in machine(number)]
+        machines = [each for number in range(args.nodes) for each in build_node_and_claim(number)]
         names = [f"n{number:05}" for number in range(args.nodes)]
         cpu = 15_000 * args.nodes // args.pods  # so that nearly all of it is requested
-        running = [pod(number, names[number % args.nodes], cpu) for number in range(args.pods)]
+        running = [build_pod(number, names[number % args.nodes], cpu) for number in range(args.pods)]
         start = process_time()
         full = kschedctl.Cluster.from_objects([*pools, *machines, *running])
         load = process_time() - start
-        measured("disrupt", lambda: kschedctl.disrupt(full, types, now=NOW).first_line()[0], load)
+        print_measurement("disrupt", lambda: kschedctl.disrupt(full, types, now=NOW).first_line()[0], load)
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import yaml
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
 from kschedctl.lint.catalogue import RULES
@@ -100,50 +100,56 @@ spec:
 
 
 def main() -> None:
+    """Measure lint on generated manifests, on a cluster or on folders."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--manifests", type=int, default=5000)
     parser.add_argument("--cluster")
     parser.add_argument("--files", nargs="+", metavar="FOLDER")
     options = parser.parse_args()
     if options.files:
-        _files(options.files)
+        _measure_folders(options.files)
     elif options.cluster:
-        _cluster(options.cluster)
+        _measure_cluster(options.cluster)
     else:
-        _manifests(options.manifests)
+        _measure_manifests(options.manifests)
 
 
-def _manifests(count: int) -> None:
-    """Half of the objects are Deployments, half budgets, one of each in a file; then with a finding in every file."""
+def _measure_manifests(count: int) -> None:
+    """Lint Deployments and budgets, a pair per file, then the same files with a finding in each."""
     with tempfile.TemporaryDirectory() as folder:
         for name, change in (("clean", ""), ("findings", "maxUnavailable: 0")):
             files = [Path(folder) / f"{name}-{i}.yaml" for i in range(count // 2)]
             for i, file in enumerate(files):
                 text = MANIFEST.format(i=i, team=i % 20)
                 file.write_text(text.replace("maxUnavailable: 1", change) if change else text)
-            loader, _ = _timed(partial(_load, files))
-            ours, found = _timed(partial(_lint, files))
+            loader, _ = _run_timed(partial(_count_documents, files))
+            ours, found = _run_timed(partial(_count_findings, files))
             told = f"{ours:.2f} s, {found} findings; loader {loader:.2f} s, {ours / loader:.2f} times"
             print(f"{count} manifests, {name}: {told}")
 
 
-def _files(folders: list[str]) -> None:
-    """In pairs, as the machine may be busy; what the loader alone cannot read counts too."""
+def _measure_folders(folders: list[str]) -> None:
+    """Lint each folder and only load it, in turns, since the machine may be busy.
+
+    Files that only the loader cannot read count, too.
+    """
     found = [Path(file) for file in find_files(folders, recursive=True).files]
     files = [file for file in found if b"{{" not in file.read_bytes()]
     for _ in range(3):
-        loading, documents = _timed(partial(_load, files))
-        ours, findings = _timed(partial(_lint_repository, files))
+        loading, documents = _run_timed(partial(_count_documents, files))
+        ours, findings = _run_timed(partial(_count_repository_findings, files))
         told = f"{ours:.2f} s, {findings} findings; loader {loading:.2f} s, {ours / loading:.2f} times"
         print(f"{len(files)} files, {documents} documents: {told}")
 
 
-def _lint_repository(files: list[Path]) -> int:
+def _count_repository_findings(files: list[Path]) -> int:
+    """Lint the files of a repository and count the findings."""
     manifests = read_repository([str(file) for file in files]).objects
     return len(lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
-def _load(files: list[Path]) -> int:
+def _count_documents(files: list[Path]) -> int:
+    """Load all documents of the files and count them."""
     documents = 0
     for file in files:
         with suppress(yaml.YAMLError):
@@ -152,17 +158,19 @@ def _load(files: list[Path]) -> int:
     return documents
 
 
-def _lint(files: list[Path]) -> int:
+def _count_findings(files: list[Path]) -> int:
+    """Lint the files and count the findings."""
     manifests = (manifest for file in files for manifest in load_objects(str(file)))
     return len(lint(LintContext.from_manifests(((m.value, m) for m in manifests), None)).findings)
 
 
-def _cluster(folder: str) -> None:
-    loading, cluster = _timed(partial(_read, folder))
+def _measure_cluster(folder: str) -> None:
+    """Lint a cluster and print the rules that take longest."""
+    loading, cluster = _run_timed(partial(_read_cluster, folder))
     lint_context = LintContext.from_cluster(cluster)
     total = 0.0
     for rule in RULES:
-        seconds, found = _timed(partial(_count, rule, lint_context))
+        seconds, found = _run_timed(partial(_count_problems, rule, lint_context))
         total += seconds
         if seconds > 0.2:
             print(f"  {rule.id}: {seconds:.2f} s, {found} findings")
@@ -170,15 +178,18 @@ def _cluster(folder: str) -> None:
     print(f"{sizes}: {total:.2f} s, loading {loading:.2f} s")
 
 
-def _read(folder: str) -> Cluster:
+def _read_cluster(folder: str) -> Cluster:
+    """Read the cluster in a folder."""
     return Cluster.of(read([folder]).objects)
 
 
-def _count(rule: Rule, lint_context: LintContext) -> int:
+def _count_problems(rule: Rule, lint_context: LintContext) -> int:
+    """Count the problems that a rule finds."""
     return len(list(rule.check(lint_context)))
 
 
-def _timed(run: Callable[[], T]) -> tuple[float, T]:
+def _run_timed(run: Callable[[], T]) -> tuple[float, T]:
+    """Run a function and return the seconds and its result."""
     start = time.process_time()
     result = run()
     return time.process_time() - start, result
@@ -186,4 +197,4 @@ def _timed(run: Callable[[], T]) -> tuple[float, T]:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

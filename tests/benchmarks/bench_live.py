@@ -40,7 +40,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 import msgspec
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.api.kinds import KINDS
 from kschedctl.sources.live.lists import iter_list_paths
@@ -91,6 +91,7 @@ class Pages:
                 self.lists[f"/{KINDS[kind].plural}"] = kind, [msgspec.Raw(bytes(item)) for item in found]
 
     def respond(self, target: str, accept: str = "") -> bytes:
+        """Return the body of a response of the API server."""
         parts = urlsplit(target)
         query = {key: values[0] for key, values in parse_qs(parts.query).items()}
         if parts.path == "/version":
@@ -117,8 +118,8 @@ class Pages:
 KIND_AT = {path: kind for kind in KINDS for path in iter_list_paths(kind)}
 
 
-def serve(pages: Pages) -> None:
-    """Print the address and answer until the process is ended."""
+def serve_until_ended(pages: Pages) -> None:
+    """Print the address and serve the pages until the process is ended."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -147,8 +148,8 @@ def serve(pages: Pages) -> None:
 
 
 @contextmanager
-def serving(folder: Path, share: int = 1, *, drops: bool = False) -> Iterator[str]:
-    """A server in a process of its own, so that its memory is not counted."""
+def run_server(folder: Path, share: int = 1, *, drops: bool = False) -> Iterator[str]:
+    """Run a server in a process of its own, so that its memory is not counted."""
     command = [sys.executable, __file__, str(folder), "--serve", str(share), *["--drops"] * drops]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -158,8 +159,8 @@ def serving(folder: Path, share: int = 1, *, drops: bool = False) -> Iterator[st
             process.terminate()
 
 
-def measured(title: str, command: Sequence[str]) -> None:
-    """Run a command; print its wall time, processor time and peak memory."""
+def print_measurement(title: str, command: Sequence[str]) -> None:
+    """Run a command and print its wall time, processor time and peak memory."""
     start = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     _, code, usage = os.wait4(process.pid, 0)
@@ -169,13 +170,14 @@ def measured(title: str, command: Sequence[str]) -> None:
     print(f"{title:44} {wall:6.2f} s wall  {cpu:6.2f} s cpu  {memory}  exit {os.waitstatus_to_exitcode(code)}")
 
 
-def sent(url: str) -> int:
-    """The bytes of all bodies that the server has sent."""
+def get_sent_bytes(url: str) -> int:
+    """Return the bytes of all bodies that the server has sent."""
     with urllib.request.urlopen(f"{url}/bytes") as response:
         return int(response.read())
 
 
-def kubeconfig(url: str, folder: str) -> str:
+def write_kubeconfig(url: str, folder: str) -> str:
+    """Write a kubeconfig for the server and return its path."""
     path = Path(folder) / "kubeconfig"
     clusters = [{"name": "c", "cluster": {"server": url}}]
     contexts = [{"name": "c", "context": {"cluster": "c", "user": "u"}}]
@@ -185,6 +187,7 @@ def kubeconfig(url: str, folder: str) -> str:
 
 
 def main() -> None:
+    """Measure commands against a live cluster, a snapshot, and the official client."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--pod", default="bench/pending-plain")
@@ -192,35 +195,37 @@ def main() -> None:
     parser.add_argument("--drops", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.serve:
-        serve(Pages(arguments.folder, arguments.serve, drops=arguments.drops))
+        serve_until_ended(Pages(arguments.folder, arguments.serve, drops=arguments.drops))
     program = str(SCRIPTS / "kschedctl")
     with tempfile.TemporaryDirectory() as folder:
         snapshot = f"{folder}/snapshot"
-        with serving(arguments.folder) as url:
-            config = kubeconfig(url, folder)
-            measured("snapshot save, live", [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot])
+        with run_server(arguments.folder) as url:
+            config = write_kubeconfig(url, folder)
+            print_measurement(
+                "snapshot save, live", [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot]
+            )
             for title in ("explain, live", "explain --cache, live, first", "explain --cache, live, second"):
                 os.environ["XDG_CACHE_HOME"] = folder
-                before = sent(url)
+                before = get_sent_bytes(url)
                 run = [program, "explain", arguments.pod, "--kubeconfig", config, *["--cache"] * ("cache" in title)]
-                measured(title, run)
-                print(f"{'  received':44} {(sent(url) - before) / 2**20:6.1f} MiB")
-        with serving(arguments.folder, drops=True) as url:
-            run = [program, "explain", arguments.pod, "--kubeconfig", kubeconfig(url, folder)]
-            measured("explain, live, managed fields left out", run)
-            print(f"{'  received':44} {sent(url) / 2**20:6.1f} MiB")
+                print_measurement(title, run)
+                print(f"{'  received':44} {(get_sent_bytes(url) - before) / 2**20:6.1f} MiB")
+        with run_server(arguments.folder, drops=True) as url:
+            run = [program, "explain", arguments.pod, "--kubeconfig", write_kubeconfig(url, folder)]
+            print_measurement("explain, live, managed fields left out", run)
+            print(f"{'  received':44} {get_sent_bytes(url) / 2**20:6.1f} MiB")
         print(f"{'the file':44} {os.path.getsize(snapshot) / 2**20:6.1f} MiB")
         for number in range(3):
             run = [program, "explain", arguments.pod, "--snapshot", snapshot]
-            measured(f"explain --snapshot, cold, run {number + 1}", run)
-        measured("explain -f, from the JSON", [program, "explain", arguments.pod, "-f", str(arguments.folder)])
-        with serving(arguments.folder, share=10) as url:
-            config = kubeconfig(url, folder)
+            print_measurement(f"explain --snapshot, cold, run {number + 1}", run)
+        print_measurement("explain -f, from the JSON", [program, "explain", arguments.pod, "-f", str(arguments.folder)])
+        with run_server(arguments.folder, share=10) as url:
+            config = write_kubeconfig(url, folder)
             run = [program, "snapshot", "save", "--kubeconfig", config, "-o", snapshot]
-            measured("snapshot save, a tenth of it", run)
-            measured("official client, typed, a tenth of it", [sys.executable, "-c", CLIENT, config])
+            print_measurement("snapshot save, a tenth of it", run)
+            print_measurement("official client, typed, a tenth of it", [sys.executable, "-c", CLIENT, config])
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

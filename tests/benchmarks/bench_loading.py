@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from tests.benchmarks.make_cluster import write_cluster
 
@@ -44,8 +44,8 @@ WAYS = {
 """What is imported before, and what is measured. The decoder decodes whole files to the structs that are read."""
 
 
-def measured(way: str, folder: Path) -> tuple[float, float]:
-    """Seconds of processor time, and MiB."""
+def measure_loading(way: str, folder: Path) -> tuple[float, float]:
+    """Return the CPU seconds and MiB of one way to load the folder."""
     imports, statement = WAYS[way]
     program = MEASURED.format(imports=imports, statement=statement)
     run = subprocess.run([sys.executable, "-c", program, str(folder)], capture_output=True, text=True, check=True)
@@ -54,6 +54,7 @@ def measured(way: str, folder: Path) -> tuple[float, float]:
 
 
 def main() -> None:
+    """Compare ways to load a cluster."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, nargs="?")
     parser.add_argument("--nodes", type=int, default=500)
@@ -64,7 +65,7 @@ def main() -> None:
         folder = arguments.folder or Path(made)
         if arguments.folder is None:
             write_cluster(folder, arguments.nodes, arguments.pods)
-        runs = [{way: measured(way, folder) for way in WAYS} for _ in range(arguments.repeat)]
+        runs = [{way: measure_loading(way, folder) for way in WAYS} for _ in range(arguments.repeat)]
     seconds = {way: median(run[way][0] for run in runs) for way in WAYS}
     for way in WAYS:
         memory = median(run[way][1] for run in runs)
@@ -74,4 +75,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -20,7 +20,7 @@ from pathlib import Path
 from time import monotonic, process_time
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 import kschedctl
 from kschedctl.api.objects import Pod
@@ -64,26 +64,31 @@ SPREADING = {
 ZONES = tuple(f"eu-west-1{letter}" for letter in "abcd")
 
 
-def catalogue() -> Iterator[dict[str, Any]]:
-    """45 types of three families and generations in five sizes, and 5 with GPUs or much memory."""
+def build_catalogue() -> Iterator[dict[str, Any]]:
+    """Build 50 instance types.
+
+    These are 45 types of three families and generations in five sizes, and 5 with GPUs or much memory.
+    """
     for family, ratio, price in (("c", 2, 0.0425), ("m", 4, 0.05), ("r", 8, 0.066)):
         for generation in (5, 6, 7):
             for cores in (2, 4, 8, 16, 32):
                 hour = round(price * cores * (1 + 0.03 * (7 - generation)), 4)
                 spot = round(0.4 * hour, 4) if family == "m" else None
-                yield instance_type(f"{family}{generation}.{cores}", cores, cores * ratio, 0, hour=hour, spot=spot)
+                yield build_instance_type(
+                    f"{family}{generation}.{cores}", cores, cores * ratio, 0, hour=hour, spot=spot
+                )
     for cores, memory, gpus, hour in ((8, 64, 1, 1.0), (32, 256, 4, 3.6), (64, 512, 8, 7.0)):
-        yield instance_type(f"g.{gpus}", cores, memory, gpus, hour=hour)
-    yield instance_type("x.32", 32, 512, 0, hour=3.2)
-    yield instance_type("x.64", 64, 1024, 0, hour=6.4)
+        yield build_instance_type(f"g.{gpus}", cores, memory, gpus, hour=hour)
+    yield build_instance_type("x.32", 32, 512, 0, hour=3.2)
+    yield build_instance_type("x.64", 64, 1024, 0, hour=6.4)
 
 
-def instance_type(
+def build_instance_type(
     name: str, cores: int, gibibytes: int, gpus: int, *, hour: float, spot: float | None = None
 ) -> dict[str, Any]:
-    """On demand, maybe as spot too, in four zones, in the form of kwok's instance_types.json."""
+    """Build an instance type in four zones, on demand and maybe as spot, in the form of kwok's instance_types.json."""
     resources = {"cpu": str(cores), "memory": f"{gibibytes}Gi", "pods": "110", "ephemeral-storage": "100Gi"}
-    offerings = (*offered("on-demand", hour), *(offered("spot", spot) if spot else ()))
+    offerings = (*iter_offerings("on-demand", hour), *(iter_offerings("spot", spot) if spot else ()))
     return {
         "name": name,
         "architecture": "amd64",
@@ -94,18 +99,19 @@ def instance_type(
     }
 
 
-def offered(capacity: str, hour: float) -> Iterator[dict[str, Any]]:
+def iter_offerings(capacity: str, hour: float) -> Iterator[dict[str, Any]]:
+    """Yield the offerings of a capacity type in all zones."""
     for zone in ZONES:
         of_type = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": [capacity]}
         requirements = [of_type, {"key": ZONE, "operator": "In", "values": [zone]}]
         yield {"Price": hour, "Available": True, "Requirements": requirements}
 
 
-def node_pools() -> Iterator[dict[str, Any]]:
-    """The pools of ``make_cluster.py``, each of a family of the catalogue, with its label and taints."""
+def build_node_pools() -> Iterator[dict[str, Any]]:
+    """Build the pools of ``make_cluster.py``, each with a family of the catalogue, its label and taints."""
     families = (("general", "m", ""), ("compute", "c", ""), ("memory", "rx", ""), ("spot", "m", "example.com/spot"))
     for name, family, taint in (*families, ("gpu", "g", "nvidia.com/gpu")):
-        types = [sold["name"] for sold in catalogue() if sold["name"][0] in family]
+        types = [sold["name"] for sold in build_catalogue() if sold["name"][0] in family]
         capacity = "spot" if name == "spot" else "on-demand"
         required = {"node.kubernetes.io/instance-type": types, "karpenter.sh/capacity-type": [capacity]}
         requirements = [{"key": key, "operator": "In", "values": values} for key, values in required.items()]
@@ -117,18 +123,18 @@ def node_pools() -> Iterator[dict[str, Any]]:
         yield {"apiVersion": "karpenter.sh/v1", "kind": "NodePool", "metadata": meta, "spec": {"template": template}}
 
 
-def size(cluster: Cluster, seconds: float) -> None:
-    """What it finds in so many seconds, of the catalogue as such and by pools, and what that took."""
-    for what, pools in (("pools", list(node_pools())), ("types", [])):
+def print_sizing(cluster: Cluster, seconds: float) -> None:
+    """Print the node sets that sizing finds within a time, with and without pools."""
+    for what, pools in (("pools", list(build_node_pools())), ("types", [])):
         start, began = process_time(), monotonic()
         wishes = SizingWishes(seconds=seconds)
-        report = kschedctl.size(cluster, pools, wishes, instance_types=list(catalogue()))
+        report = kschedctl.size(cluster, pools, wishes, instance_types=list(build_catalogue()))
         spent = f"{process_time() - start:.1f} s of CPU, {monotonic() - began:.1f} s in all"
         print(f"size         {what}: {' '.join(report.first_line())}; {len(report.alternatives)} sets: {spent}")
 
 
-def consolidate(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> None:
-    """How many nodes are tried in so many seconds, what each costs this process, and what passes meanwhile."""
+def print_consolidation(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> None:
+    """Print how many nodes consolidation tries within a time, and the time per node."""
     start, began = process_time(), monotonic()
     plan = kschedctl.consolidate(cluster, ConsolidationWishes(seconds=seconds), workers=Workers(jobs))
     spent, passed = process_time() - start, monotonic() - began
@@ -140,7 +146,8 @@ def consolidate(cluster: Cluster, seconds: float, jobs: int, cycle: float) -> No
     )
 
 
-def pod(cores: int) -> dict[str, Any]:
+def build_pod(cores: int) -> dict[str, Any]:
+    """Build a pod that requests this many cores."""
     requests = {"cpu": str(cores), "memory": "1Gi"}
     spec = {"containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}]}
     return {
@@ -151,10 +158,10 @@ def pod(cores: int) -> dict[str, Any]:
     }
 
 
-def cycle_seconds(cluster: Cluster) -> float:
-    """What one full cycle takes, the first aside."""
+def measure_cycle(cluster: Cluster) -> float:
+    """Return the seconds of one full scheduling cycle, apart from the first one."""
     scheduler = Scheduler(cluster)
-    framework, some_pod = scheduler.framework("default-scheduler"), decode_workload(pod(1))
+    framework, some_pod = scheduler.framework("default-scheduler"), decode_workload(build_pod(1))
     assert framework is not None
     assert isinstance(some_pod, Pod)
     scheduler.run_cycle(framework, some_pod)
@@ -165,6 +172,7 @@ def cycle_seconds(cluster: Cluster) -> float:
 
 
 def main() -> None:
+    """Measure sizing, consolidation, making room and rebalancing."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seconds", type=float, default=180)
@@ -176,16 +184,16 @@ def main() -> None:
     options = parser.parse_args()
     cluster = kschedctl.Cluster.from_paths(sorted(options.folder.glob("*.json")), assume_complete=True)
     if options.size:
-        size(cluster, options.size)
+        print_sizing(cluster, options.size)
         return
-    cycle = cycle_seconds(cluster)
+    cycle = measure_cycle(cluster)
     for jobs in (1, *((options.jobs,) if options.jobs > 1 else ())):
-        consolidate(cluster, options.seconds, jobs, cycle)
-    if options.compute_consolidation:
+        print_consolidation(cluster, options.seconds, jobs, cycle)
+    if options.consolidate:
         return
     for cores in options.cores:
         start = process_time()
-        room = kschedctl.make_room(cluster, [pod(cores)])
+        room = kschedctl.make_room(cluster, [build_pod(cores)])
         spent = process_time() - start
         print(f"make-room    {cores} cores: {' '.join(room.first_line())}: {spent:.1f} s, {spent / cycle:.0f} cycles")
     start = process_time()
@@ -196,4 +204,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

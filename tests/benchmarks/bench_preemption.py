@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.api import objects as api
 from kschedctl.cluster import Cluster
@@ -40,27 +40,29 @@ WORKLOADS = 400
 CORES = 32
 
 
-def cluster_of(nodes: int, pods_a_node: int, seed: int = 0) -> Cluster:
-    """Full nodes: the pods share out all cores."""
+def build_cluster(nodes: int, pods_a_node: int, seed: int = 0) -> Cluster:
+    """Build a cluster of full nodes, whose pods share all cores."""
     chance = random.Random(seed)
-    found = [_node(f"node-{i:05}", f"zone-{i % 4}") for i in range(nodes)]
+    found = [_build_node(f"node-{i:05}", f"zone-{i % 4}") for i in range(nodes)]
     cpu = CORES * 1000 // pods_a_node
     pods = [
-        _pod(f"pod-{i}-{k}", chance.randrange(WORKLOADS), chance, cpu, node.metadata.name)
+        _build_pod(f"pod-{i}-{k}", chance.randrange(WORKLOADS), chance, cpu, node.metadata.name)
         for i, node in enumerate(found)
         for k in range(pods_a_node)
     ]
-    budgets = [_budget(workload, chance.randrange(3)) for workload in range(0, WORKLOADS, 20)]
+    budgets = [_build_budget(workload, chance.randrange(3)) for workload in range(0, WORKLOADS, 20)]
     return Cluster.of({"Node": found, "Pod": pods, "PodDisruptionBudget": budgets})
 
 
-def _node(name: str, zone: str) -> api.Node:
+def _build_node(name: str, zone: str) -> api.Node:
+    """Build a node in a zone."""
     labels = {HOSTNAME: name, ZONE: zone}
     allocatable: api.Resources = {"cpu": str(CORES), "memory": "128Gi", "pods": "110"}
     return api.Node(metadata=api.ObjectMeta(name=name, labels=labels), status=api.NodeStatus(allocatable=allocatable))
 
 
-def _pod(name: str, workload: int, chance: random.Random, cpu: int, node_name: str) -> api.Pod:
+def _build_pod(name: str, workload: int, chance: random.Random, cpu: int, node_name: str) -> api.Pod:
+    """Build a running pod of a workload. Some workloads have a host port."""
     ports = (api.ContainerPort(container_port=8080, host_port=9000 + workload % 100),) if workload % 4 == 0 else ()
     requests: api.Resources = {"cpu": f"{cpu}m", "memory": f"{256 + workload % 8 * 128}Mi"}
     container = api.Container(name="c", resources=api.ResourceRequirements(requests=requests), ports=ports)
@@ -71,7 +73,8 @@ def _pod(name: str, workload: int, chance: random.Random, cpu: int, node_name: s
     )
 
 
-def _budget(workload: int, allowed: int) -> api.PodDisruptionBudget:
+def _build_budget(workload: int, allowed: int) -> api.PodDisruptionBudget:
+    """Build the PodDisruptionBudget of a workload."""
     selector = api.LabelSelector(match_labels={"app": f"app-{workload}"})
     return api.PodDisruptionBudget(
         metadata=api.ObjectMeta(name=f"budget-{workload}", namespace="bench"),
@@ -80,8 +83,11 @@ def _budget(workload: int, allowed: int) -> api.PodDisruptionBudget:
     )
 
 
-def pending(**spec: Any) -> api.Pod:
-    """A pod of high priority that wants six cores; ``spec`` adds to its spec, ``port`` is a host port."""
+def build_preemptor(**spec: Any) -> api.Pod:
+    """Build a pod of high priority that requests six cores.
+
+    ``spec`` adds to its spec, and ``port`` is a host port.
+    """
     ports = tuple(api.ContainerPort(container_port=8080, host_port=port) for port in spec.pop("ports", ()))
     requests: api.Resources = {"cpu": "6", "memory": "8Gi"}
     container = api.Container(name="c", resources=api.ResourceRequirements(requests=requests), ports=ports)
@@ -91,8 +97,8 @@ def pending(**spec: Any) -> api.Pod:
     )
 
 
-def spread_and_apart() -> dict[str, Any]:
-    """Fields of a spec that spreads over zones, and stays away from one of the workloads."""
+def build_spreading_fields() -> dict[str, Any]:
+    """Build spec fields that spread over zones and keep away from one of the workloads."""
     own, other = (api.LabelSelector(match_labels={"app": name}) for name in ("app-1", "app-3"))
     spread = api.TopologySpreadConstraint(
         max_skew=1000, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=own
@@ -104,7 +110,7 @@ def spread_and_apart() -> dict[str, Any]:
 SCENARIOS: dict[str, dict[str, Any]] = {
     "cpu and memory": {},
     "and a host port": {"ports": (9008,)},
-    "and spread, anti-affinity": spread_and_apart(),
+    "and spread, anti-affinity": build_spreading_fields(),
 }
 
 
@@ -122,6 +128,7 @@ class LoneNode:
         self.pods.append(pod)
 
     def fits(self) -> bool:
+        """Return whether the pod fits on the node without the removed pods."""
         view = Fork.from_cluster(replace(self.cluster, pods=tuple(self.pods)), self.cycle.view.settings)
         pre_filter = run_pre_filter(self.cycle.framework.plugins_at("preFilter"), self.cycle.info, view)
         return bool(
@@ -129,21 +136,23 @@ class LoneNode:
         )
 
 
-def naive(cycle: Cycle, row: int) -> Victims | str:
+def dry_run_naively(cycle: Cycle, row: int) -> Victims | str:
+    """Dry-run preemption on one node, pod by pod."""
     node = LoneNode(cycle, row)
     budgets = cycle.view.cluster.pod_disruption_budgets
     return select_victims(node, list(node.pods), priority_of(cycle.info.pod), budgets)
 
 
-def lockstep(cycle: Cycle) -> dict[int, Victims]:
+def dry_run_together(cycle: Cycle) -> dict[int, Victims]:
+    """Dry-run preemption on all nodes together."""
     selection = LowerPriority(cycle.view, cycle.info.priority)
     found = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     pods = cycle.view.pods.objects
     return {c.row: Victims([pods[p].key for p in c.victims], c.pdb_violations) for c in found.candidates}
 
 
-def best_time(action: Callable[[], object], repeat: int) -> float:
-    """Seconds of the fastest of several runs."""
+def measure_fastest(action: Callable[[], object], repeat: int) -> float:
+    """Return the seconds of the fastest of several runs."""
     times = []
     for _ in range(repeat):
         start = perf_counter()
@@ -153,20 +162,21 @@ def best_time(action: Callable[[], object], repeat: int) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    """Compare preemption on all nodes together with preemption node by node."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name, default in (("nodes", 5000), ("pods", 30), ("sample", 10), ("repeat", 5)):
         parser.add_argument(f"--{name}", type=int, default=default)
     options = parser.parse_args(arguments)
-    scheduler = Scheduler(cluster_of(options.nodes, options.pods))
+    scheduler = Scheduler(build_cluster(options.nodes, options.pods))
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
     print(f"{options.nodes} nodes with {options.pods} pods of lower priority each")
     for name, spec in SCENARIOS.items():
-        cycle = scheduler.run_cycle(framework, scheduler.view.stored(pending(**spec)))
+        cycle = scheduler.run_cycle(framework, scheduler.view.stored(build_preemptor(**spec)))
         assert not cycle.schedulable
-        found = lockstep(cycle)
+        found = dry_run_together(cycle)
         everywhere = np.ones(options.nodes, np.bool_)
-        fast = best_time(
+        fast = measure_fastest(
             partial(dry_run, cycle, everywhere, LowerPriority(cycle.view, cycle.info.priority)), options.repeat
         )
         victims = sum(len(each.keys) for each in found.values())
@@ -175,7 +185,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             continue  # spreading looks at all nodes, a lone node cannot
         rows = np.linspace(0, options.nodes - 1, options.sample).astype(int).tolist()
         start = perf_counter()
-        answers = {row: naive(cycle, row) for row in rows}
+        answers = {row: dry_run_naively(cycle, row) for row in rows}
         slow = (perf_counter() - start) / len(rows) * options.nodes
         assert answers == {row: found[row] for row in rows}
         print(f"{'  node by node':28} {slow * 1000:8.0f} ms  from {len(rows)} nodes, {slow / fast:.0f} times as long")
@@ -183,4 +193,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

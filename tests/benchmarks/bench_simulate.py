@@ -24,7 +24,7 @@ from random import Random
 from time import perf_counter, process_time
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 from kschedctl.cluster import Cluster
 from kschedctl.commands.failures.losses import simulate_failures
@@ -40,14 +40,16 @@ PRIORITIES = 50
 NOMINATED = 50
 
 
-def node(i: int) -> Json:
+def build_node(i: int) -> Json:
+    """Build an empty node in one of three zones."""
     labels = {ZONE: f"zone-{i % 3}", HOSTNAME: f"node-{i:05}"}
     allocatable = {"cpu": "32", "memory": "128Gi", "pods": "110"}
     metadata = {"name": f"node-{i:05}", "labels": labels, "uid": f"node-{i}"}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}}
 
 
-def deployment(name: str, replicas: int, cpu: int, **spec: Any) -> Json:
+def build_deployment(name: str, replicas: int, cpu: int, **spec: Any) -> Json:
+    """Build a Deployment whose pods request an amount of CPU; ``spec`` adds to their spec."""
     requests = {"cpu": f"{cpu}m", "memory": "128Mi"}
     container = {"name": "c", "image": "web", "resources": {"requests": requests}}
     template = {"metadata": {"labels": {"app": name}}, "spec": {"containers": [container], **spec}}
@@ -56,115 +58,130 @@ def deployment(name: str, replicas: int, cpu: int, **spec: Any) -> Json:
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": body}
 
 
-def selector(name: str) -> Json:
+def build_selector(name: str) -> Json:
+    """Build a selector of the pods of an app."""
     return {"matchLabels": {"app": name}}
 
 
-def spread(name: str) -> Json:
-    hard = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector(name)}
+def build_zone_spread(name: str) -> Json:
+    """Build spec fields that spread the pods of an app."""
+    hard = {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": build_selector(name),
+    }
     soft = {**hard, "topologyKey": HOSTNAME, "whenUnsatisfiable": "ScheduleAnyway"}
     return {"topologySpreadConstraints": [hard, soft]}
 
 
-def apart(name: str) -> Json:
-    term = {"topologyKey": HOSTNAME, "labelSelector": selector(name)}
+def build_anti_affinity(name: str) -> Json:
+    """Build spec fields that keep the pods of an app on different nodes."""
+    term = {"topologyKey": HOSTNAME, "labelSelector": build_selector(name)}
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def near(name: str) -> Json:
-    term = {"topologyKey": ZONE, "labelSelector": selector(name)}
+def build_affinity(name: str) -> Json:
+    """Build spec fields that prefer nodes near pods of an app."""
+    term = {"topologyKey": ZONE, "labelSelector": build_selector(name)}
     weighted = {"weight": 10, "podAffinityTerm": term}
     return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}}
 
 
-def alike(rules: Callable[[str], Json], count: int) -> Callable[[int, int], list[Json]]:
-    """Manifests of ``count`` templates that share out the pods."""
+def make_deployments_builder(rules: Callable[[str], Json], count: int) -> Callable[[int, int], list[Json]]:
+    """Return a function that builds ``count`` Deployments which share the pods evenly."""
 
     def make(pods: int, nodes: int) -> list[Json]:
-        return [deployment(f"app-{i}", pods // count, 100 + i, **rules(f"app-{i}")) for i in range(count)]
+        return [build_deployment(f"app-{i}", pods // count, 100 + i, **rules(f"app-{i}")) for i in range(count)]
 
     return make
 
 
-def bare(count: int) -> Callable[[int, int], list[Json]]:
-    """Pods of nobody, which nothing wants to spread, of ``count`` templates in turn."""
+def make_bare_pods_builder(count: int) -> Callable[[int, int], list[Json]]:
+    """Return a function that builds pods without a controller, of ``count`` templates in turn."""
 
     def make(pods: int, nodes: int) -> list[Json]:
-        specs = [deployment("app", 1, 100 + i)["spec"]["template"]["spec"] for i in range(count)]
+        specs = [build_deployment("app", 1, 100 + i)["spec"]["template"]["spec"] for i in range(count)]
         labels = [{"app": f"app-{i}"} for i in range(count)]
-        return [pod(f"pod-{i:05}", labels[i % count], specs[i % count]) for i in range(pods)]
+        return [build_pod(f"pod-{i:05}", labels[i % count], specs[i % count]) for i in range(pods)]
 
     return make
 
 
-def pod(name: str, labels: Json, spec: Json) -> Json:
+def build_pod(name: str, labels: Json, spec: Json) -> Json:
+    """Build a pod with these labels and spec."""
     metadata = {"name": name, "namespace": "bench", "labels": labels}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def anti(pods: int, nodes: int) -> list[Json]:
-    """As many templates as it takes to have room for a pod a node of each."""
+def build_anti_affine_deployments(pods: int, nodes: int) -> list[Json]:
+    """Build as many templates as needed to have room for one pod per node of each."""
     count = -(-pods // nodes)
-    return [deployment(f"app-{i}", pods // count, 100, **apart(f"app-{i}")) for i in range(count)]
+    return [build_deployment(f"app-{i}", pods // count, 100, **build_anti_affinity(f"app-{i}")) for i in range(count)]
 
 
-def urgent(pods: int, nodes: int) -> list[Json]:
-    """A few hundred pods that have to preempt, after many that have not."""
+def build_urgent_deployments(pods: int, nodes: int) -> list[Json]:
+    """Build a few hundred pods that must preempt, after many that need not."""
     few = max(pods // 50, 1)
-    return [deployment("urgent", few, 31_000, priorityClassName="high"), deployment("plain", pods - few, 100)]
+    return [
+        build_deployment("urgent", few, 31_000, priorityClassName="high"),
+        build_deployment("plain", pods - few, 100),
+    ]
 
 
-def with_devices(pods: int, nodes: int) -> list[Json]:
-    """Pods of one deployment, each with a claim of its own for one device, which a CEL selector chooses."""
+def build_device_deployment(pods: int, nodes: int) -> list[Json]:
+    """Build a Deployment whose pods have a claim each, for one device that a CEL selector chooses."""
     claims = [{"name": "gpu", "resourceClaimTemplateName": "gpu"}]
-    return [deployment("app-0", pods, 100, resourceClaims=claims)]
+    return [build_deployment("app-0", pods, 100, resourceClaims=claims)]
 
 
 CASES: dict[str, Callable[[int, int], list[Json]]] = {
-    "plain": bare(1),
-    "nominated": bare(1),
-    "templates": bare(TEMPLATES),
-    "deployment": alike(lambda name: {}, 1),
-    "devices": with_devices,
-    "deployments": alike(lambda name: {}, TEMPLATES),
-    "spread": alike(spread, 1),
-    "spread-templates": alike(spread, TEMPLATES),
-    "anti-affinity": anti,
-    "affinity": alike(near, 1),
-    "preemption": urgent,
+    "plain": make_bare_pods_builder(1),
+    "nominated": make_bare_pods_builder(1),
+    "templates": make_bare_pods_builder(TEMPLATES),
+    "deployment": make_deployments_builder(lambda name: {}, 1),
+    "devices": build_device_deployment,
+    "deployments": make_deployments_builder(lambda name: {}, TEMPLATES),
+    "spread": make_deployments_builder(build_zone_spread, 1),
+    "spread-templates": make_deployments_builder(build_zone_spread, TEMPLATES),
+    "anti-affinity": build_anti_affine_deployments,
+    "affinity": make_deployments_builder(build_affinity, 1),
+    "preemption": build_urgent_deployments,
 }
 
 
-def objects(case: str, nodes: int) -> list[Json]:
-    """The cluster of a case: empty nodes, with eight devices each, or with a large pod of low priority each.
+def build_cluster_objects(case: str, nodes: int) -> list[Json]:
+    """Build the cluster of a case.
 
-    For "nominated" 50 pods are nominated for a node each, which all others must yield to.
+    Its nodes are empty, have eight devices each, or have a large pod of low priority each.
     """
-    found = [node(i) for i in range(nodes)]
+    found = [build_node(i) for i in range(nodes)]
     if case == "nominated":
-        found += [nominated(i, f"node-{i:05}") for i in range(NOMINATED)]
+        found += [build_nominated_pod(i, f"node-{i:05}") for i in range(NOMINATED)]
     if case == "devices":
-        found += [device_class(), claim_template(), *map(devices, range(nodes))]
+        found += [build_device_class(), build_claim_template(), *map(build_device_slice, range(nodes))]
     if case == "preemption":
         found.append({"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000})
-        found += [running(i, f"node-{i:05}", "2") for i in range(nodes)]
+        found += [build_running_pod(i, f"node-{i:05}", "2") for i in range(nodes)]
     return found
 
 
-def device_class() -> Json:
+def build_device_class() -> Json:
+    """Build the DeviceClass of the devices."""
     selectors = [{"cel": {"expression": f'device.driver == "{DRIVER}"'}}]
     return {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"selectors": selectors}}
 
 
-def claim_template() -> Json:
-    """The first device of each node is of another model than the claims want."""
+def build_claim_template() -> Json:
+    """Build a claim template that does not match the first device of each node."""
     selectors = [{"cel": {"expression": f'device.attributes["{DRIVER}"].model == "large"'}}]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", "selectors": selectors}}
     spec = {"spec": {"devices": {"requests": [request]}}}
     return {"kind": "ResourceClaimTemplate", "metadata": {"name": "gpu", "namespace": "bench"}, "spec": spec}
 
 
-def devices(i: int) -> Json:
+def build_device_slice(i: int) -> Json:
+    """Build the ResourceSlice of a node with eight devices."""
     name = f"node-{i:05}"
     models = ["small"] + ["large"] * 7
     found = [{"name": f"gpu-{k}", "attributes": {"model": {"string": model}}} for k, model in enumerate(models)]
@@ -173,14 +190,15 @@ def devices(i: int) -> Json:
     return {"kind": "ResourceSlice", "metadata": {"name": f"slice-{i:05}"}, "spec": spec}
 
 
-def nominated(i: int, node_name: str) -> Json:
-    """A pod that waits for its victims to leave the node."""
+def build_nominated_pod(i: int, node_name: str) -> Json:
+    """Build a pod that waits until its victims have left the node."""
     container = {"name": "c", "image": "web", "resources": {"requests": {"cpu": "30", "memory": "256Mi"}}}
-    waiting = pod(f"urgent-{i}", {"app": "urgent"}, {"priority": 1000, "containers": [container]})
+    waiting = build_pod(f"urgent-{i}", {"app": "urgent"}, {"priority": 1000, "containers": [container]})
     return waiting | {"status": {"phase": "Pending", "nominatedNodeName": node_name}}
 
 
-def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
+def build_running_pod(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
+    """Build a running pod of low priority."""
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": app, "controller": True}
     metadata = {"name": f"{app}-{i}", "namespace": "bench", "labels": {"app": app}, "ownerReferences": [owner]}
     container = {"name": "c", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
@@ -189,12 +207,12 @@ def running(i: int, node_name: str, cpu: str, app: str = "low") -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Running"}}
 
 
-def measure(case: str, nodes: int, pods: int) -> str:
-    """One line of the table."""
+def measure_case(case: str, nodes: int, pods: int) -> str:
+    """Run a case and return its line of the table."""
     from kschedctl.commands.simulate import prepare_simulation  # noqa: PLC0415 - only the library is measured elsewhere
 
     manifests = CASES[case](pods, nodes)
-    shared = prepare_simulation(Cluster.from_objects(objects(case, nodes)), manifests)
+    shared = prepare_simulation(Cluster.from_objects(build_cluster_objects(case, nodes)), manifests)
     simulation = Simulation(shared.scheduler)
     positions = [simulation.view.pods.index[key] for key in shared.workloads]
     start = perf_counter()
@@ -202,16 +220,16 @@ def measure(case: str, nodes: int, pods: int) -> str:
     seconds = perf_counter() - start
     placed = sum(outcome.row >= 0 for outcome in outcomes)
     evicted = sum(len(outcome.victims) for outcome in outcomes)
-    cycles = baseline(shared.scheduler, positions[0])
-    seconds_, mebibytes = whole_process(["simulate"], objects(case, nodes), manifests)
+    cycles = measure_cycle_rate(shared.scheduler, positions[0])
+    seconds_, mebibytes = measure_process(["simulate"], build_cluster_objects(case, nodes), manifests)
     return (
         f"{case:<18}{nodes:>6}{len(positions):>8}{placed:>8}{evicted:>8}{len(positions) / seconds:>10,.0f}"
         f"{seconds / len(positions) * 1e6:>9,.0f}{cycles:>10,.0f}{seconds_:>8.1f} s{mebibytes:>8.0f} MiB"
     )
 
 
-def baseline(scheduler: Scheduler, position: int) -> float:
-    """Full cycles a second, each on its own."""
+def measure_cycle_rate(scheduler: Scheduler, position: int) -> float:
+    """Return how many full cycles run per second, each on its own."""
     view = scheduler.view.fork()
     info = view.pods.infos[view.pods.info[position]]
     framework = scheduler.framework("default-scheduler")
@@ -232,8 +250,8 @@ print(time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).
 """A small process that runs another: one that this one starts would be said to need as much memory as this one has."""
 
 
-def whole_process(command: list[str], cluster: list[Json], manifests: list[Json]) -> tuple[float, float]:
-    """Seconds from the start of the program to its end, and the most memory that it had, in MiB."""
+def measure_process(command: list[str], cluster: list[Json], manifests: list[Json]) -> tuple[float, float]:
+    """Return the seconds and the peak MiB of a run of the program."""
     with tempfile.TemporaryDirectory() as folder:
         for name, items in (("cluster.json", cluster), ("manifests.json", manifests)):
             (Path(folder) / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
@@ -244,19 +262,19 @@ def whole_process(command: list[str], cluster: list[Json], manifests: list[Json]
         return float(seconds), int(kibibytes) / 1024
 
 
-def fill(nodes: int) -> str:
-    """Pods of 2.4 cores until nodes of 32 are full: what cluster-capacity does, too."""
+def measure_filling(nodes: int) -> str:
+    """Place pods of 2.4 cores until nodes of 32 cores are full, as cluster-capacity does."""
     requests = {"cpu": "2400m", "memory": "1Gi"}
     spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": requests}}]}
-    cluster = [node(i) for i in range(nodes)]
-    seconds, mebibytes = whole_process(["capacity"], cluster, [pod("small", {}, spec)])
+    cluster = [build_node(i) for i in range(nodes)]
+    seconds, mebibytes = measure_process(["capacity"], cluster, [build_pod("small", {}, spec)])
     return f"capacity, {nodes:,} nodes, {13 * nodes:,} pods: {seconds:.1f} s, {mebibytes:.0f} MiB, the whole process"
 
 
-def sweep(nodes: int, pods: int) -> str:
-    """Every zone lost in turn, in a cluster whose pods come from 400 workloads."""
-    found = [node(i) for i in range(nodes)]
-    found += [running(i, f"node-{i % nodes:05}", "2", f"app-{i % 400}") for i in range(pods)]
+def measure_zone_sweep(nodes: int, pods: int) -> str:
+    """Lose every zone in turn in a cluster with the pods of 400 workloads."""
+    found = [build_node(i) for i in range(nodes)]
+    found += [build_running_pod(i, f"node-{i % nodes:05}", "2", f"app-{i % 400}") for i in range(pods)]
     cluster = Cluster.from_objects(found)
     start = perf_counter()
     report = simulate_failures(cluster)
@@ -265,13 +283,13 @@ def sweep(nodes: int, pods: int) -> str:
     return f"zone sweep, {nodes:,} nodes, {pods:,} pods: {displaced:,} pods placed anew in {seconds:.1f} s"
 
 
-def full_sweep(nodes: int) -> str:
-    """Every zone lost in turn where all nodes are full: what comes back has to preempt."""
+def measure_full_zone_sweep(nodes: int) -> str:
+    """Lose every zone in turn while all nodes are full, so that lost pods must preempt."""
     chance = Random(0)
-    found = [node(i) for i in range(nodes)]
+    found = [build_node(i) for i in range(nodes)]
     for number in range(4 * nodes):
         workload = chance.randrange(400)
-        low = running(number, f"node-{number % nodes:05}", "8", f"app-{workload}")
+        low = build_running_pod(number, f"node-{number % nodes:05}", "8", f"app-{workload}")
         found.append({**low, "spec": {**low["spec"], "priority": workload % PRIORITIES * 10}})
     cluster = Cluster.from_objects(found)
     start = process_time()
@@ -288,8 +306,8 @@ LIMITS = 10
 LIMITED = ("plain", "templates", "deployment", "deployments")
 
 
-def limits() -> list[Json]:
-    """Ten quotas and as many LimitRanges that refuse nothing, and give no requests to those that have some."""
+def build_limits() -> list[Json]:
+    """Build ten quotas and ten LimitRanges that deny nothing and set no requests."""
     hard = {"pods": "1000000", "requests.cpu": "1000000", "requests.memory": "1000Ti"}
     status = {"hard": hard, "used": dict.fromkeys(hard, "0")}
     bounds = [{"type": "Container", "max": {"cpu": "64", "memory": "1Ti"}, "min": {"cpu": "1m", "memory": "1Mi"}}]
@@ -301,12 +319,12 @@ def limits() -> list[Json]:
     return found
 
 
-def with_limits(case: str, nodes: int, pods: int, rounds: int = 3) -> str:
-    """A simulation in the library with limits and without, in turn: the least processor time of several of each."""
+def measure_limits(case: str, nodes: int, pods: int, rounds: int = 3) -> str:
+    """Compare simulations with and without limits, run in turn, by their least CPU time."""
     from kschedctl.commands.simulate import simulate  # noqa: PLC0415 - as above
 
-    manifests, around = CASES[case](pods, nodes), objects(case, nodes)
-    clusters = [Cluster.from_objects([*around, *more]) for more in ([], limits())]
+    manifests, around = CASES[case](pods, nodes), build_cluster_objects(case, nodes)
+    clusters = [Cluster.from_objects([*around, *more]) for more in ([], build_limits())]
     seconds: list[list[float]] = [[], []]
     for _ in range(rounds):
         for found, cluster in zip(seconds, clusters, strict=True):
@@ -319,6 +337,7 @@ def with_limits(case: str, nodes: int, pods: int, rounds: int = 3) -> str:
 
 
 def main() -> None:
+    """Print the table of cases, or a single measurement."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--nodes", type=int, nargs="+", default=[1000, 5000])
     parser.add_argument("--pods", type=int, default=10_000)
@@ -330,26 +349,26 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.limits:
         for case in LIMITED:
-            print(with_limits(case, arguments.nodes[0], arguments.pods), flush=True)
+            print(measure_limits(case, arguments.nodes[0], arguments.pods), flush=True)
         return
     if arguments.sweep:
-        print(sweep(5000, 50_000))
+        print(measure_zone_sweep(5000, 50_000))
         return
     if arguments.full:
-        print(full_sweep(5000))
+        print(measure_full_zone_sweep(5000))
         return
     if arguments.fill:
         for nodes in arguments.nodes:
-            print(fill(nodes), flush=True)
+            print(measure_filling(nodes), flush=True)
         return
     print(
         f"{'case':<18}{'nodes':>6}{'pods':>8}{'placed':>8}{'evicted':>8}{'pods/s':>10}{'us/pod':>9}{'cycles/s':>10}{'process':>10}{'memory':>12}"
     )
     for case in arguments.cases:
         for nodes in arguments.nodes:
-            print(measure(case, nodes, arguments.pods), flush=True)
+            print(measure_case(case, nodes, arguments.pods), flush=True)
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

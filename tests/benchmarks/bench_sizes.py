@@ -37,18 +37,20 @@ SMALL = Sizes((0.1, 0.2, 0.25, 0.4), (128, 256, 512, 1024), (10, 40))
 LARGE = Sizes((0.5, 1, 1.5, 2, 3, 4), (1024, 2048, 4096, 6144, 8192), (5, 20))
 
 
-def small(random: Random) -> list[Json]:
-    return list(pods(random, SMALL))
+def build_small_workloads(random: Random) -> list[Json]:
+    """Build pods with small requests."""
+    return list(iter_pods(random, SMALL))
 
 
-def large(random: Random) -> list[Json]:
-    return list(pods(random, LARGE))
+def build_large_workloads(random: Random) -> list[Json]:
+    """Build pods with large requests."""
+    return list(iter_pods(random, LARGE))
 
 
-def constrained(random: Random) -> list[Json]:
-    """A third of the workloads are spread across zones; of another third no two pods share a node."""
-    some: list[Json] = [daemon_set()]
-    for pod in pods(random, SMALL):
+def build_constrained_workloads(random: Random) -> list[Json]:
+    """Build pods of which a third spread over zones and a third allow one pod per node."""
+    some: list[Json] = [build_daemon_set()]
+    for pod in iter_pods(random, SMALL):
         workload, number = map(int, pod["metadata"]["name"][1:].split("-"))
         selector = {"labelSelector": {"matchLabels": pod["metadata"]["labels"]}}
         if workload % 3 == 0:
@@ -62,25 +64,32 @@ def constrained(random: Random) -> list[Json]:
     return some
 
 
-FAMILIES: dict[str, Callable[[Random], list[Json]]] = {"small": small, "large": large, "constrained": constrained}
+FAMILIES: dict[str, Callable[[Random], list[Json]]] = {
+    "small": build_small_workloads,
+    "large": build_large_workloads,
+    "constrained": build_constrained_workloads,
+}
 
 
-def pods(random: Random, sizes: Sizes) -> Iterator[Json]:
+def iter_pods(random: Random, sizes: Sizes) -> Iterator[Json]:
+    """Yield the pods of several workloads with random requests."""
     for workload in range(random.randint(5, 10)):
         cpu, memory = random.choice(sizes.cpu), random.choice(sizes.mebibytes)
         requests = {"cpu": f"{int(cpu * 1000)}m", "memory": f"{memory}Mi"}
         for number in range(random.randint(*sizes.replicas)):
             meta = {"name": f"p{workload}-{number}", "namespace": "default", "labels": {"app": f"w{workload}"}}
-            meta["ownerReferences"] = [owner(f"w{workload}")]
+            meta["ownerReferences"] = [build_owner(f"w{workload}")]
             spec = {"containers": [{"name": "c", "image": "c", "resources": {"requests": requests}}]}
             yield {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
 
 
-def owner(name: str) -> Json:
+def build_owner(name: str) -> Json:
+    """Build the reference to the ReplicaSet of a workload."""
     return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name, "uid": name, "controller": True}
 
 
-def daemon_set() -> Json:
+def build_daemon_set() -> Json:
+    """Build a DaemonSet with small requests."""
     container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}
     template = {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [container]}}
     spec = {"selector": {"matchLabels": {"app": "agent"}}, "template": template}
@@ -92,8 +101,8 @@ def daemon_set() -> Json:
     }
 
 
-def types(random: Random) -> Iterator[Json]:
-    """Three of other shares of memory and prices, in two zones."""
+def iter_instance_types(random: Random) -> Iterator[Json]:
+    """Yield three instance types with different memory shares and prices, in two zones."""
     for cores in (4, 8, 16):
         hour, share = round(cores * random.uniform(0.045, 0.055), 4), random.choice((2, 4, 8))
         required = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["on-demand"]}
@@ -108,11 +117,12 @@ def types(random: Random) -> Iterator[Json]:
         }
 
 
-def measure(family: str, instances: int, seconds: float) -> None:
+def measure_family(family: str, instances: int, seconds: float) -> None:
+    """Print how far sizing is above the lower bounds for random clusters of a family."""
     by_requests, by_replays, homeless, start = list[float](), list[float](), 0, process_time()
     for seed in range(instances):
         random = Random(seed)
-        sold = list(types(random))
+        sold = list(iter_instance_types(random))
         cluster = kschedctl.Cluster.from_objects(FAMILIES[family](random), assume_complete=True)
         report = kschedctl.size(cluster, wishes=SizingWishes(seconds=seconds), instance_types=sold)
         assert report.price is not None
@@ -130,13 +140,14 @@ def measure(family: str, instances: int, seconds: float) -> None:
 
 
 def main() -> None:
+    """Measure sizing for each family of clusters."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--instances", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--families", nargs="*", choices=list(FAMILIES), default=list(FAMILIES))
     options = parser.parse_args()
     for family in options.families:
-        measure(family, options.instances, options.seconds)
+        measure_family(family, options.instances, options.seconds)
 
 
 if __name__ == "__main__":

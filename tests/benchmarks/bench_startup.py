@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 NUMPY = ("-c", "import numpy")
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1"}
@@ -26,8 +26,8 @@ POD = "shop/web-6d4cf56db6-h8s2k"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
-def processor_seconds(arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> float:
-    """Of Python with these arguments, user and system. Raises RuntimeError when it fails."""
+def measure_cpu_seconds(arguments: Sequence[str], settings: Mapping[str, str] | None = None) -> float:
+    """Return the CPU seconds of Python with these arguments. Raises RuntimeError if it fails."""
     environment = {**ENVIRONMENT, **(settings or {})}
     process = subprocess.Popen([sys.executable, *arguments], stdout=subprocess.DEVNULL, env=environment)
     _, status, used = os.wait4(process.pid, 0)
@@ -36,12 +36,12 @@ def processor_seconds(arguments: Sequence[str], settings: Mapping[str, str] | No
     return used.ru_utime + used.ru_stime
 
 
-def compare(command: Sequence[str], pairs: int) -> str:
-    """One line about a command of kschedctl."""
+def compare_with_numpy(command: Sequence[str], pairs: int) -> str:
+    """Return a line that compares the CPU time of a command with an import of numpy."""
     arguments = ("-m", "kschedctl", *command)
-    processor_seconds(arguments)
+    measure_cpu_seconds(arguments)
     runs = [
-        (processor_seconds(arguments), processor_seconds(NUMPY), processor_seconds(NUMPY, ONE_THREAD))
+        (measure_cpu_seconds(arguments), measure_cpu_seconds(NUMPY), measure_cpu_seconds(NUMPY, ONE_THREAD))
         for _ in range(pairs)
     ]
     seconds, ratio, ratio_of_one = (
@@ -56,12 +56,13 @@ def compare(command: Sequence[str], pairs: int) -> str:
 
 
 def main() -> None:
+    """Print the start-up time of several commands."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pairs", type=int, default=15)
     pairs = parser.parse_args().pairs
     with tempfile.TemporaryDirectory() as folder:
         saved = str(Path(folder, "demo.ksnap"))
-        processor_seconds(("-m", "kschedctl", "snapshot", "save", "--demo", "-o", saved))
+        measure_cpu_seconds(("-m", "kschedctl", "snapshot", "save", "--demo", "-o", saved))
         for title, command in {
             "--help": ("--help",),
             "explain --demo": ("explain", "--demo"),
@@ -69,9 +70,9 @@ def main() -> None:
             "explain POD --demo": ("explain", POD, "--demo"),
             "explain POD --snapshot": ("explain", POD, "--snapshot", saved),
         }.items():
-            print(f"{title:24}{compare(command, pairs)}", flush=True)
+            print(f"{title:24}{compare_with_numpy(command, pairs)}", flush=True)
 
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

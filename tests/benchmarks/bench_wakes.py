@@ -13,7 +13,7 @@ import random
 import time
 from typing import Any
 
-from peak_memory import print_peak
+from peak_memory import print_peak_memory
 
 import kschedctl
 from kschedctl.commands.wakes.changes import parse_changes
@@ -39,7 +39,8 @@ EVENTS: dict[str, Object] = {
 }
 
 
-def node(number: int) -> Object:
+def build_node(number: int) -> Object:
+    """Build a node of one of ten pools in one of three zones."""
     labels = {"kubernetes.io/hostname": f"n{number}", "zone": ZONES[number % 3], "pool": f"p{number % 10}"}
     taints = [{"key": "dedicated", "value": "x", "effect": "NoSchedule"}] if number % 7 == 0 else []
     return {
@@ -50,8 +51,8 @@ def node(number: int) -> Object:
     }
 
 
-def pending(number: int, distinct: int) -> Object:
-    """A pod that no node has room for, each of ``distinct`` sorts with requests and constraints of its own."""
+def build_pending_pod(number: int, distinct: int) -> Object:
+    """Build a pending pod of one of ``distinct`` shapes, which no node has room for."""
     sort = number % distinct
     rng = random.Random(sort)
     spec: Object = {
@@ -69,7 +70,8 @@ def pending(number: int, distinct: int) -> Object:
     return {"kind": "Pod", "metadata": {"name": f"w{number}", "namespace": "default", "labels": labels}, "spec": spec}
 
 
-def running(number: int, nodes: int) -> Object:
+def build_running_pod(number: int, nodes: int) -> Object:
+    """Build a pod that runs on a node."""
     labels = {"app": f"a{number % 20}"}
     requests = {"cpu": "1", "memory": "2Gi"}
     spec = {"nodeName": f"n{number % nodes}", "containers": [{"name": "c", "resources": {"requests": requests}}]}
@@ -77,15 +79,16 @@ def running(number: int, nodes: int) -> Object:
 
 
 def main() -> None:
+    """Print the time to find the pods that an event wakes."""
     parser = argparse.ArgumentParser(description="Time of wakes for one event.")
     parser.add_argument("--nodes", type=int, default=5000)
     parser.add_argument("--pods", type=int, default=1000)
     parser.add_argument("--distinct", type=int, default=1000, help="so many sorts of pods")
     parser.add_argument("--running", type=int, default=20_000)
     options = parser.parse_args()
-    objects = [node(number) for number in range(options.nodes)]
-    objects += [running(number, options.nodes) for number in range(options.running)]
-    objects += [pending(number, options.distinct) for number in range(options.pods)]
+    objects = [build_node(number) for number in range(options.nodes)]
+    objects += [build_running_pod(number, options.nodes) for number in range(options.running)]
+    objects += [build_pending_pod(number, options.distinct) for number in range(options.pods)]
     cluster = kschedctl.Cluster.from_objects(objects)
     for name, event in EVENTS.items():
         start = time.process_time()
@@ -99,4 +102,4 @@ def main() -> None:
 
 if __name__ == "__main__":
     main()
-    print_peak()
+    print_peak_memory()

@@ -67,7 +67,7 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
     lacking = case(number)
     found = creations(objects(lacking, replicas=2, there=2))
     assert found.report_current() == ()
-    told = found.report_of(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
+    told = found.report_workload(Owner(lacking["workload"]["kind"], lacking["namespace"], "web"))
     assert told is not None
     assert told.past
     assert told.headline.startswith("some could not be created 10m ago, all are there now: exceeded quota")
@@ -77,7 +77,7 @@ def test_where_all_pods_are_there_it_is_past(number: int) -> None:
 def test_an_event_is_past_once_a_pod_was_created_since(created: str, past: bool) -> None:
     """A StatefulSet has no condition; in the same second some may be created before one is refused."""
     found = creations(objects(STATEFUL, replicas=3, there=2, created=created))
-    told = found.report_of(Owner("StatefulSet", STATEFUL["namespace"], "web"))
+    told = found.report_workload(Owner("StatefulSet", STATEFUL["namespace"], "web"))
     assert told is not None
     assert told.past is past
     assert bool(found.report_current()) is not past
@@ -180,7 +180,7 @@ def test_of_a_cron_job_the_pods_of_its_jobs() -> None:
     of_kind(documents, "Job")["metadata"]["ownerReferences"] = [owner]
     (found,) = creations(documents).report_current()
     assert (found.workload, found.wanted, found.missing) == ("CronJob adm-rs-26/nightly", 1, 1)
-    assert creations(documents).report_of(Owner("Job", "adm-rs-26", "web")) is not None
+    assert creations(documents).report_workload(Owner("Job", "adm-rs-26", "web")) is not None
 
 
 @pytest.mark.parametrize(("wanted", "missing"), [(4, 2), (2, 0)])

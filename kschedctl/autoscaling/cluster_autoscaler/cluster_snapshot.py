@@ -53,6 +53,14 @@ class SearchCursor:
         self.last = 0
 
 
+class _ExistingView(NamedTuple):
+    """A view of only the existing nodes."""
+
+    fork: Fork
+    rows: np.ndarray
+    """The view's row for each row of the universe, (M,), or NO_ROW for nodes that do not exist."""
+
+
 class ClusterSnapshot:
     """The existing nodes in iteration order, with the pods on them.
 
@@ -65,7 +73,7 @@ class ClusterSnapshot:
         self.order = list(order)
         self._on: dict[Row, tuple[Position, ...]] = {}
         self._ordered: np.ndarray | None = None
-        self._view: tuple[Fork, np.ndarray] | None = None
+        self._view: _ExistingView | None = None
         self._incoming: dict[int, PodInfo] = {}
         self._last_filtering: tuple[tuple[int, int], PreFilterOutcome, FilterOutcome | None] | None = None
 
@@ -131,8 +139,8 @@ class ClusterSnapshot:
         row = Row(int(self.universe.node[position]))
         self._on[row] = tuple(remaining for remaining in self._on[row] if remaining != position)
         self.universe.forget(position)
-        if self._view is not None and self._view[0].node[position] >= 0:
-            self._view[0].forget(position)
+        if self._view is not None and self._view.fork.node[position] >= 0:
+            self._view.fork.forget(position)
         return row
 
     def clone_pods(self, positions: Iterable[Position]) -> list[Position]:
@@ -249,17 +257,14 @@ class ClusterSnapshot:
             self._ordered = np.array(self.order)
         return self._ordered
 
-    def _get_current_view(self) -> tuple[Fork, np.ndarray]:
-        """Return a view of only the existing nodes, and the view's row for each row of the universe, (M,).
-
-        The row is NO_ROW for nodes that do not exist.
-        """
+    def _get_current_view(self) -> _ExistingView:
+        """Return the view of the existing nodes, which is built anew after nodes were added or removed."""
         if self._view is None:
             exists = np.zeros(len(self.universe.nodes), np.bool_)
             exists[self.order] = True
             view = self.universe.without_nodes(~exists)
             view.nominations = NO_NOMINATIONS, NO_NOMINATIONS
-            self._view = view, np.where(exists, np.cumsum(exists) - 1, NO_ROW)
+            self._view = _ExistingView(view, np.where(exists, np.cumsum(exists) - 1, NO_ROW))
             self._last_filtering = None
         return self._view
 

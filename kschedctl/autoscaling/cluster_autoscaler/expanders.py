@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import yaml
 
@@ -30,6 +31,15 @@ class Option:
     similar: tuple[AutoscaledGroup, ...] = ()
 
 
+class ExpanderChoice(NamedTuple):
+    """The option that the expanders choose."""
+
+    option: Option | None
+    """None if there is no option."""
+    tied: tuple[str, ...] = ()
+    """The groups among which upstream would choose at random, if there are several."""
+
+
 @dataclass
 class Expanders:
     """The expanders and the data on which they base their choice."""
@@ -45,11 +55,10 @@ class Expanders:
     doubts: list[str] = field(default_factory=list)
     """Reasons why the priority expander could not decide, so that it kept all options."""
 
-    def choose_option(self, chain: str, options: Sequence[Option]) -> tuple[Option | None, tuple[str, ...]]:
+    def choose_option(self, chain: str, options: Sequence[Option]) -> ExpanderChoice:
         """Apply the expanders of the chain in turn, and return the chosen option.
 
-        If several options remain, upstream chooses one at random. In that case, the first by name is returned together
-        with the names of all remaining groups.
+        If several options remain, upstream chooses one at random, and this method the first by name.
         """
         remaining = list(options)
         for name in chain.split(","):
@@ -57,9 +66,11 @@ class Expanders:
             if len(remaining) == 1:
                 break
         if not remaining:
-            return None, ()
-        names = tuple(sorted(option.group.id for option in remaining))
-        return min(remaining, key=lambda option: option.group.id), names if len(remaining) > 1 else ()
+            return ExpanderChoice(None)
+        first = min(remaining, key=lambda option: option.group.id)
+        if len(remaining) == 1:
+            return ExpanderChoice(first)
+        return ExpanderChoice(first, tuple(sorted(option.group.id for option in remaining)))
 
     def _apply_expander(self, name: str, options: list[Option]) -> list[Option]:
         """Return the options that one expander keeps."""

@@ -1,4 +1,4 @@
-"""Classification of pods: which ones the autoscaler counts, and in which role.
+"""Classification of pods as placed, unschedulable or ignored, as the autoscaler sees them.
 
 Upstream: utils/kubernetes/listers.go, utils/pod/pod.go, core/utils/expendable.go, core/utils/utils.go (1.36).
 """

@@ -16,7 +16,7 @@ from kschedctl.api.kinds import PRIORITY_MAP, STATUS_MAP
 from kschedctl.api.objects import Pod
 from kschedctl.autoscaling.cluster_autoscaler.cluster_snapshot import FilterRejection
 from kschedctl.autoscaling.cluster_autoscaler.estimator import EquivalenceGroup, Estimator, group_equivalent_pods
-from kschedctl.autoscaling.cluster_autoscaler.expanders import Expanders, Option
+from kschedctl.autoscaling.cluster_autoscaler.expanders import ExpanderChoice, Expanders, Option
 from kschedctl.autoscaling.cluster_autoscaler.limits import ResourceTracker
 from kschedctl.autoscaling.cluster_autoscaler.loop import AutoscalerLoop
 from kschedctl.autoscaling.cluster_autoscaler.options import AutoscaledGroup, NodeGroupList, read_groups, read_options
@@ -320,13 +320,13 @@ class ScaleUpRun:
         if not accepted:
             return []
         are_similar = build_comparison(self.loop.options)
-        return [
-            other
-            for other in growable
-            if other.id != group.id
-            and are_similar(self._build_shape(group), self._build_shape(other))
-            and accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}
-        ]
+        similar = []
+        for other in growable:
+            if other.id == group.id or not are_similar(self._build_shape(group), self._build_shape(other)):
+                continue
+            if accepted <= {id(pods) for pods in self.groups if other.id in pods.accepting_groups}:
+                similar.append(other)
+        return similar
 
     def _build_shape(self, group: AutoscaledGroup) -> TemplateShape:
         """Build the data by which a group's template is compared with others."""
@@ -337,11 +337,8 @@ class ScaleUpRun:
         """Return the requests of a pod."""
         return self.loop.get_requests(self.loop.get_position(pod))
 
-    def _choose_option(self) -> tuple[Option | None, tuple[str, ...]]:
-        """Choose one of the options with the expanders, and return it with any tied groups. Raises InputError.
-
-        The expanders' events are recorded.
-        """
+    def _choose_option(self) -> ExpanderChoice:
+        """Let the expanders choose one of the options, and record their events. Raises InputError."""
         events: list[tuple[str, str, str]] = []
         config_maps = (
             config_map
@@ -350,11 +347,11 @@ class ScaleUpRun:
         )
         templates = {name: template.node for name, template in self.loop.templates.items()}
         expanders = Expanders(templates, self._get_requests, next(config_maps, None), events)
-        best = expanders.choose_option(self.loop.options.expander, self.options)
+        choice = expanders.choose_option(self.loop.options.expander, self.options)
         self.expander_doubts = tuple(expanders.doubts)
         for type, reason, message in events:
             self.add_event(type, reason, message, f"{NAMESPACE}/{PRIORITY_MAP}")
-        return best
+        return choice
 
     # -- growing --------------------------------------------------------------------------------------------------
 

@@ -142,7 +142,12 @@ def _parse_field(text: str, low: int, high: int, names: Sequence[str]) -> frozen
             begin, end = low, high
         else:
             begin = _parse_number(first, low, names)
-            end = _parse_number(last, low, names) if dash else (high if step else begin)
+            if dash:
+                end = _parse_number(last, low, names)
+            elif step:
+                end = high
+            else:
+                end = begin
         increment = 1
         if step:
             increment = int(step) if step.isdigit() else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -38,8 +39,6 @@ from kschedctl.text.counts import agreeing, counted, first_few
 ONE = Quantity(1)
 EXAMPLE_VALUE = "some-value"
 """The label value that replaces an empty one when a pool is replayed."""
-Obstacle = tuple[str, NodePool | None]
-"""A description of what keeps the pod away, and the pool without that obstacle, or None if it cannot be removed."""
 MAX_COUNTED_SHORTFALLS = 3
 """Maximum number of different shortfalls that the text counts."""
 NO_TYPE = "no instance type is known"
@@ -60,6 +59,15 @@ def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     return pod
 
 
+class _Obstacle(NamedTuple):
+    """Something that keeps a pool from taking the pod."""
+
+    description: str
+    """Empty if there is nothing to say."""
+    edited_pool: NodePool | None
+    """The pool without the obstacle, or None if the obstacle cannot be removed."""
+
+
 @dataclass(eq=False)
 class _ObstacleSearch:
     """A search that removes one obstacle after another from a pool until it takes the pod."""
@@ -78,20 +86,20 @@ class _ObstacleSearch:
     def iter_obstacles(self) -> Iterator[str]:
         """Yield each obstacle and remove it, until the pool takes the pod or the obstacle cannot be removed."""
         while refusal := self.find_refusal():
-            obstacle, edited = (
+            obstacle = (
                 self._find_taint_obstacle()
                 or self._find_label_obstacle()
                 or self._find_empty_label_obstacle(refusal)
                 or self._find_limit_obstacle()
-                or (self._describe_missing_subnet(refusal) or self._describe_closest_type(refusal), None)
+                or _Obstacle(self._describe_missing_subnet(refusal) or self._describe_closest_type(refusal), None)
             )
-            if obstacle:
-                yield obstacle
-            if edited is None:
+            if obstacle.description:
+                yield obstacle.description
+            if obstacle.edited_pool is None:
                 if refusal.requirements is not None and self._describe_missing_subnet(refusal):
                     yield from filter(None, (self._describe_closest_type_in_any_zone(refusal.requirements),))
                 return
-            self.replace_pool(edited)
+            self.replace_pool(obstacle.edited_pool)
 
     def replace_pool(self, pool: NodePool) -> None:
         """Replace the pool with an edited one."""
@@ -107,7 +115,7 @@ class _ObstacleSearch:
         )
         return next(iter(run.refusals.get(self.pod.key, ())), None)
 
-    def _find_taint_obstacle(self) -> Obstacle | None:
+    def _find_taint_obstacle(self) -> _Obstacle | None:
         """Return the taints that the pod does not tolerate, and the pool without them."""
         taints = self.template.taints
         tolerated = tuple(
@@ -116,11 +124,10 @@ class _ObstacleSearch:
         if tolerated == taints:
             return None
         untolerated = ", ".join(str(taint) for taint in taints if taint not in tolerated)
-        return f"the pod does not tolerate {untolerated}", _replace_template_fields(
-            self.template.pool, taints=tolerated
-        )
+        edited = _replace_template_fields(self.template.pool, taints=tolerated)
+        return _Obstacle(f"the pod does not tolerate {untolerated}", edited)
 
-    def _find_label_obstacle(self) -> Obstacle | None:
+    def _find_label_obstacle(self) -> _Obstacle | None:
         """Return the pod's label requirements that the pool does not meet, and the pool edited to meet them."""
         pool_requirements, pod_requirements = self.template.requirements, self.data.requirements
         conflicts = [
@@ -140,11 +147,11 @@ class _ObstacleSearch:
         if not unmet:
             return None
         if {conflict.key for conflict in conflicts} & self._fixed_labels:
-            return "; ".join(mismatches), None
+            return _Obstacle("; ".join(mismatches), None)
         pool = self.template.pool
         for requirement in unmet:
             pool = _replace_requirement(pool, requirement)
-        return "; ".join(mismatches), pool
+        return _Obstacle("; ".join(mismatches), pool)
 
     @property
     def _fixed_labels(self) -> frozenset[str]:
@@ -152,7 +159,7 @@ class _ObstacleSearch:
         reference = self.template.pool.spec.template.spec.node_class_ref
         return SIMULATION_LABELS | {NODE_POOL, f"{reference.group}/{reference.kind.lower()}"}
 
-    def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> Obstacle | None:
+    def _find_empty_label_obstacle(self, refusal: ClaimRefusal) -> _Obstacle | None:
         """Return the topology label with an empty value, and the pool with an example value for it.
 
         Karpenter does not consider an empty value a topology domain.
@@ -164,7 +171,8 @@ class _ObstacleSearch:
         location = f" on {first_few(nodes)}" if nodes else ""
         reason = f"the label {key} is empty{location}, and Karpenter finds no topology domain in an empty value"
         named = LabelRequirement.from_operator(key, IN, (EXAMPLE_VALUE,))
-        return f"{reason}: give it a value in NodePool {pool.metadata.name}", _replace_requirement(pool, named)
+        description = f"{reason}: give it a value in NodePool {pool.metadata.name}"
+        return _Obstacle(description, _replace_requirement(pool, named))
 
     def _iter_nodes_with_empty_label(self, key: str) -> Iterator[str]:
         """Yield the names of nodes on which the label's value is empty."""
@@ -207,16 +215,15 @@ class _ObstacleSearch:
         groups = (self.pools or self.setting.pools).groups.get(pool.metadata.name, ())
         return describe_closest_type(template, groups, self.data, Requirements(pod_requirements))
 
-    def _find_limit_obstacle(self) -> Obstacle | None:
+    def _find_limit_obstacle(self) -> _Obstacle | None:
         """Return the limits that leave no room for a suitable instance type, and the pool without limits."""
         pool, columns = self.template.pool, self.template.columns
         remaining = self.setting.compute_remaining_limits((), [pool]).get(pool.metadata.name)
         if remaining is None:
             return None
         types = [columns.types[index].capacity for index in np.flatnonzero(self.template.options).tolist()]
-        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining} | {
-            NODES: ONE
-        }
+        smallest = {name: min((capacity.get(name, ZERO) for capacity in types), default=ZERO) for name in remaining}
+        smallest[NODES] = ONE
         short = [name for name, amount in remaining.items() if amount < smallest[name]]
         unlimited = replace(pool, spec=replace(pool.spec, limits=None))
         if not short and not self._would_take_pod(unlimited):
@@ -226,7 +233,8 @@ class _ObstacleSearch:
             f"{name} limit {limits[name]}, {max(remaining[name], ZERO)} left" for name in short or sorted(remaining)
         )
         sizes = ", ".join(f"{name} {smallest[name]}" for name in short if name != NODES)
-        return "; ".join(exhausted) + f"; the smallest type has {sizes}" * bool(sizes), unlimited
+        description = "; ".join(exhausted) + (f"; the smallest type has {sizes}" if sizes else "")
+        return _Obstacle(description, unlimited)
 
     def _would_take_pod(self, pool: NodePool) -> bool:
         """Return whether an edited pool would take the pod."""

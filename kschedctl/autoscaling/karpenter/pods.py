@@ -22,15 +22,10 @@ BudgetPredicate = Callable[[PodDisruptionBudget], bool]
 
 def is_provisionable(pod: Pod) -> bool:
     """Return whether the pod is unschedulable and Karpenter may launch a node for it."""
-    return (
-        any(
-            condition.type == "PodScheduled" and condition.reason == "Unschedulable"
-            for condition in pod.status.conditions
-        )
-        and not pod.spec.node_name
-        and not pod.status.nominated_node_name
-        and not is_daemon(pod)
-        and not is_mirror(pod)
+    if pod.spec.node_name or pod.status.nominated_node_name or is_daemon(pod) or is_mirror(pod):
+        return False
+    return any(
+        condition.type == "PodScheduled" and condition.reason == "Unschedulable" for condition in pod.status.conditions
     )
 
 

@@ -24,7 +24,7 @@ from kschedctl.commands.explain.eliminations import report_eliminations
 from kschedctl.commands.explain.reach import find_nodes_lacking_room, find_obstacles
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create
+from kschedctl.replay.controllers.creation import MAX_PODS, Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.unreplayed_admission import has_mutating_hooks
@@ -186,18 +186,20 @@ def prepare_shapes(
         repeated=repeated,
         limit=most,
         admitted=admitted,
-        counted=Admissions(cluster, documents).replayed_namespaces(workloads),
+        counted=Admissions(cluster, documents).find_replayed_namespaces(workloads),
     )
 
 
 def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
     """Create one pod of each workload, or many if each needs claims of its own. Also return which workloads do."""
-    creation = create(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
+    creation = create_objects(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
         has_own_claims.append(bool(pods) and _has_own_claims(workload, pods[0]))
         if has_own_claims[-1]:
-            large_creation = create(cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True)
+            large_creation = create_objects(
+                cluster, [_scale_workload(workload, most or CLAIMING_PODS)], include_denied=True
+            )
             create_allowed_claims(cluster, large_creation, large_creation.pods)
             creation.pods[name] = large_creation.pods[name]
             for kind, objects in large_creation.objects.items():

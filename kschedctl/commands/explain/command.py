@@ -44,7 +44,7 @@ from kschedctl.commands.explain.watching import watch_cluster
 from kschedctl.errors import UsageError
 from kschedctl.fixes.supposing import SUPPOSABLE, apply_suppositions
 from kschedctl.render.page import Commands, names
-from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
+from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.reports.not_created import NotCreated
 from kschedctl.reports.waiting_elsewhere import has_unadmitted, has_unchecked
 from kschedctl.scheduler.engine.extenders.extender import CallExtender
@@ -72,7 +72,7 @@ class Supposed:
     def apply_to(self, target: TargetPod) -> TargetPod:
         """Apply the assumed changes to the target pod. Raises UsageError and InputError."""
         return apply_suppositions(
-            target._replace(pod=with_other_priority(target, self.priority, self.priority_class)), " ".join(self.words)
+            target._replace(pod=change_priority(target, self.priority, self.priority_class)), " ".join(self.words)
         )
 
 

@@ -12,7 +12,7 @@ from kschedctl.commands.explain.cycle_report import drop_unwritten_message, expl
 from kschedctl.commands.explain.report import FINE, UNSCHEDULABLE, Explanation, Explanations
 from kschedctl.errors import UsageError
 from kschedctl.fixes.new_node import explain_new_node, find_autoscaler_fixes
-from kschedctl.replay.controllers.target_pod import TargetPod, with_other_priority
+from kschedctl.replay.controllers.target_pod import TargetPod, change_priority
 from kschedctl.replay.unknown import (
     merge_unknown_kinds,
 )
@@ -71,7 +71,7 @@ def explain(
     ('Unschedulable', 'Insufficient cpu')
     """
     target = find_target(cluster, pod, call_extender)
-    target = target._replace(pod=with_other_priority(target, as_if_priority, as_if_priority_class))
+    target = target._replace(pod=change_priority(target, as_if_priority, as_if_priority_class))
     now = now or get_read_time(cluster)
     report = explain_with_fixes(
         target,

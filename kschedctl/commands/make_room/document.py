@@ -23,7 +23,7 @@ from kschedctl.commands.make_room.report import (
 from kschedctl.commands.make_room.room import PlanPart, RoomMaking, find_gate
 from kschedctl.commands.make_room.search import PlanSearch
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_of_job
+from kschedctl.replay.controllers.eviction import is_controlled_by_job
 from kschedctl.replay.placements import MissingStorageClasses
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -40,7 +40,7 @@ def build_report(room: RoomMaking) -> MakeRoom:
     missing_pods = [pods[position].key for position in room.wanted if position not in room.rows]
     simulation = room.stage.build_simulation()
     dependencies = (Dependency("PodDisruptionBudget", Effect.EITHER),) if room.searches else ()
-    if any(is_of_job(pods[move.position]) for part in room.parts for move in part.moved):
+    if any(is_controlled_by_job(pods[move.position]) for part in room.parts for move in part.moved):
         dependencies = (*dependencies, Dependency("Job", Effect.EITHER))
     return MakeRoom(
         pods=tuple(pods[position].key for position in room.wanted),

@@ -17,7 +17,7 @@ from kschedctl.api.labels import Selector
 from kschedctl.api.objects import Pod
 from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
-from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, job_would_fail
+from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, would_fail_job
 from kschedctl.replay.edits import is_recreated
 from kschedctl.scheduler.engine.preemption.budgets import budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
@@ -71,7 +71,7 @@ def _find_reasons_against_moving(view: Fork, keep: Selector | None) -> list[str]
     """Return, for each PodInfo, the reason why its pods may not be moved, or an empty string."""
     return [
         find_reason_against_moving(info.pod)
-        or (JOB_WOULD_FAIL if job_would_fail(info.pod, view.objects) else "")
+        or (JOB_WOULD_FAIL if would_fail_job(info.pod, view.objects) else "")
         or ("--keep selects them" if keep is not None and keep.matches(info.pod.metadata.labels) else "")
         for info in view.pods.infos
     ]

@@ -25,8 +25,8 @@ from kschedctl.api.objects import Node
 from kschedctl.replay.controllers.eviction import (
     Evictions,
     ObjectNames,
-    as_terminating,
-    find_jobs_that_wait,
+    build_terminating_pod,
+    find_jobs_awaiting_termination,
     terminates_beside_replacement,
 )
 from kschedctl.replay.edits import change_pods, cordon_node
@@ -174,12 +174,13 @@ def add_terminating_pods(course: PlanCourse) -> PlanCourse | None:
     Return None if that makes no difference for the plan.
     """
     stage, view = course.stage, course.stage.view
-    waiting_jobs = find_jobs_that_wait(view.cluster)
+    waiting_jobs = find_jobs_awaiting_termination(view.cluster)
     lingering = [position for position in course.plan if _may_linger(view, position, waiting_jobs)]
     if not lingering:
         return None
     terminating = {
-        position: as_terminating(view.pods.objects[position], _get_node_name(view, position)) for position in lingering
+        position: build_terminating_pod(view.pods.objects[position], _get_node_name(view, position))
+        for position in lingering
     }
     changed_pods = {(pod.metadata.namespace, pod.metadata.name): pod for pod in terminating.values()}
     scheduler = Scheduler(

@@ -18,10 +18,10 @@ from kschedctl.api.arrays import Bools, Ints, Position, Row
 from kschedctl.cluster import Cluster
 from kschedctl.replay.controllers.eviction import (
     Evictions,
-    as_terminating,
-    find_jobs_that_wait,
-    job_would_fail,
+    build_terminating_pod,
+    find_jobs_awaiting_termination,
     terminates_beside_replacement,
+    would_fail_job,
 )
 from kschedctl.replay.edits import change_pods, is_recreated, is_recreated_elsewhere
 from kschedctl.replay.settling import find_pending, recreate_gone_pods
@@ -97,7 +97,7 @@ class EvictionReplay:
             return denial
         if not is_recreated(self.simulation.view.pods.objects[position]):
             return LOST
-        if job_would_fail(self.simulation.view.pods.objects[position], self.simulation.view.objects):
+        if would_fail_job(self.simulation.view.pods.objects[position], self.simulation.view.objects):
             return ENDS_JOB
         source = Row(int(self.simulation.view.node[position]))
         outcome = self._place_replacement(position, source)
@@ -191,7 +191,7 @@ def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster,
 
     `grace_seconds` is the grace period of evictions in seconds, None for the pods' own.
     """
-    pods, jobs_that_wait = cluster.pods, find_jobs_that_wait(cluster)
+    pods, jobs_that_wait = cluster.pods, find_jobs_awaiting_termination(cluster)
     lingers = np.array(
         [
             is_recreated_elsewhere(pod)
@@ -205,6 +205,6 @@ def add_stand_ins(cluster: Cluster, grace_seconds: int | None) -> tuple[Cluster,
     rows = np.flatnonzero(lingers[pods.template] & has_node[pods.node.codes])
     _, first = np.unique(pods.template[rows], return_index=True)
     examples = [pods[row] for row in rows[first].tolist()]
-    stand_ins = {pod.key: as_terminating(pod, pod.spec.node_name) for pod in examples}
+    stand_ins = {pod.key: build_terminating_pod(pod, pod.spec.node_name) for pod in examples}
     stand_ins_by_name = {(pod.metadata.namespace, pod.metadata.name): pod for pod in stand_ins.values()}
     return change_pods(cluster, stand_ins_by_name), {key: pod.key for key, pod in stand_ins.items()}

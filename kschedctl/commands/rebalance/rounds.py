@@ -27,7 +27,7 @@ from kschedctl.descheduling.evictions import DeniedEviction, EvictionCounter
 from kschedctl.descheduling.policy import DeschedulerPolicy
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.eviction import is_of_job
+from kschedctl.replay.controllers.eviction import is_controlled_by_job
 from kschedctl.replay.parallel import NO_PROGRESS, Progress
 from kschedctl.replay.pools import compare_pools
 from kschedctl.replay.shared_cluster import build_cluster_basis
@@ -134,7 +134,7 @@ class DeschedulerReplay:
     def build_report(self, name: str, scheduler: Scheduler) -> Rebalancing:
         """Build the report of all rounds."""
         pods = self.replay.simulation.view.pods.objects
-        jobs = (JOBS,) if any(is_of_job(pods[step.position]) for step in self.replay.played) else ()
+        jobs = (JOBS,) if any(is_controlled_by_job(pods[step.position]) for step in self.replay.played) else ()
         basis = build_cluster_basis(find_simulation_unknowns(self.replay.simulation, *BUDGETS, *jobs), scheduler)
         recorded_states = pods.table.columns.containers.values
         unreplayed = tuple(dict.fromkeys(iter_unreplayed(self.policy, containers=NOT_RECORDED not in recorded_states)))

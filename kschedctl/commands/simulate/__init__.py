@@ -27,7 +27,7 @@ from kschedctl.commands.simulate import report as reports
 from kschedctl.commands.simulate.variation import compare_runs
 from kschedctl.fixes.new_node import simulate_growth
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.manifests import sort_manifests, validate_new_manifests
 from kschedctl.replay.controllers.plan_change import ExistingPods, plan_change
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -366,7 +366,7 @@ def prepare_simulation(
     cluster, denied_objects = create_new_objects(cluster) if documents is not None else (cluster, {})
     existing = ExistingPods(cluster)
     workloads = list(map(existing.with_current_replicas, sorted_manifests.workloads.values()))
-    creation = create(cluster, workloads, include_denied=documents is not None)
+    creation = create_objects(cluster, workloads, include_denied=documents is not None)
     unbound = cluster.unbound_pods() if pending else ()
     created_pods = zip(workloads, creation.pods.items(), strict=True)
     changes = [plan_change(existing, workload, *named_pods, rollout) for workload, named_pods in created_pods]
@@ -393,7 +393,7 @@ def prepare_simulation(
             *sorted_manifests.notes,
         ],
         not_created=[*denied_objects.values(), *denied],
-        admitted_namespaces=admissions.replayed_namespaces(admitted_workloads),
+        admitted_namespaces=admissions.find_replayed_namespaces(admitted_workloads),
         admissions=admissions if admitted_workloads and rollout else None,
         rolled_workloads=admitted_workloads,
         suspended_jobs=[

@@ -29,7 +29,7 @@ from kschedctl.replay.scenarios import (
     load_scenario,
     locate_step_error,
     read_files,
-    read_no_files,
+    reject_file,
 )
 from kschedctl.replay.scenarios.steps import iter_manifests
 from kschedctl.replay.settling import SettledCluster
@@ -49,7 +49,7 @@ def size(
     node_labels: Mapping[str, str] | None = None,
     written: Mapping[Owner, JsonObject] | None = None,
     scenario: Scenario | JsonObject | None = None,
-    read: FileReader = read_no_files,
+    read: FileReader = reject_file,
     where: str = "",
     workers: Workers = ONE_PROCESS,
     progress: Progress = NO_PROGRESS,

@@ -34,7 +34,7 @@ from kschedctl.commands.whatif.rescheduling import compare_replacements
 from kschedctl.errors import KschedctlError, UsageError
 from kschedctl.replay import edits as node_edits
 from kschedctl.replay.controllers.admissions import Admissions
-from kschedctl.replay.controllers.manifests import locate_errors, names_in_errors
+from kschedctl.replay.controllers.manifests import build_error_names, locate_errors
 from kschedctl.replay.controllers.workload_change import WorkloadChange
 from kschedctl.replay.edits import select_pods
 from kschedctl.replay.node_drain import NodeDrain
@@ -47,7 +47,7 @@ from kschedctl.replay.scenarios import (
     load_scenario,
     locate_step_error,
     read_files,
-    read_no_files,
+    reject_file,
 )
 from kschedctl.replay.scenarios import steps as scenario_steps
 from kschedctl.replay.settling import (
@@ -70,18 +70,18 @@ from kschedctl.scheduler.scheduler import Scheduler
 from kschedctl.scheduler.simulation.simulation import Simulation
 
 EDITS: Mapping[str, Callable[[Any, Cluster, FileReader], StepResult]] = {
-    "cordon": scenario_steps.cordon,
-    "uncordon": scenario_steps.uncordon,
-    "taint": scenario_steps.taint,
-    "label": scenario_steps.label,
+    "cordon": scenario_steps.cordon_nodes,
+    "uncordon": scenario_steps.uncordon_nodes,
+    "taint": scenario_steps.taint_nodes,
+    "label": scenario_steps.label_nodes,
     "addNodes": scenario_steps.add_nodes,
     "removeNodes": scenario_steps.remove_nodes,
-    "fail": scenario_steps.fail,
-    "scale": scenario_steps.scale,
+    "fail": scenario_steps.fail_nodes,
+    "scale": scenario_steps.scale_workload,
     "priorityClass": scenario_steps.set_priority_class,
-    "configure": scenario_steps.configure,
+    "configure": scenario_steps.configure_scheduler,
     "nodePool": scenario_steps.edit_node_pool,
-    "instanceTypes": scenario_steps.launch,
+    "instanceTypes": scenario_steps.launch_nodes,
 }
 """Step -> the function that performs it. `apply` and `drain` are performed by ScenarioRun."""
 CHANGES_WITH_CREATION = frozenset({"Created", "Moved", "NewlyPending"})
@@ -201,7 +201,7 @@ class ScenarioRun:
         if not located_manifests:
             raise UsageError("no manifests", hint="give files or manifests")
         manifests = [manifest for _, manifest in located_manifests]
-        places = {name: place for place, manifest in located_manifests for name in names_in_errors(manifest)}
+        places = {name: place for place, manifest in located_manifests for name in build_error_names(manifest)}
         with locate_errors(places):
             shared = prepare_simulation(
                 self.settled.cluster,
@@ -314,7 +314,7 @@ def whatif(
     scenario: parts.Scenario | JsonObject | None,
     under: Settings | None = None,
     *,
-    read: FileReader = read_no_files,
+    read: FileReader = reject_file,
     where: str = "",
     seed: int = 0,
     runs: int = 1,

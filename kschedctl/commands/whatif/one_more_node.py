@@ -13,7 +13,7 @@ from kschedctl.commands.whatif import whatif
 from kschedctl.commands.whatif.report import WhatIf
 from kschedctl.errors import KschedctlError
 from kschedctl.replay.edits import change_pods
-from kschedctl.replay.scenarios import read_no_files
+from kschedctl.replay.scenarios import reject_file
 from kschedctl.replay.scenarios.steps import add_nodes
 from kschedctl.reports.placements import UnplacedPods
 from kschedctl.reports.scenario import AddNodes
@@ -93,7 +93,7 @@ def _choose_model_nodes(cluster: Cluster, taken_nodes: Sequence[str], gone: bool
 
 def _accepts_all(cluster: Cluster, model_node: str, unplaced: Sequence[UnplacedPods]) -> bool:
     """Return whether an empty node like the model would take a pod of each group, without replaying the step."""
-    edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, read_no_files)
+    edit = add_nodes(AddNodes(like=model_node, name=NEW), cluster, reject_file)
     unplaced_pods = [cluster.pod(*group.pods[0].split("/", 1)) for group in unplaced[:MAX_CHECKED_GROUPS]]
     pods = [recreate_pod(pod) for pod in unplaced_pods if pod is not None]
     scheduler = Scheduler(

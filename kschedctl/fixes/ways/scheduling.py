@@ -15,7 +15,7 @@ from kschedctl.fixes.trial.changes import Fix, ObjectEdit, build_pod_edits
 from kschedctl.fixes.trial.fix_kinds import FixKind, Price
 from kschedctl.fixes.trial.tried_node import NodeRefusal, PluginRemedies, TriedNode
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.target_pod import with_priority_class
+from kschedctl.replay.controllers.target_pod import set_priority_class
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.scheduler.scheduler_plugins.capacity_scheduling import CapacityScheduling, find_quota_use
 from kschedctl.scheduler.scheduler_plugins.effective_requests import Requests, add_requests
@@ -68,7 +68,7 @@ def raise_priority(tried: TriedNode) -> Iterator[Fix]:
 
         def change(read: Pod, name: str = name) -> Pod:
             """Return the pod with the PriorityClass."""
-            return with_priority_class(read, name, cluster)
+            return set_priority_class(read, name, cluster)
 
         text = f"use PriorityClass {name} ({class_.value:,} instead of {own_priority:,})"
         cost = first_cost + 5 * rank
@@ -97,7 +97,7 @@ def _create_agent_class(pod: Pod, cluster: Cluster) -> Fix:
 
     def change(read: Pod) -> Pod:
         """Return the pod with the new PriorityClass."""
-        return with_priority_class(read, AGENT_CLASS_NAME, new_cluster)
+        return set_priority_class(read, AGENT_CLASS_NAME, new_cluster)
 
     key = ObjectKey.of(new_class)
     edits = (ObjectEdit(key, lambda _: new_class), *build_pod_edits(pod, change))

@@ -62,7 +62,7 @@ CRON_JOB_VERSION = "batch/v1"
 
 
 class Admitted(NamedTuple):
-    """How many pods were admitted, and why no more."""
+    """The number of admitted pods, and the denial messages of the others."""
 
     number: int
     denials: Sequence[str]
@@ -89,9 +89,9 @@ class Admissions:
         self._workloads_with_fixes = 0
 
     def admit_all(self, workloads: Sequence[Struct], changes: Sequence[WorkloadChange]) -> list[NotCreated]:
-        """Admit the new pods of several workloads in order and drop denied pods from ``changes``.
+        """Admit the new pods of several workloads in order, and drop denied pods from ``changes``.
 
-        Return a report for each workload of which some pods are denied. The pods that a change removes are gone before.
+        Return a report for each workload with denied pods. The pods that a change removes are released first.
         """
         quotas_before, note_count = self._quotas.copy(), len(self.notes)
         groups = group_bare_pods(workloads, changes, self._written)
@@ -121,18 +121,20 @@ class Admissions:
         return list(denied.values())
 
     def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit ``count`` bare pods like the one of the change, and return whether all of them are admitted."""
+        """Admit ``count`` bare pods like that of the change, and return whether all are admitted."""
         self.release(change.removed)
         if self.admit_workload(get_identity(workload), change):
             return False
         return not (change.new and self.admit_up_to(workload, change.new, max(count, len(change.new))).denials)
 
     def admit(self, workload: Struct, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a workload and drop denied pods from ``change``. Return a report if some are denied."""
+        """Admit the new pods of a workload, and drop denied pods from ``change``. Return a report if some are
+        denied.
+        """
         return next(iter(self.admit_all([workload], [change])), None)
 
     def admit_more(self, owner: Owner, change: WorkloadChange) -> NotCreated | None:
-        """Admit more pods of a workload of which only its pods are known, and drop denied pods from ``change``."""
+        """Admit more pods of a workload that is known only by its pods, and drop denied pods from ``change``."""
         example = next(iter(change.new), None)
         denied = self._admit_change(owner, None, change)
         if denied is None or example is None:
@@ -140,7 +142,7 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change and drop denied pods from it. The report has no fixes yet."""
+        """Admit the new pods of a change, and drop denied pods from it. The report lacks fixes."""
         self.release(change.removed)
         wanted = change.desired
         admitted, messages = 0, self.admit_workload(owner, change)
@@ -155,7 +157,7 @@ class Admissions:
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
     ) -> tuple[CreationFix, ...]:
-        """Return fixes for pods that were denied with ``message``, which names all that the pods lack."""
+        """Return fixes for pods that were denied with ``message``, which lists everything that the pods lack."""
         example = change.new[0]
         denied_pod = DeniedPod(
             self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
@@ -174,9 +176,10 @@ class Admissions:
         example: Pod,
         first_step: FixStep | None = None,
     ) -> tuple[CreationFix, ...]:
-        """Return fixes that let the missing pods be created, and the pods of other workloads that were denied before.
+        """Return fixes that let the missing pods be created.
 
-        Each fix starts with ``first_step``, if that is given.
+        The pods of other workloads that were denied before count as created, too. Each fix starts with ``first_step``,
+        if that is given.
         """
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
@@ -191,7 +194,7 @@ class Admissions:
 
         kept_count, document = len(changes[0].kept), self._written.get(owner)
         missing = MissingPods(self._cluster, owner, workload, count, kept_count, document, lambda: self._scheduler)
-        start = FixState(self._cluster, self._quotas_with_denied(request.namespace), request.manifest)
+        start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
         claims = list(self._build_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)
         if step := build_quota_raise_for_claims(
@@ -204,9 +207,9 @@ class Admissions:
             self._denied.setdefault(request.namespace, []).append((stored, count))
         return fixes
 
-    def _quotas_with_denied(self, namespace: str) -> tuple[ResourceQuota, ...]:
-        """Return the quotas of a namespace as if all pods that were denied so far had been created."""
-        quotas = self._quotas.quotas_of(namespace)
+    def _charge_denied_pods(self, namespace: str) -> tuple[ResourceQuota, ...]:
+        """Return the quotas of a namespace as if all pods denied so far had been created."""
+        quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
             charged = resource_quota.charge(dataclasses.replace(request, quotas=enforced), count)
@@ -223,7 +226,7 @@ class Admissions:
         """Replay the creation of ``count`` pods, and return the denial messages and one pod as it would be stored."""
         quotas = [
             quota
-            for quota in self._quotas.quotas_of(create_request.namespace)
+            for quota in self._quotas.get_quotas(create_request.namespace)
             if resource_quota.is_replayable(quota, in_full=create_request.in_full)
         ]
         without_quotas = self._try_admission(create_request, quotas=())
@@ -236,14 +239,14 @@ class Admissions:
         return CreationAttempt(self._admit_up_to(create_request, count).denials, request)
 
     def admit_up_to(self, workload: Struct, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of a workload. Return their number and why no more are admitted.
+        """Admit up to ``most`` more pods of a workload, and return their number and why no more are admitted.
 
-        Of a StatefulSet with claim templates, ``pods`` must be all its pods.
+        For a StatefulSet with claim templates, ``pods`` must be all its pods.
         """
         return self.admit_pods_of(get_identity(workload), workload, pods, most)
 
     def admit_pods_of(self, owner: Owner, workload: Struct | None, pods: Sequence[Pod], most: int) -> Admitted:
-        """Admit up to ``most`` more pods of an owner, of which maybe only its pods are known."""
+        """Admit up to ``most`` more pods of an owner. ``workload`` is None if the owner is known only by its pods."""
         return self._admit_claims(workload, pods, self._admit_up_to(self._build_pod_request(owner, pods[0]), most))
 
     def copy(self) -> Admissions:
@@ -256,11 +259,11 @@ class Admissions:
         """Return a copy in which the quotas are raised by ``step``."""
         copy = self.copy()
         for namespace in {change.after.metadata.namespace for change in step.objects}:  # type: ignore[attr-defined]
-            copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.quotas_of(namespace))
+            copy._quotas.charged[namespace] = raise_quotas(step, self._quotas.get_quotas(namespace))
         return copy
 
     def find_quota_raise(self, owner: Owner, pod: Pod, count: int) -> FixStep | None:
-        """Return the step that raises quotas for ``count`` more pods, or None if quotas are not what denies them."""
+        """Return the step that raises quotas for ``count`` more pods, or None if quotas do not deny them."""
         stored = self.copy()._replay_creation(self._build_pod_request(owner, pod), count).stored
         return next(suggest_quota_raise(stored, count), None) if stored is not None else None
 
@@ -272,7 +275,7 @@ class Admissions:
         cache = self._replacement_denials
         for pod in pods:
             namespace = pod.metadata.namespace
-            quotas_before = self._quotas.quotas_of(namespace)
+            quotas_before = self._quotas.get_quotas(namespace)
             key = namespace, id(pod.spec.containers), id(quotas_before)
             if key not in cache:
                 self.release([pod])
@@ -289,7 +292,7 @@ class Admissions:
     def report_denied_replacements(
         self, pods: Iterable[Pod], before: Iterable[tuple[Pod, Sequence[str]]] = ()
     ) -> list[NotCreated]:
-        """Report by workload how many replacements of ``pods`` are denied, besides those denied ``before``."""
+        """Report, by workload, how many replacements of ``pods`` are denied, including those denied ``before``."""
         pods, before = list(pods), list(before)
         denied = [*before, *self.iter_denied_replacements(pods)]
         return self.report_by_workload([*pods, *(pod for pod, _ in before)], denied)
@@ -297,7 +300,7 @@ class Admissions:
     def report_by_workload(
         self, wanted: Iterable[Pod], denied: Iterable[tuple[Pod, Sequence[str]]]
     ) -> list[NotCreated]:
-        """Report by workload how many of the ``wanted`` pods are denied, and why."""
+        """Report, by workload, how many of the ``wanted`` pods are denied, and why."""
         wanted_counts = Counter(map(find_owner, wanted))
         messages_by_owner: dict[Owner, list[Sequence[str]]] = {}
         for pod, messages in denied:
@@ -307,7 +310,9 @@ class Admissions:
         ]
 
     def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release all ``going`` pods, then admit the ``coming`` pods in order. Return the denied pods and why."""
+        """Release all ``going`` pods, and then admit the ``coming`` pods in order. Return the denied pods with the
+        messages.
+        """
         self.release(list(going))
         denied: list[tuple[Pod, Sequence[str]]] = []
         groups: dict[tuple[Owner, int], list[Pod]] = {}
@@ -320,10 +325,10 @@ class Admissions:
             denied += [(pod, messages) for pod in pods[admitted:]]
         return denied
 
-    def replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
-        """Return the namespaces of the workloads, and whether all of admission is replayed there.
+    def find_replayed_namespaces(self, workloads: Iterable[Struct]) -> dict[str, bool]:
+        """Map the namespaces of the workloads to whether all of admission is replayed there.
 
-        That needs the manifests of all workloads of the namespace.
+        That requires the manifests of all workloads in the namespace.
         """
         in_full: dict[str, bool] = {}
         for owner in map(get_identity, workloads):
@@ -331,7 +336,7 @@ class Admissions:
         return in_full
 
     def with_current_quotas(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the current quotas, or the cluster itself if no quota was used."""
+        """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         return self._quotas.apply_to(cluster)
 
     def _admit_up_to(self, create_request: CreateRequest, most: int) -> Admitted:
@@ -350,7 +355,7 @@ class Admissions:
         return Admitted(count, denials)
 
     def _admit_claims(self, workload: Struct | None, pods: Sequence[Pod], admitted: Admitted) -> Admitted:
-        """Create the claims of a StatefulSet's pods. Admitted pods end before the first pod with a denied claim."""
+        """Create the claims of a StatefulSet's pods, and return how many pods are admitted with all their claims."""
         if not isinstance(workload, StatefulSet):
             return admitted
         for index, pod in enumerate(pods[: admitted.number + 1]):
@@ -362,14 +367,14 @@ class Admissions:
         return admitted
 
     def _admit_claim(self, template: PersistentVolumeClaim, namespace: str, name: str) -> Sequence[str]:
-        """Admit a claim unless it exists already. Return the denial messages."""
+        """Admit a claim unless it exists already, and return the denial messages."""
         existing = self._cluster.in_namespace("persistent_volume_claims", namespace)
         if any(claim.metadata.name == name for claim in existing):
             return ()
         return self.admit_object(build_claim_request(template, namespace, name))
 
     def admit_object(self, create_request: CreateRequest) -> Sequence[str]:
-        """Admit an object that is not a pod and charge it to its quotas. Return the denial messages."""
+        """Admit an object other than a pod and charge it to its quotas. Return the denial messages."""
         outcomes = self._try_admission(create_request)
         allowed = next((admission for admission in outcomes if admission.allowed), None)
         if allowed is None or allowed.object is None:
@@ -379,7 +384,7 @@ class Admissions:
         return ()
 
     def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield a claim of each claim template as it would be stored if there were no quotas."""
+        """Yield one claim of each claim template as it would be stored without quotas."""
         for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
             outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
             yield from (
@@ -389,7 +394,7 @@ class Admissions:
             )
 
     def admit_workload(self, owner: Owner, change: WorkloadChange) -> Sequence[str]:
-        """Admit a new workload itself, and a Deployment's ReplicaSet. Return the denial messages."""
+        """Admit a new workload itself and, for a Deployment, its ReplicaSet. Return the denial messages."""
         if owner.kind == "Pod" or change.kept or change.removed or self._exists(owner):
             return ()
         for kind in (owner.kind, "ReplicaSet")[: 1 + (owner.kind == "Deployment")]:
@@ -401,14 +406,16 @@ class Admissions:
             request = self._quotas.build_request(kind, manifest, owner.namespace, name)
             has_manifest = owner in self._written
             if messages := list(
-                dict.fromkeys(self._iter_denials(request, self._skipped_plugins(owner.namespace, written=has_manifest)))
+                dict.fromkeys(
+                    self._iter_denials(request, self._find_skipped_plugins(owner.namespace, written=has_manifest))
+                )
             ):
                 return messages
             self._quotas.charge(request, 1)
         return ()
 
-    def _skipped_plugins(self, namespace: str, *, written: bool) -> set[str]:
-        """Return the admission plugins that read what is not known.
+    def _find_skipped_plugins(self, namespace: str, *, written: bool) -> set[str]:
+        """Return the admission plugins that depend on something unknown.
 
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
@@ -420,7 +427,9 @@ class Admissions:
         )
 
     def _iter_denials(self, request: AdmissionRequest, skipped: Collection[str]) -> Iterator[str]:
-        """Yield the denial of each quota that may be asked first, unless one of them admits the request."""
+        """Yield the denial of each quota that may be checked first, or nothing if one order of quotas admits the
+        request.
+        """
         for quotas in rotate(request.quotas):
             request.quotas = quotas
             try:
@@ -445,7 +454,7 @@ class Admissions:
         self, create_request: CreateRequest, quotas: Sequence[ResourceQuota] | None = None
     ) -> list[Admission]:
         """Return all possible outcomes of admission for a request, without charging quotas."""
-        skipped = self._skipped_plugins(create_request.namespace, written=create_request.in_full)
+        skipped = self._find_skipped_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
             skipped.update(
                 find_undecidable_plugins_for_pod(
@@ -459,7 +468,7 @@ class Admissions:
         if quotas is None:
             quotas = [
                 q
-                for q in self._quotas.quotas_of(create_request.namespace)
+                for q in self._quotas.get_quotas(create_request.namespace)
                 if resource_quota.is_replayable(q, in_full=create_request.in_full)
             ]
         admitted = iter_outcomes(
@@ -491,7 +500,7 @@ NEW_OBJECT_VERSIONS = {
 
 
 class ClusterWithNewObjects(NamedTuple):
-    """A cluster in which new claims and pod groups are created, and the denied objects."""
+    """A cluster with new claims and pod groups, and the reports on denied ones."""
 
     cluster: Cluster
     """The cluster without the denied objects, and with the others counted by the quotas."""
@@ -499,11 +508,11 @@ class ClusterWithNewObjects(NamedTuple):
 
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
-    """Create the claims and pod groups that no API server has seen yet, in the order of their names."""
+    """Create the claims and pod groups that are new to the API server, in the order of their names."""
     admissions, denied, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
-        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_unsaved, objects), admissions))
+        denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))
         if denied_of_kind:
             fields[FIELDS[kind]] = tuple(
                 o for o in objects if Owner(kind, o.metadata.namespace, o.metadata.name) not in denied_of_kind
@@ -516,7 +525,7 @@ def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
 def _iter_denied_objects(
     kind: str, objects: Iterable[Any], admissions: Admissions
 ) -> Iterator[tuple[Owner, NotCreated]]:
-    """Yield the denied objects, each with its report."""
+    """Yield the objects that admission denies, each with its report."""
     for obj in objects:
         meta = obj.metadata
         owner = Owner(kind, meta.namespace, meta.name)
@@ -529,7 +538,7 @@ def _iter_denied_objects(
             yield owner, report_denied(owner, messages, 1, 1)
 
 
-def _is_unsaved(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
+def _is_new_to_server(obj: PersistentVolumeClaim | ResourceClaim | PodGroup) -> bool:
     """Return whether the object lacks all fields that only a server sets."""
     if obj.metadata.uid:
         return False

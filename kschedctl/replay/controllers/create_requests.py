@@ -23,7 +23,7 @@ CONTROLLER_FIELDS = ("affinity", "tolerations", "nodeName")
 
 
 class CreateRequest(NamedTuple):
-    """A create request for an object, which may stand for all alike pods of a workload."""
+    """A request to create an object, which may stand for all alike pods of a workload."""
 
     owner: Owner
     manifest: JsonObject
@@ -33,7 +33,7 @@ class CreateRequest(NamedTuple):
 
 
 def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> CreateRequest:
-    """Build the create request for one pod of an owner, from the workload's manifest if that is known."""
+    """Build the create request for one pod of an owner, from the workload's manifest if it is known."""
     pod_fields, namespace = msgspec.to_builtins(pod), pod.metadata.namespace
     is_named = owner.kind in NAMED_KINDS
     name_fields = {"name": pod.metadata.name} if is_named else {"generateName": f"{owner.name}-"}
@@ -50,27 +50,27 @@ def build_pod_request(owner: Owner, pod: Pod, document: JsonObject | None) -> Cr
         **(template.get("spec") or {}),
         **{name: pod_fields["spec"][name] for name in CONTROLLER_FIELDS if pod_fields["spec"].get(name)},
     }
-    spec["volumes"] = _with_claim_volumes(spec.get("volumes") or [], pod_fields["spec"].get("volumes") or [])
+    spec["volumes"] = _merge_claim_volumes(spec.get("volumes") or [], pod_fields["spec"].get("volumes") or [])
     return CreateRequest(
         owner, {"kind": "Pod", "metadata": {**template_metadata, **metadata}, "spec": spec}, namespace, True
     )
 
 
-def _with_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: Iterable[JsonObject]) -> list[JsonObject]:
-    """Return the template's volumes, with the claim volumes that the controller adds."""
+def _merge_claim_volumes(template_volumes: Sequence[JsonObject], pod_volumes: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the template's volumes together with the claim volumes that the controller adds."""
     claims = {volume["name"]: volume for volume in pod_volumes if volume.get("persistentVolumeClaim")}
     other_volumes = [volume for volume in template_volumes if volume.get("name") not in claims]
     return [*other_volumes, *claims.values()]
 
 
 def strip_admitted_fields(pod: Pod) -> Pod:
-    """Return the pod without a node and without fields that admission sets."""
+    """Return the pod without a node and without the fields that admission sets."""
     spec = replace(pod.spec, node_name="", priority=None, preemption_policy=None)
     return replace(pod, spec=replace(spec, overhead={}) if spec.runtime_class_name else spec)
 
 
 def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: str) -> CreateRequest:
-    """Build the create request for a claim from a claim template."""
+    """Build the create request for a claim of a claim template."""
     metadata = {"name": name, "namespace": namespace, "annotations": template.metadata.annotations}
     manifest = {
         "apiVersion": "v1",
@@ -84,16 +84,16 @@ def build_claim_request(template: PersistentVolumeClaim, namespace: str, name: s
 def group_bare_pods(
     workloads: Sequence[Struct], changes: Sequence[WorkloadChange], written: Mapping[Owner, JsonObject]
 ) -> dict[object, list[int]]:
-    """Group the indexes of bare pods that differ only in their names; each other workload is a group by itself."""
+    """Group the indexes of bare pods that differ only in name. Each other workload forms its own group."""
     groups: dict[object, list[int]] = {}
     for index, (workload, change) in enumerate(zip(workloads, changes, strict=True)):
         is_bare = isinstance(workload, Pod) and len(change.new) == 1 and not (change.kept or change.removed)
-        groups.setdefault(_template_key(workload, written) if is_bare else index, []).append(index)
+        groups.setdefault(_build_template_key(workload, written) if is_bare else index, []).append(index)
     return groups
 
 
-def _template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
-    """Return a key that is equal for bare pods that differ only in their names."""
+def _build_template_key(pod: Any, written: Mapping[Owner, JsonObject]) -> tuple[object, ...]:
+    """Build a key that is equal for bare pods that differ only in name."""
     document = written.get(get_identity(pod), {})
     metadata = object_at(document, "metadata")
     parts = document.get("spec") or pod.spec, metadata.get("annotations"), pod.metadata.labels

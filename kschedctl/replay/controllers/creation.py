@@ -47,7 +47,9 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def admit_pod(pod: Pod, cluster: Cluster) -> Pod:
-    """Return the pod as it would be created. Raises InputError if its PriorityClass or RuntimeClass forbids it."""
+    """Return the pod as the API server would create it. Raises InputError if its PriorityClass or RuntimeClass
+    forbids it.
+    """
     (pod,) = PodDefaults(cluster).fill_in(f"Pod {pod.key}", [pod])
     return _apply_classes(pod, cluster)
 
@@ -66,7 +68,7 @@ DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 @dataclass
 class Creation:
-    """The pods and other objects that manifests create."""
+    """The pods and other objects that workloads create."""
 
     pods: dict[str, list[Pod]] = field(default_factory=dict)
     """Pods by the title of their workload."""
@@ -78,7 +80,9 @@ class Creation:
     """Notes about the defaults and claims of pods."""
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the created objects but without the pods, or the cluster itself if there are none."""
+        """Return the cluster with the created objects but without the pods, or the same cluster if there are no
+        objects.
+        """
         return cluster.with_objects(self.objects) if self.objects else cluster
 
     def add(self, kind: str, created: Struct) -> None:
@@ -86,11 +90,12 @@ class Creation:
         self.objects.setdefault(kind, []).append(created)
 
 
-def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
-    """Create the pods and objects of workloads in a cluster; pods are as the API server would hold them.
+def create_objects(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: bool = False) -> Creation:
+    """Create the pods and other objects of workloads in a cluster. Raises InputError.
 
-    With ``include_denied``, the result has also pods that admission denies, which must be reported elsewhere.
-    New volumes and claims of the cluster, which have neither UID nor phase, are created as well. Raises InputError.
+    Pods are as the API server would store them. With ``include_denied``, the result also has pods that admission
+    denies, which must be reported elsewhere. New volumes and claims of the cluster, which have neither UID nor phase,
+    are created as well.
     """
     workloads = list(workloads)
     _check_pod_count(workloads, len(cluster.nodes))
@@ -106,11 +111,11 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: boo
         workload_objects = create_pods(workload, cluster.nodes)
         if workload_objects.owner:
             creation.add(*workload_objects.owner)
-        pods = [_with_uid(pod) for pod in workload_objects.pods]
+        pods = [_ensure_uid(pod) for pod in workload_objects.pods]
         for claim in (*workload_objects.claims, *(claim for pod in pods for claim in _build_ephemeral_claims(pod))):
             if (claim.metadata.namespace, claim.metadata.name) not in existing_claims:
                 _create_claim(claim, cluster, creation)
-        pods = [_with_resource_claims(pod, cluster, creation) for pod in pods]
+        pods = [_add_resource_claims(pod, cluster, creation) for pod in pods]
         try:
             pods = defaults.fill_in(workload_objects.workload, pods)
             admitted = [_apply_classes(pod, cluster) for pod in pods]
@@ -126,7 +131,7 @@ def create(cluster: Cluster, workloads: Iterable[Struct], *, include_denied: boo
 
 
 def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
-    """Raise InputError that names the largest workload if manifests create too many pods."""
+    """Check that the workloads do not create too many pods. Raises InputError that names the largest workload."""
     counts = [count_pods(workload, nodes) for workload in workloads]
     if sum(counts) > MAX_PODS:
         largest = max(range(len(counts)), key=counts.__getitem__)
@@ -136,11 +141,11 @@ def _check_pod_count(workloads: Sequence[Struct], nodes: int) -> None:
 
 
 def _is_new(volume_object: PersistentVolume | PersistentVolumeClaim) -> bool:
-    """Return whether no API server has seen the object."""
+    """Return whether the object is new to the API server."""
     return not (volume_object.metadata.uid or volume_object.status.phase)
 
 
-def _with_uid(pod: Pod) -> Pod:
+def _ensure_uid(pod: Pod) -> Pod:
     """Return the pod with a UID, so that its objects can refer to it."""
     meta = pod.metadata
     return pod if meta.uid else replace(pod, metadata=replace(meta, uid=f"{meta.namespace}/{meta.name}"))
@@ -155,14 +160,14 @@ def _build_ephemeral_claims(pod: Pod) -> Iterator[PersistentVolumeClaim]:
         template = volume.ephemeral.volume_claim_template if volume.ephemeral else None
         if template is not None and template.spec is not None:
             name = f"{pod.metadata.name}-{volume.name}"
-            meta = ObjectMeta(name, pod.metadata.namespace, owner_references=(_owner_reference(pod),))
+            meta = ObjectMeta(name, pod.metadata.namespace, owner_references=(_build_owner_reference(pod),))
             yield PersistentVolumeClaim(meta, template.spec)
 
 
 def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Creation) -> None:
-    """Create a claim, and its volume if the class provisions immediately.
+    """Create a claim and, if the class provisions immediately, its volume.
 
-    Nobody knows yet from which nodes that volume can be reached.
+    It is assumed that the volume can be reached wherever the class allows.
     """
     if not get_claim_class(claim) and claim.spec.storage_class_name is None:
         default = find_default_class(cluster.storage_classes)
@@ -186,9 +191,9 @@ def _create_claim(claim: PersistentVolumeClaim, cluster: Cluster, creation: Crea
 
 
 def find_default_class(classes: Sequence[StorageClass]) -> str | None:
-    """Return the class of claims that name none: the newest one marked as default, or None.
+    """Return the default class for claims, which is the newest one marked as default, or None.
 
-    Of several equally new classes the first by name counts.
+    Among equally new classes, the first by name counts.
     """
     marked = [c for c in classes if c.metadata.annotations.get(DEFAULT_CLASS) == "true"]
     newest = max((c.metadata.creation_timestamp or "" for c in marked), default="")
@@ -203,7 +208,7 @@ def _provisions_immediately(storage_class: StorageClass) -> bool:
 
 
 def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> PersistentVolume:
-    """Build the volume that a storage class provisions for a claim."""
+    """Build the volume that the storage class provisions for the claim."""
     meta = claim.metadata
     terms = tuple(
         NodeSelectorTerm(tuple(SelectorRequirement(e.key, "In", e.values) for e in term.match_label_expressions))
@@ -223,8 +228,8 @@ def _build_volume(claim: PersistentVolumeClaim, storage_class: StorageClass) -> 
 # -- devices ------------------------------------------------------------------------------------------------------
 
 
-def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
-    """Return the pod with the names of ResourceClaims created from templates."""
+def _add_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod:
+    """Create the pod's ResourceClaims from templates, and return the pod with their names."""
     created = tuple(_build_resource_claims(pod, cluster))
     for _, claim in created:
         creation.add("ResourceClaim", claim)
@@ -233,7 +238,7 @@ def _with_resource_claims(pod: Pod, cluster: Cluster, creation: Creation) -> Pod
 
 
 def _build_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodResourceClaimStatus, ResourceClaim]]:
-    """Yield the ResourceClaims that are created from templates for the pod, with their pod status."""
+    """Yield the ResourceClaims that are created from templates for the pod, each with its entry in the pod's status."""
     existing_names = {status.name for status in pod.status.resource_claim_statuses}
     meta = pod.metadata
     for reference in pod.spec.resource_claims:
@@ -244,10 +249,10 @@ def _build_resource_claims(pod: Pod, cluster: Cluster) -> Iterator[tuple[PodReso
         template = next(templates, None)
         if template is not None and reference.name not in existing_names:
             name = f"{meta.name}-{reference.name}"
-            claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_owner_reference(pod),))
+            claim_meta = ObjectMeta(name, meta.namespace, owner_references=(_build_owner_reference(pod),))
             yield PodResourceClaimStatus(reference.name, name), ResourceClaim(claim_meta, template.spec.spec)
 
 
-def _owner_reference(pod: Pod) -> OwnerReference:
-    """Return an owner reference to the pod."""
+def _build_owner_reference(pod: Pod) -> OwnerReference:
+    """Return a reference to the pod as owner and controller."""
     return OwnerReference("Pod", pod.metadata.name, "v1", pod.metadata.uid, controller=True)

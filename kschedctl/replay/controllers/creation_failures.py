@@ -45,7 +45,7 @@ NO_REASON = "the API server's reason is not told here"
 
 
 class _FailureSigns(NamedTuple):
-    """The condition and the events that say that an object could not create something."""
+    """The condition and the events that report that an object could not create another one."""
 
     condition: Condition | None
     events: Sequence[Event]
@@ -63,10 +63,7 @@ class _FailedCreator(NamedTuple):
 
 
 class CreationFailures:
-    """The objects that could not be created in a cluster.
-
-    ``now`` is the time for ages, empty for none.
-    """
+    """The objects of a cluster that could not create others. ``now`` is the time for ages, or empty."""
 
     def __init__(self, cluster: Cluster, now: str = "") -> None:
         self._now = now
@@ -74,28 +71,28 @@ class CreationFailures:
         self._pod_counts = WorkloadPodCounts(cluster, self._signs_by_owner)
 
     def report_current(self, namespace: str | None = None) -> tuple[NotCreated, ...]:
-        """Return the workloads of a namespace, or of all namespaces, that lack pods now, in order."""
+        """Return reports on the workloads that lack pods now, in one namespace or in all."""
         top_owners = sorted(
-            {self._pod_counts.top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
+            {self._pod_counts.find_top_owner(failed.owner) for failed in self._failed_creators if not failed.past}
         )
-        reports = (self.report_of(top) for top in top_owners if namespace in (None, top.namespace))
+        reports = (self.report_workload(top) for top in top_owners if namespace in (None, top.namespace))
         return tuple(workload for workload in reports if workload is not None)
 
-    def report_of(self, workload: Owner) -> NotCreated | None:
+    def report_workload(self, workload: Owner) -> NotCreated | None:
         """Report which pods of a workload were not created and why, or return None if all were created.
 
-        Past failures are only included if there are no current ones.
+        Past failures are included only if there are no current ones.
         """
         mine = [
             failed
             for failed in self._failed_creators
-            if workload in (failed.owner, self._pod_counts.top_owner(failed.owner))
+            if workload in (failed.owner, self._pod_counts.find_top_owner(failed.owner))
         ]
         chosen = [failed for failed in mine if not failed.past] or mine
         return self._build_report(workload, chosen) if chosen else None
 
     def _build_report(self, workload: Owner, failed: Sequence[_FailedCreator]) -> NotCreated:
-        """Build the report on a workload from its failed creators."""
+        """Build the report on a workload from the objects that failed to create others."""
         counts = self._pod_counts.count_pods(workload)
         missing = [self._pod_counts.count_pods(maker.owner).missing for maker in failed]
         object_ = next((maker.object for maker in failed if maker.object != "Pod"), "Pod")
@@ -109,29 +106,32 @@ class CreationFailures:
             object=object_,
             past=failed[0].past,
         )
-        return with_headline(report)
+        return add_headline(report)
 
     @cached_property
     def _failed_creators(self) -> list[_FailedCreator]:
         """The objects that could not create something, now or before."""
-        judged = (self._judge(owner, signs) for owner, signs in self._signs_by_owner.items())
+        judged = (self._judge_failure(owner, signs) for owner, signs in self._signs_by_owner.items())
         return [maker for maker in judged if maker.failures]
 
-    def _judge(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Decide whether a failure is current: the object lacks pods and created none since the failure."""
+    def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
+        """Decide if a failure is current, that is, if the object lacks pods and created none since."""
         condition, events = signs
-        created_kind = self._failed_kind(owner, signs)
+        created_kind = self._find_failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):
             return _FailedCreator(owner, created_kind, tuple(self._iter_failures(owner, condition, events)), past=False)
-        newest = self._pod_counts.newest_creation(owner)
+        newest = self._pod_counts.find_newest_creation(owner)
         recent = [event for event in events if not _is_before(get_last_time(event), newest)]
         past = not recent or (created_kind == "Pod" and self._pod_counts.count_pods(owner).missing == 0)
         return _FailedCreator(
             owner, created_kind, tuple(self._iter_failures(owner, None, events if past else recent)), past
         )
 
-    def _failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
-        """Return the kind that could not be created. A Deployment with unknown ReplicaSets stands for them."""
+    def _find_failed_kind(self, owner: Owner, signs: _FailureSigns) -> str:
+        """Return the kind that could not be created.
+
+        A Deployment stands for its ReplicaSets if these are unknown.
+        """
         reasons = {event.reason for event in signs.events} | {signs.condition.reason if signs.condition else ""}
         return CREATED_KINDS.get(owner.kind, "Pod") if owner.kind == "CronJob" or NO_REPLICA_SET in reasons else "Pod"
 
@@ -140,7 +140,7 @@ class CreationFailures:
         if created_kind != "Pod":
             return True
         workload = self._pod_counts.workloads[owner]
-        if owner.kind == "Deployment" and self._pod_counts.created_by(owner):
+        if owner.kind == "Deployment" and self._pod_counts.find_created(owner):
             return False
         counts = self._pod_counts.count_pods(owner)
         updated = workload.status.updated_replicas if owner.kind == "Deployment" else None
@@ -149,7 +149,7 @@ class CreationFailures:
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
     ) -> Iterator[CreationFailure]:
-        """Yield each failure reason once, newest first: those of events, then that of the condition."""
+        """Yield each failure reason once, first those of events with the newest first, then that of the condition."""
         events_by_reason: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
             events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
@@ -166,14 +166,14 @@ class CreationFailures:
 
 
 def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ...]:
-    """Return the unread kinds that would tell that pods of a workload kind, or of any kind, could not be created."""
+    """Return the unread kinds that would show creation failures of a workload kind, or of any kind."""
     kinds = TELLING_KINDS.get(kind, (kind, "Event")) if kind else FAILURE_SOURCES
     return tuple(UnknownKind(kind, gap.why, CREATION) for kind in kinds if (gap := cluster.gap(kind)))
 
 
 def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
-    """Return the failure signs of all objects that exist, as far as that is known."""
-    events, signs = _failure_events(cluster), {}
+    """Return the failure signs of all objects that exist or may exist."""
+    events, signs = _group_failure_events(cluster), {}
     for owner, obj in find_pod_creators(cluster).items():
         own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)
@@ -185,12 +185,12 @@ def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
 
 
 def _may_exist(owner: Owner, cluster: Cluster) -> bool:
-    """Return whether the object may exist without having been read."""
+    """Return whether the object may exist although it was not read."""
     return owner.kind not in POD_CREATORS or cluster.gap(owner.kind, owner.namespace) is not None
 
 
-def _failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
-    """Return the events about failed creations by the object that failed."""
+def _group_failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
+    """Group the events about failed creations by the object that failed."""
     events: dict[Owner, list[Event]] = {}
     for event in cluster.events:
         subject = event.involved_object
@@ -200,7 +200,7 @@ def _failure_events(cluster: Cluster) -> dict[Owner, list[Event]]:
 
 
 def _count_tries(events: Iterable[Event]) -> int:
-    """Return how often a creation was tried. Two events tell about one denied claim of a StatefulSet."""
+    """Count the attempts at a creation. A StatefulSet reports one denied claim by two events."""
     counts_by_message: Counter[str] = Counter()
     for event in events:
         counts_by_message[extract_controller_prefix(event.message)] += count_occurrences(event)
@@ -208,12 +208,12 @@ def _count_tries(events: Iterable[Event]) -> int:
 
 
 def _is_about_uid(event: Event, uid: str) -> bool:
-    """Return whether the event is about the object with this UID, not about an earlier object of its name."""
+    """Return whether the event is about the object with this UID rather than an earlier object of its name."""
     return not uid or event.involved_object.uid in ("", uid)
 
 
 def _is_before(time: str, other: str) -> bool:
-    """Return whether a time is in an earlier second than another. False if one of them is not known."""
+    """Return whether a time is in an earlier second than another. Unknown times are never earlier."""
     try:
         return bool(time and other) and parse_nanoseconds(time) // 10**9 < parse_nanoseconds(other) // 10**9
     except InputError:
@@ -221,25 +221,27 @@ def _is_before(time: str, other: str) -> bool:
 
 
 def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: int) -> NotCreated:
-    """Report ``denied`` of the pods that a workload wants. Of several messages chance decides which one is given."""
+    """Report that ``denied`` of a workload's ``wanted`` pods are denied. Only one of the messages is given, by
+    chance.
+    """
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    return with_headline(NotCreated(str(owner), "", wanted, wanted - denied, denied, failures))
+    return add_headline(NotCreated(str(owner), "", wanted, wanted - denied, denied, failures))
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
-    """Report the denied pods of a workload, given the messages for each pod."""
+    """Report the denied pods of a workload, given the possible messages for each pod."""
     all_messages = dict.fromkeys(message for messages in messages_by_pod for message in messages)
     if all(len(messages) == len(all_messages) for messages in messages_by_pod):
         return report_denied(owner, all_messages, wanted, len(messages_by_pod))
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
-    return with_headline(
+    return add_headline(
         NotCreated(str(owner), "", wanted, wanted - len(messages_by_pod), len(messages_by_pod), failures)
     )
 
 
-def with_headline(not_created: NotCreated) -> NotCreated:
+def add_headline(not_created: NotCreated) -> NotCreated:
     """Return the report with its headline."""
     return replace(not_created, headline=_render_headline(not_created))
 
@@ -255,7 +257,7 @@ def _render_headline(not_created: NotCreated) -> str:
 
 
 def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
-    """Return a clause about the other failures, or about messages that chance may give instead."""
+    """Return a clause about further failures, or about other messages that may be given by chance."""
     if failures and all(failure.by == BY_CHANCE for failure in failures):
         first, *more = failures
         more_clause = f", or another of {len(more):,}" if more else ""
@@ -264,7 +266,7 @@ def _render_other_reasons(failures: Sequence[CreationFailure]) -> str:
 
 
 def _render_missing(not_created: NotCreated) -> str:
-    """Return how many pods are missing, or what else is missing, in words."""
+    """Describe how many pods, or what other object, is missing."""
     if noun := KINDS_WITHOUT_PODS.get(not_created.workload.partition(" ")[0]):
         return f"the {noun} itself"
     if not_created.object == "Job":
@@ -280,7 +282,7 @@ def _render_missing(not_created: NotCreated) -> str:
 
 
 def _render_past(not_created: NotCreated) -> str:
-    """Return why the failure is past."""
+    """Describe why the failure is past."""
     if not_created.wanted is None or not_created.there < not_created.wanted:
         return "others were created since"
     return "all are there now"

@@ -1,4 +1,4 @@
-"""Possible steps against the denial of a pod, chosen by the API server's message.
+"""Steps that might help against the denial of a pod, chosen by the API server's message.
 
 The steps are only suggestions here; `creation_fixes` replays them.
 """
@@ -113,7 +113,7 @@ class DeniedPod(NamedTuple):
 
 
 def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that might help against the denial, best first."""
+    """Yield steps that might help against the denial, the best first."""
     yield from next(
         (suggest(denied) for phrase, suggest in _SUGGESTIONS.items() if phrase in denied.message),
         _suggest_resources(denied),
@@ -123,7 +123,7 @@ def suggest_steps(denied: DeniedPod) -> Iterator[FixStep]:
 # -- objects that are not there --------------------------------------------------------------------------------------
 
 
-def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, Json] = {}) -> FixStep:
+def _build_creation_step(created: Any, remark: str = "", extra_fields: Mapping[str, Json] = {}) -> FixStep:
     """Build the step that creates an object."""
     return FixStep(
         StepKind(f"Create{type(created).__name__}"),
@@ -134,17 +134,17 @@ def _build_creation(created: Any, remark: str = "", extra_fields: Mapping[str, J
 
 def _suggest_namespace(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that creates the pod's namespace."""
-    yield _build_creation(Namespace(ObjectMeta(denied.namespace)))
+    yield _build_creation_step(Namespace(ObjectMeta(denied.namespace)))
 
 
 def _suggest_service_account(denied: DeniedPod) -> Iterator[FixStep]:
     """Yield the step that creates the missing ServiceAccount."""
     name = denied.message.rpartition('serviceaccount "')[2].partition('"')[0]
-    yield _build_creation(ServiceAccount(ObjectMeta(name, denied.namespace)))
+    yield _build_creation_step(ServiceAccount(ObjectMeta(name, denied.namespace)))
 
 
 def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct a misspelled PriorityClass or create the missing one."""
+    """Yield steps that use a PriorityClass with a similar name or create the missing one."""
     name = str(denied.spec.get("priorityClassName"))
     existing_names = [
         priority_class.metadata.name for priority_class in (*denied.cluster.priority_classes, *SYSTEM_CLASSES)
@@ -156,7 +156,7 @@ def _suggest_priority_class(denied: DeniedPod) -> Iterator[FixStep]:
         )
     if name.startswith(SYSTEM_PREFIX):
         return
-    yield _build_creation(
+    yield _build_creation_step(
         PriorityClass(ObjectMeta(name)), ", here with value 0, which pods without a class have", {"value": 0}
     )
 
@@ -167,7 +167,7 @@ def _set_class_field(field: str, name: str, spec: Writable) -> None:
 
 
 def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps that correct or create the RuntimeClass, or drop an overhead that conflicts with it."""
+    """Yield steps that correct or create the RuntimeClass, or that drop a conflicting overhead."""
     name = str(denied.spec.get("runtimeClassName"))
     if f'RuntimeClass "{name}" not found' in denied.message:
         existing_names = [runtime_class.metadata.name for runtime_class in denied.cluster.runtime_classes]
@@ -177,7 +177,7 @@ def _suggest_runtime_class(denied: DeniedPod) -> Iterator[FixStep]:
                 StepKind.CORRECT_RUNTIME_CLASS, summary, partial(_set_class_field, "runtimeClassName", similar_name)
             )
         remark = ", here with a handler of that name, which the container runtimes of the nodes have to know"
-        yield _build_creation(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
+        yield _build_creation_step(RuntimeClass(ObjectMeta(name)), remark, {"handler": name})
     elif "Overhead" in denied.message:
         yield FixStep(StepKind.DROP_OVERHEAD, "leave overhead to the RuntimeClass", _drop_overhead)
 
@@ -188,7 +188,7 @@ def _drop_overhead(spec: Writable) -> None:
 
 
 def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the RuntimeClass's value of the node selector label in conflict."""
+    """Yield the step that takes over the RuntimeClass's value of a conflicting nodeSelector label."""
     key, _, value = denied.message.rpartition("nodeSelector[")[0].partition("nodeSelector[")[2].partition("] = ")
     value = value.partition(";")[0]
     summary = f"set nodeSelector {key}={value}, as RuntimeClass {denied.spec.get('runtimeClassName')} has it"
@@ -196,7 +196,7 @@ def _suggest_runtime_selector(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def _suggest_namespace_selector(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the namespace's values of the node selector labels in conflict."""
+    """Yield the step that takes over the namespace's values of conflicting nodeSelector labels."""
     request = AdmissionRequest(denied.cluster, "Pod", {}, denied.namespace)
     pod_selector: Any = denied.spec.get("nodeSelector") or {}
     conflicting = {
@@ -231,7 +231,7 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
     if namespace is None:
         return
     standard = get_enforced_standard(namespace.metadata.labels)
-    if not standard.describe_violations(_with_restricted_context(denied.manifest)):
+    if not standard.describe_violations(_apply_restricted_context(denied.manifest)):
         yield _build_security_step(denied)
     weaker = (standard._replace(level=level) for level in reversed(LEVELS[: LEVELS.index(standard.level)]))
     admitting = (candidate.level for candidate in weaker if not candidate.describe_violations(denied.manifest))
@@ -239,7 +239,10 @@ def _suggest_pod_security(denied: DeniedPod) -> Iterator[FixStep]:
 
 
 def suggest_security_by_message(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield steps for a pod whose security context is not read, if the message names all that the pod has to set."""
+    """Yield steps for a pod whose security context was not read.
+
+    There are none unless the message lists everything that the pod has to set.
+    """
     namespace = next(
         (candidate for candidate in denied.cluster.namespaces if candidate.metadata.name == denied.namespace), None
     )
@@ -268,7 +271,7 @@ def _build_security_step(denied: DeniedPod) -> FixStep:
     )
 
 
-def _with_restricted_context(manifest: JsonObject) -> JsonObject:
+def _apply_restricted_context(manifest: JsonObject) -> JsonObject:
     """Return the manifest with the security context of level restricted."""
     changed: Writable = copy.deepcopy(dict(manifest))
     _set_restricted_context(changed.setdefault("spec", {}))
@@ -311,7 +314,7 @@ def _list_containers(spec: JsonObject) -> list[Writable]:
 
 
 def _suggest_resources(denied: DeniedPod) -> Iterator[FixStep]:
-    """Yield the step that sets the closest requests and limits that all LimitRanges allow."""
+    """Yield the step that sets the nearest requests and limits that all LimitRanges allow."""
     settings = find_allowed_resources(denied.cluster, denied.namespace, denied.manifest)
     if settings:
         yield FixStep(

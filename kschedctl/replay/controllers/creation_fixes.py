@@ -21,7 +21,7 @@ from kschedctl.api.ownership import Owner, find_controller
 from kschedctl.api.workloads import POD_TEMPLATE_PATHS, USUAL_TEMPLATE_PATH, StatefulSet
 from kschedctl.cluster import FIELDS, Cluster, convert
 from kschedctl.replay import kubectl
-from kschedctl.replay.controllers.creation import create
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.creation_fix_steps import DeniedPod, FixObjectChange, FixStep, StepKind, suggest_steps
 from kschedctl.replay.edits import ObjectKey
 from kschedctl.replay.kubectl import build_json_patch, build_strategic_patch, to_document, wrap_in_template
@@ -40,7 +40,7 @@ UNPATCHABLE_KINDS = frozenset({"Job", "Pod"})
 
 
 class CreationAttempt(NamedTuple):
-    """The answer of the API server to the creation of missing pods."""
+    """The API server's response to the creation of missing pods."""
 
     denials: Sequence[str]
     """Denial messages if some pods are denied."""
@@ -69,13 +69,13 @@ class FixState(msgspec.Struct, frozen=True):
 
 
 def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
-    """Return the quotas of a namespace after a step raised them and their controller updated the status."""
+    """Return the quotas of a namespace as they are enforced after the step has raised them."""
     hard = {o.after.metadata.name: o.after.spec.hard for o in step.objects if isinstance(o.after, ResourceQuota)}
-    return tuple(_with_hard_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
+    return tuple(_set_enforced_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
 
 
-def _with_hard_limits(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
-    """Return the quota with these amounts in its status, as far as it limits the resources."""
+def _set_enforced_limits(quota: ResourceQuota, hard: Mapping[str, Any]) -> ResourceQuota:
+    """Return the quota with these amounts enforced, for resources that it limits."""
     limited = {name: amount for name, amount in hard.items() if name in quota.status.hard}
     return replace(quota, status=ResourceQuotaStatus({**quota.status.hard, **limited}, quota.status.used))
 
@@ -96,7 +96,7 @@ class MissingPods:
     """Returns a scheduler of the cluster."""
 
     def find_fixes(self, start: FixState, replay: Callable[[FixState], CreationAttempt]) -> Iterator[CreationFix]:
-        """Yield the fixes that let all missing pods be created, best first, with the scheduler's answer for them."""
+        """Yield the fixes that let all missing pods be created, best first, each with the scheduler's answer."""
         for state, stored in islice(self._iter_fixed_states(start, replay), MAX_FIXES):
             if state.steps and stored is not None:
                 yield self._build_fix(state, stored)
@@ -104,7 +104,7 @@ class MissingPods:
     def _iter_fixed_states(
         self, state: FixState, replay: Callable[[FixState], CreationAttempt]
     ) -> Iterator[tuple[FixState, AdmissionRequest | None]]:
-        """Yield the states, reached by at most MAX_STEPS steps, in which all missing pods are created."""
+        """Yield the states, at most MAX_STEPS steps away, in which all missing pods are created."""
         attempt = replay(state)
         if not attempt.denials:
             yield state, attempt.stored
@@ -148,23 +148,23 @@ class MissingPods:
         """Return a scheduler of the cluster with the claims that are created for the pods."""
         workload = self.workload
         if isinstance(workload, StatefulSet) and workload.spec.volume_claim_templates:
-            return Scheduler(create(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
+            return Scheduler(create_objects(self.cluster, [workload], include_denied=True).apply_to(self.cluster))
         return self.scheduler()
 
     def _build_fix(self, state: FixState, stored: AdmissionRequest) -> CreationFix:
-        """Build the report of a fix, with its commands, patches and the nodes that become feasible."""
+        """Build the report on a fix, with commands, patches and the nodes that are then feasible."""
         author_steps = [step for step in state.steps if step.edit is not None]
         objects = [change for step in state.steps for change in step.objects]
         owner, before = self._editable_owner, self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
-        patch = build_strategic_patch(_extract_pod(owner.kind, before), _extract_pod(owner.kind, after))
+        patch = build_strategic_patch(_extract_pod_spec(owner.kind, before), _extract_pod_spec(owner.kind, after))
         owner_patch = (
             {} if any(map(_has_guessed_amounts, author_steps)) or not patch else wrap_in_template(owner.kind, patch)
         )
         opens, then = _try_scheduling(self._scheduler_with_claims, stored)
         return CreationFix(
             what=", and ".join(step.summary for step in state.steps),
-            commands=(*map(_render_command, objects), *self._patch_commands(owner_patch)),
+            commands=(*map(_render_change_command, objects), *self._iter_patch_commands(owner_patch)),
             by="operator" if any(step.by == "operator" for step in state.steps) else "author",
             kinds=tuple(step.kind for step in state.steps),
             weakens="; ".join(step.weakens for step in state.steps if step.weakens),
@@ -176,7 +176,7 @@ class MissingPods:
             restarts=self.kept if patch and owner.kind in ROLLED_OUT_KINDS else 0,
         )
 
-    def _patch_commands(self, patch: JsonObject) -> Iterator[str]:
+    def _iter_patch_commands(self, patch: JsonObject) -> Iterator[str]:
         """Yield the command that patches the workload, unless its manifest is not applied yet."""
         if patch and self._stored_manifest is not None and self._editable_owner.kind not in UNPATCHABLE_KINDS:
             key = ObjectKey(*self._editable_owner)
@@ -190,19 +190,19 @@ class MissingPods:
             )
 
     def _describe_patch(self, before: JsonObject, after: JsonObject) -> dict[str, Json]:
-        """Return the change of the workload in the form of ``Remedy.changes``."""
+        """Return the change of the workload in the form that ``Remedy.changes`` has."""
         kind, namespace, name = self._editable_owner
         operations = list(build_json_patch(dict(before), dict(after)))
         return {"kind": kind, "namespace": namespace, "name": name, "patch": operations}
 
 
-def _extract_pod(kind: str, document: JsonObject) -> JsonObject:
-    """Return the pod spec in a workload's manifest, as a document with ``spec``."""
+def _extract_pod_spec(kind: str, document: JsonObject) -> JsonObject:
+    """Return the pod spec in a workload's manifest, as a document with the field ``spec``."""
     return {"spec": object_at(document, *POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec")}
 
 
 def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) -> JsonObject:
-    """Return the workload's manifest with the pod spec changed by the steps."""
+    """Return the workload's manifest after the steps have edited its pod spec."""
     edited: Any = copy.deepcopy(dict(document))
     spec: Any = edited
     for part in (*POD_TEMPLATE_PATHS.get(kind, USUAL_TEMPLATE_PATH), "spec"):
@@ -214,8 +214,8 @@ def _edit_pod_spec(kind: str, document: JsonObject, steps: Sequence[FixStep]) ->
     return result
 
 
-def _render_command(change: FixObjectChange) -> str:
-    """Return the kubectl command that creates or patches an object."""
+def _render_change_command(change: FixObjectChange) -> str:
+    """Return the kubectl command that creates or patches the object."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return kubectl.render_apply({**kubectl.build_manifest(key, change.after), **change.extra_fields})
@@ -223,10 +223,10 @@ def _render_command(change: FixObjectChange) -> str:
 
 
 def build_object_fix(step: FixStep) -> CreationFix:
-    """Build the fix that consists of one step which changes objects but no pod spec."""
+    """Build the fix for a step that changes objects but no pod spec."""
     return CreationFix(
         what=step.summary,
-        commands=tuple(map(_render_command, step.objects)),
+        commands=tuple(map(_render_change_command, step.objects)),
         by=step.by,
         kinds=(step.kind,),
         weakens=step.weakens,
@@ -235,7 +235,7 @@ def build_object_fix(step: FixStep) -> CreationFix:
 
 
 def _describe_change(change: FixObjectChange) -> dict[str, Json]:
-    """Return the change of an object in the form of ``Remedy.changes``."""
+    """Return the change of an object in the form that ``Remedy.changes`` has."""
     key = ObjectKey.of(change.after)  # type: ignore[arg-type]
     if change.before is None:
         return {"create": {**kubectl.build_manifest(key, change.after), **change.extra_fields}}
@@ -247,7 +247,7 @@ def _describe_change(change: FixObjectChange) -> dict[str, Json]:
 
 
 def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that sets amounts which a quota requires, or else raises the quotas for the missing pods."""
+    """Yield the step that sets resources that a quota requires or, if all are set, raises the quotas."""
     if unset_resources := resource_quota.find_unset_resources(stored):
         yield FixStep(
             StepKind.SET_RESOURCES, f"set {'; '.join(unset_resources)}", partial(_set_small_amounts, unset_resources)
@@ -257,20 +257,20 @@ def _suggest_quota_steps(stored: AdmissionRequest, count: int) -> Iterator[FixSt
 
 
 def suggest_quota_raise(stored: AdmissionRequest, count: int) -> Iterator[FixStep]:
-    """Yield the step that raises quotas for ``count`` more pods, if they lack anything."""
+    """Yield the step that raises quotas for ``count`` more pods, unless the quotas suffice."""
     raised = resource_quota.find_needed_limits(stored, count)
     if raised:
         yield _build_quota_raise(stored, raised)
 
 
 def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Sequence[int]) -> FixStep | None:
-    """Return the step that raises quotas for so many of each of the claims, or None if they lack nothing."""
+    """Build the step that raises quotas for these numbers of claims, or return None if the quotas suffice."""
     hard: dict[str, dict[str, str]] = {}
     quotas = claims[0].quotas if claims else ()
     for claim, count in zip(claims, counts, strict=True):
         raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
         hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
-        raised_quotas = [_with_hard_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
+        raised_quotas = [_set_enforced_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
         quotas = resource_quota.charge(dataclasses.replace(claim, quotas=raised_quotas), count)
     return _build_quota_raise(claims[0], hard) if hard else None
 
@@ -278,23 +278,25 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
 def _build_quota_raise(request: AdmissionRequest, raised: Mapping[str, dict[str, str]]) -> FixStep:
     """Build the step that raises quotas to the given hard amounts."""
     quotas = {q.metadata.name: q for q in request.cluster.in_namespace("resource_quotas", request.namespace)}
-    changes = tuple(FixObjectChange(quotas[name], _with_hard(quotas[name], hard)) for name, hard in raised.items())
-    listed = (f"ResourceQuota {name} to {_list_amounts(hard)}" for name, hard in raised.items())
+    changes = tuple(
+        FixObjectChange(quotas[name], _set_hard_limits(quotas[name], hard)) for name, hard in raised.items()
+    )
+    listed = (f"ResourceQuota {name} to {_format_amounts(hard)}" for name, hard in raised.items())
     return FixStep(StepKind.RAISE_RESOURCE_QUOTA, f"raise {' and '.join(listed)}", objects=changes)
 
 
-def _with_hard(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:
+def _set_hard_limits(quota: ResourceQuota, hard: dict[str, str]) -> ResourceQuota:
     """Return the quota with these amounts in its spec."""
     return replace(quota, spec=replace(quota.spec, hard={**quota.spec.hard, **dict(sorted(hard.items()))}))
 
 
-def _list_amounts(hard: dict[str, str]) -> str:
-    """Return amounts as ``cpu=1,memory=2Gi``."""
+def _format_amounts(hard: dict[str, str]) -> str:
+    """Format amounts as ``cpu=1, memory=2Gi``."""
     return ", ".join(f"{name}={amount}" for name, amount in sorted(hard.items()))
 
 
 def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set the resources that a quota requires to the container's request or limit, or else to a small amount."""
+    """Set resources that a quota requires to the container's request or limit, or else to a small amount."""
     for name in (message.partition(" ")[0] for message in unset_resources):
         part, _, resource = name.rpartition(".")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
@@ -305,7 +307,7 @@ def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
 
 
 def _has_guessed_amounts(step: FixStep) -> bool:
-    """Return whether the step sets amounts that are only guessed."""
+    """Return whether the step sets guessed amounts."""
     return isinstance(step.edit, partial) and step.edit.func is _set_small_amounts
 
 
@@ -313,7 +315,7 @@ def _has_guessed_amounts(step: FixStep) -> bool:
 
 
 def _try_scheduling(scheduler: Scheduler, stored: AdmissionRequest) -> tuple[tuple[str, ...], str]:
-    """Return the nodes that are feasible for a created pod, or kube-scheduler's message if there are none."""
+    """Return the feasible nodes for a created pod, or kube-scheduler's message if there are none."""
     view = scheduler.view
     if not len(view.nodes):
         return (), ""

@@ -29,7 +29,7 @@ MORE_THAN_ONE = "more than one PodDisruptionBudget selects it, which evictions d
 
 
 class Evictions:
-    """The PodDisruptionBudgets of a simulation and their disruptions left, with pods as positions."""
+    """The PodDisruptionBudgets of a simulation and their remaining disruptions. Pods are positions."""
 
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
@@ -42,7 +42,7 @@ class Evictions:
         return self.simulation.budgets.find_selecting(position)
 
     def find_denial(self, position: Position) -> str:
-        """Return why the eviction API denies the eviction of a pod, or an empty string."""
+        """Return why the Eviction API denies the eviction of a pod, or an empty string if it does not."""
         budgets = () if self._ignores_budgets(position) else self.find_budgets(position)
         if len(budgets) > 1:
             return f"{MORE_THAN_ONE}: {', '.join(budgets)}"
@@ -51,24 +51,24 @@ class Evictions:
         pdb, spare = self._budgets[budgets[0]], self._spare[budgets[0]]
         desired = pdb.status.desired_healthy
         healthy = desired + spare
-        if not _is_ready(self._pod_at(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
+        if not _is_ready(self._get_pod(position)) and (_always_allows_unhealthy(pdb) or healthy >= desired > 0):
             return ""
         if pdb.status.observed_generation < pdb.metadata.generation:
             return f"PodDisruptionBudget {budgets[0]} was changed, and its status does not tell of that yet"
         if spare > 0:
             return ""
         needs = f": it needs {counted(desired, 'healthy pod')} and has {healthy:,}" if desired else ""
-        unhealthy = describe_unhealthy(self._unevicted_pods(budgets[0]))
+        unhealthy = describe_unhealthy(self._find_unevicted_pods(budgets[0]))
         uses_up = f"; {unhealthy}, which uses up the budget" if unhealthy else ""
         return f"PodDisruptionBudget {budgets[0]} allows no disruption now{needs}{uses_up}"
 
-    def unhealthy_pods(self, position: Position) -> tuple[str, ...]:
-        """Return the keys of the unhealthy pods that use up the budgets of a pod."""
+    def find_unhealthy_pods(self, position: Position) -> tuple[str, ...]:
+        """Return the keys of the unhealthy pods that use up the pod's budgets."""
         budgets = self.find_budgets(position)
-        return tuple(key for budget in budgets for key in list_unhealthy_keys(self._unevicted_pods(budget)))
+        return tuple(key for budget in budgets for key in list_unhealthy_keys(self._find_unevicted_pods(budget)))
 
-    def _unevicted_pods(self, budget: str) -> list[Pod]:
-        """Return the pods that a budget selects and that are still where the cluster has them, so no replacements."""
+    def _find_unevicted_pods(self, budget: str) -> list[Pod]:
+        """Return the pods that a budget selects and that are still on their original nodes."""
         view = self.simulation.view
         unmoved = view.node == self.simulation.scheduler.view.node
         selected = self.simulation.budgets.find_selected(budget)[view.pods.info] & unmoved
@@ -76,50 +76,50 @@ class Evictions:
         return [view.pods.objects[position] for position in positions]
 
     def evict(self, position: Position) -> None:
-        """Evict a pod and take it off its node."""
+        """Evict a pod: remove it from its node, and count the eviction for its budgets."""
         self.simulation.remove([position])
         self.count_eviction(position)
 
     def count_eviction(self, position: Position) -> None:
-        """Count a pod's eviction for its budgets, unless the pod was not healthy."""
-        if not self._ignores_budgets(position) and _is_ready(self._pod_at(position)):
+        """Count a pod's eviction for its budgets, unless the pod was unhealthy."""
+        if not self._ignores_budgets(position) and _is_ready(self._get_pod(position)):
             self.simulation.budgets.record_evicted([position])
-            self.change_allowed([position], -1)
+            self.change_allowed_disruptions([position], -1)
 
     def undo_eviction(self, position: Position, *, runs: bool) -> None:
-        """Undo the counting of an eviction that never happened. ``runs``: the successor is counted already."""
-        spent = not self._ignores_budgets(position) and _is_ready(self._pod_at(position))
+        """Undo the counting of an eviction that did not happen. ``runs`` says if the successor is counted already."""
+        spent = not self._ignores_budgets(position) and _is_ready(self._get_pod(position))
         if spent and not runs:
             self.count_recovery(position)
         elif runs and not spent:
             self.simulation.budgets.record_evicted([position])
-            self.change_allowed([position], -1)
+            self.change_allowed_disruptions([position], -1)
 
     def count_recovery(self, position: Position) -> None:
         """Count a pod's successor as healthy."""
         self.simulation.budgets.record_running([position])
-        self.change_allowed([position], 1)
+        self.change_allowed_disruptions([position], 1)
 
-    def change_allowed(self, positions: Iterable[Position], by: int) -> None:
-        """Change the allowed disruptions of all budgets of these pods."""
+    def change_allowed_disruptions(self, positions: Iterable[Position], by: int) -> None:
+        """Change the number of allowed disruptions of all budgets of these pods."""
         for position in positions:
             for budget in self.find_budgets(position):
                 self._spare[budget] += by
 
-    def _pod_at(self, position: Position) -> Pod:
-        """Return the pod at a position."""
+    def _get_pod(self, position: Position) -> Pod:
+        """Return the pod at this position."""
         return self.simulation.view.pods.objects[position]
 
     def _ignores_budgets(self, position: Position) -> bool:
-        """Return whether budgets do not matter: the pod is being deleted or does not run yet."""
-        pod = self._pod_at(position)
+        """Return whether budgets do not apply to the pod, since it is being deleted or not running yet."""
+        pod = self._get_pod(position)
         return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Pending"
 
 
 def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisruptionBudget:
-    """Return the budget with the status that the disruption controller would set, if it is new.
+    """Return the budget with the status that the disruption controller would set, if it is new. Raises InputError.
 
-    All pods of the covered workloads count, except for pods that are being deleted and have no node. Raises InputError.
+    All pods of the covered workloads count, except for pods that are being deleted and have no node.
     """
     min_available, max_unavailable = pdb.spec.min_available, pdb.spec.max_unavailable
     if (
@@ -150,7 +150,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
 
 
 def _is_ready(pod: Pod) -> bool:
-    """Return whether a pod is ready. A pod without the condition counts as ready."""
+    """Return whether the pod is ready. A pod without the condition counts as ready."""
     return all(c.status == "True" for c in pod.status.conditions if c.type == "Ready")
 
 
@@ -163,14 +163,14 @@ DEFAULT_BACKOFF_LIMIT = 6
 JOB_WOULD_FAIL = "their Job allows no more failed pods (backoffLimit)"
 
 
-def is_of_job(pod: Pod) -> bool:
+def is_controlled_by_job(pod: Pod) -> bool:
     """Return whether a Job controls the pod."""
     owner = find_controller(pod.metadata)
     return owner is not None and owner.kind == "Job"
 
 
-def job_would_fail(pod: Pod, objects: ClusterObjects) -> bool:
-    """Return whether the pod's Job fails for good when one more of its pods fails, as by eviction.
+def would_fail_job(pod: Pod, objects: ClusterObjects) -> bool:
+    """Return whether the eviction of the pod, as one more failed pod, would fail its Job for good.
 
     A podFailurePolicy that ignores such pods is not read, so such a Job counts as failing.
     """
@@ -192,7 +192,7 @@ ObjectNames = frozenset[tuple[str, str]]
 """Namespaces and names of objects."""
 
 
-def find_jobs_that_wait(cluster: Cluster) -> ObjectNames:
+def find_jobs_awaiting_termination(cluster: Cluster) -> ObjectNames:
     """Return the Jobs that create a replacement only after the old pod is gone."""
     return frozenset(
         (job.metadata.namespace, job.metadata.name)
@@ -202,9 +202,9 @@ def find_jobs_that_wait(cluster: Cluster) -> ObjectNames:
 
 
 def terminates_beside_replacement(pod: Pod, waiting_jobs: ObjectNames, grace: int | None = None) -> bool:
-    """Return whether a pod may still exist when its replacement is scheduled.
+    """Return whether the pod may still be terminating when its replacement is scheduled.
 
-    ``grace`` is the grace period of the eviction in seconds, None for the pod's own. Members of gangs are excluded
+    ``grace`` is the grace period of the eviction in seconds, or None for the pod's own. Members of gangs are excluded
     because a gang would count such a pod as an additional member.
     """
     is_immediate = (pod.spec.termination_grace_period_seconds if grace is None else grace) == 0
@@ -218,7 +218,7 @@ def terminates_beside_replacement(pod: Pod, waiting_jobs: ObjectNames, grace: in
     return not (is_immediate or find_owner(pod).kind == "StatefulSet" or find_groups(pod))
 
 
-def as_terminating(pod: Pod, node: str) -> Pod:
+def build_terminating_pod(pod: Pod, node: str) -> Pod:
     """Return the pod as it terminates on a node, with another name and UID."""
     meta = pod.metadata
     name, uid = f"{meta.name}.terminating", f"{meta.uid}.terminating"

@@ -1,4 +1,4 @@
-"""Requests and limits that the LimitRanges of a namespace allow, as close as possible to those of a pod.
+"""The nearest requests and limits for a pod that the LimitRanges of its namespace allow.
 
 Upstream: plugin/pkg/admission/limitranger/admission.go (v1.36).
 """
@@ -55,7 +55,7 @@ class _RequestAndLimit(NamedTuple):
 def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObject) -> list[ResourceSetting]:
     """Return the settings that containers have to change so that all LimitRanges allow the pod.
 
-    Return an empty list if nothing is wrong or the LimitRanges are not known.
+    The list is empty if nothing has to change or the LimitRanges are not known.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
     request = AdmissionRequest(cluster, "Pod", copy.deepcopy(dict(drop_nulls(manifest))), namespace, ranges)
@@ -77,7 +77,7 @@ def find_allowed_resources(cluster: Cluster, namespace: str, manifest: JsonObjec
     for item in items:
         if item.type == limit_ranger.POD_TYPE:
             _fit_pod(regular, item)
-    return list(_iter_changes(original, containers))
+    return list(_iter_changed_settings(original, containers))
 
 
 def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeItem]) -> None:
@@ -86,14 +86,14 @@ def _fit_container(amounts: dict[str, Quantities], items: Iterable[LimitRangeIte
     bounded_resources = {name for item in items for name in (*item.min, *item.max, *item.max_limit_request_ratio)}
     for name in sorted(bounded_resources.union(*amounts.values())):
         original = _RequestAndLimit(amounts[REQUESTS].get(name), amounts[LIMITS].get(name))
-        fitted = _clamp(original, _combine_bounds(name, items), name)
+        fitted = _clamp_amounts(original, _combine_bounds(name, items), name)
         for part, amount in zip(PARTS, fitted, strict=True):
             if amount is not None:
                 amounts[part][name] = amount
 
 
 def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
-    """Return the strictest bounds that the items set for a resource."""
+    """Return the strictest bounds that the items set for the resource."""
     items = list(items)
     minima = [parse_quantities(item.min)[name] for item in items if name in item.min]
     maxima = [parse_quantities(item.max)[name] for item in items if name in item.max]
@@ -102,8 +102,8 @@ def _combine_bounds(name: str, items: Iterable[LimitRangeItem]) -> _Bounds:
     return _Bounds(max(minima, default=None), min(maxima, default=None), min(ratio, default=None))
 
 
-def _clamp(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
-    """Clamp request and limit to the maximum, then the minimum, then raise the request to satisfy the ratio."""
+def _clamp_amounts(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _RequestAndLimit:
+    """Clamp the request and the limit to the bounds, and raise the request if the ratio requires it."""
     request, limit = amounts
     if bounds.maximum is not None:
         request, limit = (amount and min(amount, bounds.maximum) for amount in amounts)
@@ -112,19 +112,22 @@ def _clamp(amounts: _RequestAndLimit, bounds: _Bounds, resource: str) -> _Reques
     if request is not None and limit is not None:
         limit = max(limit, request)
         if bounds.max_ratio is not None and bounds.max_ratio > ZERO:
-            request = max(request, _least_request(limit, bounds.max_ratio, resource))
+            request = max(request, _compute_least_request(limit, bounds.max_ratio, resource))
     return _RequestAndLimit(request, limit)
 
 
-def _least_request(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
-    """Return the lowest request that the ratio allows beside a limit."""
+def _compute_least_request(limit: Quantity, ratio: Quantity, resource: str) -> Quantity:
+    """Return the lowest request that the ratio allows for this limit."""
     if resource == "cpu":
         return Quantity(-(-limit.milli_value() * 1000 // ratio.milli_value()), MILLI)
     return Quantity(-(-limit.value() * 1000 // ratio.milli_value()), 0, limit.format)
 
 
 def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> None:
-    """Change container amounts so that the pod's sums are within an item's bounds; the largest container absorbs it."""
+    """Change the containers' amounts so that their sums are within an item's bounds.
+
+    The largest container takes the whole change.
+    """
     for name, maximum in parse_quantities(item.max).items():
         for amounts in containers:
             if name in amounts[REQUESTS]:
@@ -147,19 +150,19 @@ def _fit_pod(containers: list[dict[str, Quantities]], item: LimitRangeItem) -> N
 
 
 def _get_amount(part: str, name: str, amounts: Mapping[str, Quantities]) -> Quantity:
-    """Return the amount of a resource in the requests or limits of a container, or zero."""
+    """Return the container's amount of a resource in its requests or limits, or zero."""
     return amounts[part].get(name, ZERO)
 
 
 def _sum_amounts(containers: Iterable[Mapping[str, Quantities]], part: str, name: str) -> Quantity:
-    """Return the sum of a resource over the containers."""
+    """Sum the amounts of a resource over the containers."""
     total = ZERO
     for amounts in containers:
         total = total.add(_get_amount(part, name, amounts))
     return total
 
 
-def _iter_changes(
+def _iter_changed_settings(
     before: Mapping[str, Mapping[str, Quantities]], after: Mapping[str, Mapping[str, Quantities]]
 ) -> Iterator[ResourceSetting]:
     """Yield the settings that differ between the original and the fitted amounts."""

@@ -1,4 +1,4 @@
-"""Manifests to apply, decoded and sorted into workloads and other objects that scheduling reads."""
+"""Manifests to be applied, decoded and sorted into workloads and other objects that scheduling reads."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class SortedManifests:
 def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
     """Decode and sort documents, Lists and typed workloads. Raises InputError.
 
-    Of two manifests with the same name the later one counts.
+    A later manifest replaces an earlier one with the same name.
     """
     result = SortedManifests()
     for manifest in manifests:
@@ -63,7 +63,7 @@ def sort_manifests(manifests: Iterable[JsonObject | Struct]) -> SortedManifests:
 def validate_new_manifests(
     manifests: SortedManifests, cluster: Cluster, *, admission: bool, validated: Container[Owner] = frozenset()
 ) -> None:
-    """Raise InputError for new documents and structs that the API server would not create in the cluster.
+    """Check that the API server would create the new documents and structs. Raises InputError.
 
     Without ``admission``, only validation is checked, for callers that replay admission themselves. ``validated`` are
     structs whose documents were validated elsewhere.
@@ -79,7 +79,7 @@ def validate_new_manifests(
 
 
 def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> None:
-    """Decode a manifest and add it to the sorted ones. Raises InputError."""
+    """Decode a manifest, and add it to the sorted ones. Raises InputError."""
     kind = str(manifest.get("kind", "")) if isinstance(manifest, Mapping) else ""
     if isinstance(manifest, Mapping) and not isinstance(manifest.get("kind"), str):
         raise InputError(f"kind: expected str, got {type_name(manifest.get('kind'))}", where=describe(manifest))
@@ -101,8 +101,8 @@ def _sort_manifest(manifest: JsonObject | Struct, result: SortedManifests) -> No
 
 
 def _add_workload(manifest: Struct, result: SortedManifests) -> Owner:
-    """Add a workload and return its key."""
-    workload = _with_generated_name(manifest, result.workloads)
+    """Add a workload to the result, and return its key."""
+    workload = _generate_name(manifest, result.workloads)
     owner = get_identity(workload)
     result.workloads[owner] = workload
     return owner
@@ -117,13 +117,13 @@ def _decode_workload(manifest: JsonObject) -> Struct:
 
 
 def _check_name(manifest: JsonObject, name: str) -> None:
-    """Raise InputError if the manifest has no name."""
+    """Check that the manifest has a name. Raises InputError."""
     if not name:
         raise InputError("metadata.name: required", where=describe(manifest))
 
 
-def _with_generated_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
-    """Return the workload with a name that no other workload has, if the API server would generate its name."""
+def _generate_name(workload: Struct, taken: Container[tuple[str, str, str]]) -> Struct:
+    """Return the workload with a unique name, if the API server would generate its name."""
     meta = workload.metadata  # type: ignore[attr-defined]
     kind, namespace, _ = get_identity(workload)
     if meta.name:
@@ -133,8 +133,8 @@ def _with_generated_name(workload: Struct, taken: Container[tuple[str, str, str]
     return replace(workload, metadata=replace(meta, name=name))
 
 
-def names_in_errors(manifest: JsonObject) -> tuple[str, str]:
-    """Return what errors call a manifest, without and with the default namespace."""
+def build_error_names(manifest: JsonObject) -> tuple[str, str]:
+    """Return the names that errors use for a manifest, without and with the default namespace."""
     metadata = object_at(manifest, "metadata")
     named = {**metadata, "namespace": metadata.get("namespace") or DEFAULT_NAMESPACE}
     return describe(manifest), describe({**manifest, "metadata": named})
@@ -142,7 +142,7 @@ def names_in_errors(manifest: JsonObject) -> tuple[str, str]:
 
 @contextmanager
 def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
-    """Add the place in the files to an InputError about one of the manifests.
+    """Add the place in the files to InputErrors about manifests.
 
     ``places`` maps names such as ``Deployment shop/web`` to places.
     """
@@ -151,12 +151,12 @@ def locate_errors(places: Mapping[str, str]) -> Iterator[None]:
     except InputError as error:
         if error.where not in places:
             raise
-        errors = [_with_place(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
+        errors = [_add_place(kschedctl_error, places) for kschedctl_error in (error, *error.also)]
         errors[0].also = tuple(errors[1:])
         raise errors[0] from None
 
 
-def _with_place(error: KschedctlError, places: Mapping[str, str]) -> InputError:
+def _add_place(error: KschedctlError, places: Mapping[str, str]) -> InputError:
     """Return the error with the place of its manifest."""
     where = f"{places[error.where]}, {error.where}" if error.where in places else error.where
     return InputError(error.what, where=where, hint=error.hint)

@@ -1,4 +1,4 @@
-"""Reasons why a workload of the cluster has fewer pods than it wants, apart from denials that events report.
+"""Reasons for which a workload has fewer pods than it wants, apart from denials that events report.
 
 Upstream: pkg/controller/{deployment,statefulset,daemon,job} (v1.36).
 """
@@ -35,7 +35,7 @@ TOO_MANY_REPLICAS = "TooManyReplicas"
 
 
 def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
-    """Return why the workload creates no more pods, as clauses; empty if it was not read."""
+    """Return clauses that explain why the workload creates no more pods, or none if it was not read."""
     field = FIELDS.get(owner.kind)
     candidates = cluster.in_namespace(field, owner.namespace) if field else ()
     workload = next((candidate for candidate in candidates if candidate.metadata.name == owner.name), None)
@@ -48,7 +48,7 @@ def explain_fewer_pods(cluster: Cluster, owner: Owner) -> tuple[str, ...]:
 
 
 def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield how a HorizontalPodAutoscaler limits the workload. Upstream: pkg/controller/podautoscaler/horizontal.go."""
+    """Yield how HorizontalPodAutoscalers limit the workload. Upstream: pkg/controller/podautoscaler/horizontal.go."""
     for autoscaler in cluster.in_namespace("horizontal_pod_autoscalers", owner.namespace):
         spec, conditions = autoscaler.spec, {c.type: c for c in autoscaler.status.conditions if c.status}
         replicas = getattr(workload.spec, "replicas", None)
@@ -68,7 +68,7 @@ def _explain_autoscaling(workload: Any, cluster: Cluster, owner: Owner) -> Itera
 def _explain_deployment(deployment: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
     """Yield why a Deployment creates no more pods."""
     if deployment.spec.paused:
-        replica_sets = WorkloadPodCounts(cluster, [owner]).created_by(owner)
+        replica_sets = WorkloadPodCounts(cluster, [owner]).find_created(owner)
         yield "it is paused: " + (
             "a changed template makes no pods" if replica_sets else "it makes no ReplicaSet, and no pods"
         )
@@ -76,13 +76,13 @@ def _explain_deployment(deployment: StoredWorkload, cluster: Cluster, owner: Own
 
 
 def _explain_zero_replicas(workload: StoredWorkload, *_: object) -> Iterator[str]:
-    """Yield that the workload wants 0 replicas, if it does."""
+    """Yield a clause if the workload wants 0 replicas."""
     if workload.spec.replicas == 0:
         yield "it wants 0 replicas"
 
 
 def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield why a StatefulSet creates no more pods: without Parallel, each pod waits for the one before it."""
+    """Yield why a StatefulSet creates no more pods. Unless it is Parallel, each pod waits for the one before it."""
     yield from _explain_zero_replicas(stateful_set)
     if stateful_set.spec.pod_management_policy == PARALLEL:
         return
@@ -101,7 +101,7 @@ def _explain_stateful_set(stateful_set: StoredWorkload, cluster: Cluster, owner:
 
 
 def _describe_unready(pod: Pod) -> str:
-    """Return what keeps the next pod of a StatefulSet waiting for this one, or an empty string."""
+    """Describe why the next pod of a StatefulSet waits for this one, or return an empty string if it does not."""
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
     if not pod.spec.node_name:
@@ -111,7 +111,7 @@ def _describe_unready(pod: Pod) -> str:
 
 
 def _explain_daemon_set(daemon_set: StoredWorkload, cluster: Cluster, owner: Owner) -> Iterator[str]:
-    """Yield on how many nodes a DaemonSet wants no pod."""
+    """Yield the number of nodes on which a DaemonSet wants no pod."""
     wanted, nodes = daemon_set.status.desired_number_scheduled, len(cluster.nodes)
     if wanted is not None and wanted < nodes and cluster.gap("Node") is None:
         excluded = f"{nodes - wanted:,} of {counted(nodes, 'node')}"
@@ -152,7 +152,7 @@ _EXPLANATIONS: Mapping[str, Callable[[Any, Cluster, Owner], Iterator[str]]] = {
 def replay_missing_pods(
     cluster: Cluster, owner: Owner, template: Struct | None, document: JsonObject | None = None
 ) -> NotCreated | None:
-    """Replay admission for the pods that the workload lacks. Return None if they are admitted or nothing lacks.
+    """Replay admission for the pods that the workload lacks, and return a report if some are denied.
 
     ``template`` creates the workload's pods, as far as it is known, and ``document`` is its full manifest, if files
     have it.
@@ -166,7 +166,7 @@ def replay_missing_pods(
 
 
 def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | None) -> WorkloadChange | None:
-    """Return the missing pods of the workload as a change, or None if there are none."""
+    """Build a change that adds the workload's missing pods, or return None if no pods are missing."""
     counts = WorkloadPodCounts(cluster, [owner]).count_pods(owner)
     pods = create_pods(template, cluster.nodes).pods if template is not None and counts.missing else ()
     if not pods or not counts.missing:
@@ -177,7 +177,10 @@ def _build_missing_change(cluster: Cluster, owner: Owner, template: Struct | Non
 def find_fixes_for_report(
     cluster: Cluster, owner: Owner, template: Struct | None, report: NotCreated
 ) -> tuple[CreationFix, ...]:
-    """Return fixes for a denial that events report and that cannot be replayed, as the pods are not read in full."""
+    """Return fixes for a denial that events report.
+
+    The denial cannot be replayed, since the pods were not read in full.
+    """
     message = report.failures[0].message if report.failures else ""
     change = _build_missing_change(cluster, owner, template) if POD_SECURITY_VIOLATED in message else None
     if change is None or template is None:

@@ -1,4 +1,4 @@
-"""The plan by which an applied workload's pods change: which pods stay, which go and which come.
+"""The plan for the pods of an applied workload: which pods stay, which are removed, and which are created.
 
 Upstream: pkg/controller/{replicaset,statefulset,daemon}, pkg/controller/deployment/util (v1.36).
 """
@@ -45,7 +45,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 
 class ExistingPods:
-    """The pods of a cluster by workload, without pods that are being deleted."""
+    """The pods of a cluster by workload, except for pods that are being deleted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -65,7 +65,7 @@ class ExistingPods:
                 pods.setdefault((pod.metadata.namespace, pod.metadata.owner_references), pod)
         return list(pods.values())
 
-    def pods_of(self, kind: str, namespace: str, name: str) -> list[Pod]:
+    def find_pods_of(self, kind: str, namespace: str, name: str) -> list[Pod]:
         """Return the pods of a workload."""
         if kind == "Pod":
             pods = [self._bare[namespace, name]] if (namespace, name) in self._bare else []
@@ -76,17 +76,18 @@ class ExistingPods:
         return [pod for pod in pods if pod.metadata.deletion_timestamp is None]
 
     def with_current_replicas(self, workload: Struct) -> Struct:
-        """Return the workload with its current number of pods as replicas if the manifest leaves replicas to others."""
+        """Return the workload with its current number of pods as replicas, if its manifest does not set replicas."""
         spec = workload.spec  # type: ignore[attr-defined]
         if getattr(spec, "replicas", 0) is not None:
             return workload
-        count = len(self.pods_of(*get_identity(workload)))
+        count = len(self.find_pods_of(*get_identity(workload)))
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
-    def current_revisions(self, workload: Struct) -> frozenset[object] | None:
-        """Return the revisions whose stored template is that of the manifest; None if no template was read.
+    def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
+        """Return the revisions whose stored template equals that of the manifest, or None if no template was read.
 
-        A StatefulSet or DaemonSet with one revision of pods has its stored template; of several it is unknown which.
+        If all pods of a StatefulSet or DaemonSet have one revision, they have the stored template. If they have
+        several, it is unknown which revision has it.
         """
         template = getattr(workload.spec, "template", None)  # type: ignore[attr-defined]
         owner = get_identity(workload)
@@ -101,7 +102,7 @@ class ExistingPods:
         stored = self.cluster.stateful_sets if isinstance(workload, StatefulSet) else self.cluster.daemon_sets
         key = (owner.namespace, owner.name)
         stored_workload = next((obj for obj in stored if (obj.metadata.namespace, obj.metadata.name) == key), None)
-        revisions = {_get_revision(pod) for pod in self.pods_of(*owner)}
+        revisions = {_get_revision(pod) for pod in self.find_pods_of(*owner)}
         if (
             stored_workload is None
             or len(revisions) != 1
@@ -120,14 +121,14 @@ def is_controlled_by(owner: Owner, stored: StoredWorkload) -> bool:
 def plan_change(
     existing: ExistingPods, workload: Struct, name: str, created: Sequence[Pod], forced: bool
 ) -> WorkloadChange:
-    """Plan how the workload gets the pods that its manifest creates.
+    """Plan how the workload gets the pods that its manifest creates. Raises InputError.
 
-    Pods that differ in nothing that scheduling reads stay, unless a rollout is ``forced``.
+    Pods stay if they differ in nothing that scheduling reads, unless a rollout is ``forced``.
     """
-    current = existing.pods_of(*get_identity(workload))
+    current = existing.find_pods_of(*get_identity(workload))
     change = WorkloadChange(name, note=_describe_special_case(workload, name, current))
     if isinstance(workload, Job):
-        _resize_job(change, workload, created, current)
+        _plan_job(change, workload, created, current)
         return change
     if isinstance(workload, Deployment | ReplicaSetManifest | ReplicationControllerManifest):
         current = [pod for pod in current if not pod.terminated]
@@ -139,7 +140,7 @@ def plan_change(
         outdated = _find_outdated_pods(existing, workload, created, current, forced)
         outdated_keys = {pod.key for pod in outdated}
         staying = [pod for pod in current if pod.key not in outdated_keys]
-        fill = _fill_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _fill_replicas
+        fill = _plan_slots if isinstance(workload, StatefulSet | DaemonSet | Pod) else _plan_replicas
         fill(change, created, outdated, staying)
     if isinstance(workload, StatefulSet):
         change.ordered = workload.spec.pod_management_policy != "Parallel"
@@ -165,7 +166,7 @@ def _describe_special_case(workload: Struct, name: str, current: Sequence[Pod]) 
     return ""
 
 
-def _resize_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
+def _plan_job(change: WorkloadChange, job: Job, created: Sequence[Pod], current: Sequence[Pod]) -> None:
     """Plan the pods of a Job, of which only the number can change.
 
     Upstream: manageJob in pkg/controller/job/job_controller.go (v1.36).
@@ -180,23 +181,23 @@ def _resize_job(change: WorkloadChange, job: Job, created: Sequence[Pod], curren
     removed_keys = {pod.key for pod in change.removed}
     change.kept = [pod for pod in active if pod.key not in removed_keys]
     current_keys = {pod.key for pod in current}
-    indexes = {index for pod in active if (index := _completion_index(pod))}
-    free = [pod for pod in created if pod.key not in current_keys and _completion_index(pod) not in indexes]
+    indexes = {index for pod in active if (index := _get_completion_index(pod))}
+    free = [pod for pod in created if pod.key not in current_keys and _get_completion_index(pod) not in indexes]
     change.new = free[: max(wanted - len(change.kept), 0)]
 
 
-def _completion_index(pod: Pod) -> str:
-    """Return the completion index of a pod of an indexed Job, or an empty string."""
+def _get_completion_index(pod: Pod) -> str:
+    """Return the completion index of an indexed Job's pod, or an empty string."""
     return pod.metadata.labels.get("batch.kubernetes.io/job-completion-index", "")
 
 
 def _find_outdated_pods(
     existing: ExistingPods, workload: Struct, created: Sequence[Pod], candidates: Sequence[Pod], forced: bool
 ) -> list[Pod]:
-    """Return the pods that the controller replaces by pods of the new template.
+    """Return the pods that the controller replaces with pods of the new template.
 
-    The manifest's template is compared with the stored one, as controllers do. Pods alone are compared where no
-    template was read: admission may have changed them since.
+    The manifest's template is compared with the stored one, as controllers do. Only if no template was read, the pods
+    themselves are compared, although admission may have changed them.
     """
     match workload:
         case ReplicaSetManifest() | ReplicationControllerManifest():
@@ -210,7 +211,7 @@ def _find_outdated_pods(
             candidates = [pod for pod in candidates if get_ordinal(pod) >= first]
     if forced or not created:
         return list(candidates)
-    current = existing.current_revisions(workload)
+    current = existing.find_current_revisions(workload)
     if current is not None:
         candidates = [pod for pod in candidates if _get_revision(pod) not in current]
     is_current: dict[object, bool] = {}
@@ -224,15 +225,15 @@ def _find_outdated_pods(
 
 
 def _get_revision(pod: Pod) -> object:
-    """Return the key of the revision that the pod belongs to; pods of one revision have the same template."""
+    """Return a key of the pod's revision. Pods of one revision have the same template."""
     labels = pod.metadata.labels
     return labels.get(TEMPLATE_HASH) or labels.get(REVISION) or pod.metadata.name
 
 
-def _fill_slots(
+def _plan_slots(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Keep and create one pod per slot, which is a node or an ordinal."""
+    """Plan one pod for each slot, which is a node or an ordinal."""
     slots = {get_slot(pod) for pod in created}
     change.kept = [pod for pod in staying if get_slot(pod) in slots]
     change.removed = [*outdated, *(pod for pod in staying if get_slot(pod) not in slots)]
@@ -240,10 +241,10 @@ def _fill_slots(
     change.new = [pod for pod in created if get_slot(pod) not in kept_slots]
 
 
-def _fill_replicas(
+def _plan_replicas(
     change: WorkloadChange, created: Sequence[Pod], outdated: Sequence[Pod], staying: Sequence[Pod]
 ) -> None:
-    """Keep as many pods as wanted, create missing ones or remove the surplus."""
+    """Plan the wanted number of pods: remove outdated and surplus pods, and create missing ones."""
     ranked = rank_for_removal(staying)
     surplus = max(len(staying) - len(created), 0)
     change.kept = ranked[surplus:]
@@ -251,11 +252,13 @@ def _fill_replicas(
     names = {pod.key for pod in change.kept}
     change.new = [pod for pod in created if pod.key not in names][: len(created) - len(change.kept)]
     if change.kept and is_same_to_scheduler(created[0], change.kept[0]):
-        change.new = [_copy_admitted(change.kept[0], pod) for pod in change.new]
+        change.new = [_copy_admitted_pod(change.kept[0], pod) for pod in change.new]
 
 
 def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
-    """Return whether two pod templates are the same in all that scheduling reads, defaults and hashes aside."""
+    """Return whether the pod templates are equal in everything that scheduling reads, except for defaults and
+    hashes.
+    """
     if not (first.spec.containers and second.spec.containers):
         return False
     return _encode_scheduled_fields(Pod(PodMeta(labels=first.metadata.labels), first.spec)) == _encode_scheduled_fields(
@@ -264,11 +267,11 @@ def is_same_template(first: PodTemplateSpec, second: PodTemplateSpec) -> bool:
 
 
 def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
-    """Return whether the scheduler sees no difference between a pod of a new template and an existing pod."""
+    """Return whether the scheduler sees no difference between a new pod and an existing one."""
     own_hash = old.metadata.labels.get(TEMPLATE_HASH, "")
     copied = {key for key in _COPIED_FROM_NODES & old.metadata.labels.keys() if key not in new.metadata.labels}
     if copied and old.spec.node_name:
-        old = _without_labels(old, copied)
+        old = _remove_labels(old, copied)
     mine, theirs = _encode_scheduled_fields(new), _encode_scheduled_fields(old)
     return mine == (theirs.replace(f'"{own_hash}"', '"new"') if own_hash else theirs)
 
@@ -297,40 +300,43 @@ def _encode_scheduled_fields(pod: Pod) -> str:
     return _encode(parts).decode()
 
 
-def _without_labels(pod: Pod, names: Container[str]) -> Pod:
+def _remove_labels(pod: Pod, names: Container[str]) -> Pod:
     """Return the pod without these labels."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in names}
     return replace(pod, metadata=replace(pod.metadata, labels=labels))
 
 
 def is_pod_of(pod: Pod, kind: str, namespace: str, name: str) -> bool:
-    """Return whether a workload controls the pod, itself or through the ReplicaSet of a Deployment."""
+    """Return whether the workload controls the pod, by itself or through a Deployment's ReplicaSet."""
     owner = find_controller(pod.metadata)
     if owner is None or pod.metadata.namespace != namespace:
         return False
     return (owner.kind, owner.name) == (kind, name) or find_owner(pod) == Owner(kind, namespace, name)
 
 
-def _copy_admitted(existing: Pod, new: Pod) -> Pod:
-    """Return the new pod as admission changed an existing pod, without labels copied from that pod's node."""
-    copy = recreate_pod(_without_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
+def _copy_admitted_pod(existing: Pod, new: Pod) -> Pod:
+    """Return the new pod with the changes that admission made to an existing pod.
+
+    Labels that were copied from the existing pod's node are left out.
+    """
+    copy = recreate_pod(_remove_labels(existing, _COPIED_FROM_NODES - new.metadata.labels.keys()))
     meta = replace(copy.metadata, name=new.metadata.name, uid=new.metadata.uid)
     return replace(copy, metadata=meta)
 
 
 def rank_for_removal(pods: Iterable[Pod]) -> list[Pod]:
-    """Return pods in the order in which a ReplicaSet removes them.
+    """Sort pods into the order in which a ReplicaSet removes them.
 
     Pods without a node come first, then pods that do not run, are not ready, share their node with most others or are
     youngest. Deletion cost, restarts and the time of readiness are not read.
     """
     pod_list = list(pods)
     pods_per_node = Counter(pod.spec.node_name for pod in pod_list)
-    return sorted(pod_list, key=lambda pod: _removal_rank(pod, pods_per_node[pod.spec.node_name]))
+    return sorted(pod_list, key=lambda pod: _build_removal_key(pod, pods_per_node[pod.spec.node_name]))
 
 
-def _removal_rank(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
-    """Return the sort key for the removal of a pod, lowest first."""
+def _build_removal_key(pod: Pod, pods_on_node: int) -> tuple[bool, int, bool, int, tuple[int, ...]]:
+    """Build the sort key for the removal of a pod, which is lowest for the first."""
     ready = any(c.type == "Ready" and c.status == "True" for c in pod.status.conditions)
     created = pod.metadata.creation_timestamp or ""
     youth = tuple(-ord(character) for character in created)

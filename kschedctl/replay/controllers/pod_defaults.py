@@ -1,4 +1,4 @@
-"""What admission adds to new pods before their PriorityClass and RuntimeClass do.
+"""The changes that admission makes to new pods before it applies their PriorityClass and RuntimeClass.
 
 These are defaults of LimitRanges, tolerations for failing nodes, and additions of optional plugins. kube-apiserver
 applies several LimitRanges of a namespace in random order; here they are applied by name, with a note.
@@ -43,7 +43,7 @@ class WorkloadNote(NamedTuple):
 
 
 class PodDefaults:
-    """The additions of admission to the pods of each namespace."""
+    """The changes that admission makes to new pods, cached for alike pods."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -56,7 +56,7 @@ class PodDefaults:
         """Namespace and encoded spec parts -> filled pod, for bare pods that are alike."""
 
     def fill_in(self, workload: str, pods: Iterable[Pod]) -> list[Pod]:
-        """Return the pods of a workload as they would be stored. Raises InputError if a plugin denies them."""
+        """Return the pods of a workload as admission changes them. Raises InputError if a plugin denies them."""
         filled: list[Pod] = []
         for pod in pods:
             pod_spec = pod.spec
@@ -76,9 +76,9 @@ class PodDefaults:
         return filled
 
     def _fill_in_cached(self, workload: str, pod: Pod) -> Pod:
-        """Return a filled pod that is shared by all pods with equal containers and tolerations."""
+        """Return a changed pod that all pods with equal containers and tolerations share."""
         spec, namespace = pod.spec, pod.metadata.namespace
-        if not (self._limit_ranges_of(namespace) or self._plugins):
+        if not (self._get_limit_ranges(namespace) or self._plugins):
             return replace(pod, spec=self._add_default_tolerations(spec))
         parts = spec.containers, spec.init_containers, spec.resources, spec.node_selector, spec.tolerations
         content_key = namespace, msgspec.json.encode(parts)
@@ -87,7 +87,7 @@ class PodDefaults:
         return self._by_content[content_key]
 
     def _add_default_tolerations(self, spec: PodSpec) -> PodSpec:
-        """Return the spec with the tolerations that admission adds to every pod that has none of its own for them."""
+        """Return the spec with the tolerations for failing nodes that admission adds unless the pod has its own."""
         tolerations_before, server = spec.tolerations, self.cluster.api_server
         if "DefaultTolerationSeconds" in server.disabled:
             return spec
@@ -100,7 +100,7 @@ class PodDefaults:
         )
         return replace(spec, tolerations=(*tolerations_before, *added)) if added else spec
 
-    def _limit_ranges_of(self, namespace: str) -> tuple[LimitRange, ...]:
+    def _get_limit_ranges(self, namespace: str) -> tuple[LimitRange, ...]:
         """Return the LimitRanges of a namespace that LimitRanger applies."""
         if namespace not in self._ranges:
             is_enabled = "LimitRanger" not in self.cluster.api_server.disabled
@@ -109,17 +109,17 @@ class PodDefaults:
         return self._ranges[namespace]
 
     def _fill_in_pod(self, workload: str, pod: Pod) -> Pod:
-        """Fill in one pod and record notes about what it got."""
-        ranges = self._limit_ranges_of(pod.metadata.namespace)
+        """Return the pod as admission changes it, and record notes about the changes."""
+        ranges = self._get_limit_ranges(pod.metadata.namespace)
         filled, request = self._apply_plugins(pod, ranges)
         if request.changed:
             self.notes.append(WorkloadNote(workload, "; ".join(request.changed)))
-            if alternatives := self._alternatives(pod, ranges, filled):
+            if alternatives := self._find_alternatives(pod, ranges, filled):
                 self.notes.append(WorkloadNote(workload, f"{BY_CHANCE} {' or '.join(alternatives)}"))
         return filled
 
-    def _alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
-        """Return the changes that other orders of the LimitRanges would make; none if the order is irrelevant."""
+    def _find_alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
+        """Return the changes that other orders of the LimitRanges would make, or none if the order does not matter."""
         alternatives: dict[bytes, str] = {}
         for order in iter_orders(ranges) if limit_ranger.have_different_defaults(ranges) else ():
             other_pod, request = self._apply_plugins(pod, order)
@@ -130,7 +130,7 @@ class PodDefaults:
         return [*list(alternatives.values())[:MAX_ALTERNATIVES], *more]
 
     def _apply_plugins(self, pod: Pod, ranges: Iterable[LimitRange]) -> tuple[Pod, AdmissionRequest]:
-        """Return the pod after LimitRanger with LimitRanges in this order, and after the optional plugins."""
+        """Apply LimitRanger with the LimitRanges in this order, and then the optional plugins."""
         obj: Writable = drop_nulls(msgspec.to_builtins(replace(pod, spec=self._add_default_tolerations(pod.spec))))
         obj.setdefault("metadata", {})
         request = AdmissionRequest(

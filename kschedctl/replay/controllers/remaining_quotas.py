@@ -1,4 +1,4 @@
-"""Remaining ResourceQuotas of each namespace while objects are created and deleted.
+"""The remaining ResourceQuotas of each namespace while objects are created and deleted.
 
 The quota's status counts, as for the API server. ResourceClaims that the resourceclaim controller creates from
 templates may be denied by quotas. Upstream: pkg/controller/resourceclaim/controller.go (v1.36).
@@ -31,7 +31,7 @@ class RemainingQuotas:
     charged: dict[str, Quotas] = field(default_factory=dict)
     """Quotas by namespace, for namespaces that were looked at."""
 
-    def quotas_of(self, namespace: str) -> Quotas:
+    def get_quotas(self, namespace: str) -> Quotas:
         """Return the quotas of a namespace with their current use."""
         if namespace not in self.charged:
             self.charged[namespace] = tuple(self.cluster.in_namespace("resource_quotas", namespace))
@@ -44,28 +44,28 @@ class RemainingQuotas:
     def build_request(self, kind: str, document: JsonObject, namespace: str, name: str = "") -> AdmissionRequest:
         """Build the admission request for an object, with the quotas that are enforced."""
         obj: Writable = dict(document)
-        quotas = [quota for quota in self.quotas_of(namespace) if quota.status.hard]
+        quotas = [quota for quota in self.get_quotas(namespace) if quota.status.hard]
         return AdmissionRequest(self.cluster, kind, obj, namespace, (), quotas, name)
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
-        """Charge ``count`` objects like that of the request to the quotas."""
+        """Charge ``count`` objects like that of the request to the quotas. A negative count releases them."""
         charged = {quota.metadata.name: quota for quota in resource_quota.charge(request, count)}
         self.charged[request.namespace] = tuple(
-            charged.get(q.metadata.name, q) for q in self.quotas_of(request.namespace)
+            charged.get(q.metadata.name, q) for q in self.get_quotas(request.namespace)
         )
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Give the resources of deleted pods back to their quotas."""
+        """Release the resources that deleted pods used of their quotas."""
         groups: dict[tuple[str, str, int], list[Pod]] = {}
         for pod in pods:
             key = pod.metadata.namespace, pod.spec.priority_class_name, id(pod.spec.containers)
             groups.setdefault(key, []).append(pod)
         for (namespace, *_), group in groups.items():
-            if self.quotas_of(namespace):
+            if self.get_quotas(namespace):
                 self.charge(self.build_request("Pod", msgspec.to_builtins(group[0]), namespace), -len(group))
 
     def apply_to(self, cluster: Cluster) -> Cluster:
-        """Return the cluster with the current quotas, or the cluster itself if no quota was looked at."""
+        """Return the cluster with the current quotas, or the same cluster if no quota was used."""
         quotas = [quota for namespace_quotas in self.charged.values() for quota in namespace_quotas]
         return cluster.with_objects({"ResourceQuota": quotas}) if quotas else cluster
 
@@ -76,8 +76,8 @@ KIND = "ResourceClaim"
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
     """Create the ResourceClaims of pods as far as quotas allow, and drop the denied ones from ``creation``.
 
-    A pod whose claim is denied loses the claim's name from its status and waits. Return the cluster with the claims
-    counted.
+    A pod with a denied claim loses the claim's name from its status and waits. Return the cluster with the claims
+    charged to its quotas.
     """
     if KIND not in creation.objects:
         return cluster
@@ -90,7 +90,7 @@ def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[st
 
 
 class _ClaimCreation:
-    """ResourceClaims that are created one after the other."""
+    """The creation of ResourceClaims one after the other."""
 
     def __init__(self, cluster: Cluster, creation: Creation) -> None:
         self.created: list[Struct] = []
@@ -100,7 +100,7 @@ class _ClaimCreation:
         self._claims_by_key = {(claim.metadata.namespace, claim.metadata.name): claim for claim in created_claims}
 
     def create_claims_of(self, pod: Pod, workload: str) -> Pod:
-        """Create the pod's claims, and return the pod with the names of the created claims in its status."""
+        """Create the pod's claims, and return the pod with only the created claims in its status."""
         statuses = pod.status.resource_claim_statuses
         allowed = tuple(status for status in statuses if self._create_claim(status, pod.metadata.namespace, workload))
         if len(allowed) == len(statuses):
@@ -108,7 +108,7 @@ class _ClaimCreation:
         return replace(pod, status=replace(pod.status, resource_claim_statuses=allowed))
 
     def _create_claim(self, status: PodResourceClaimStatus, namespace: str, workload: str) -> bool:
-        """Create the claim of a status if quotas allow it, and return whether it exists then."""
+        """Create the claim of a status entry if quotas allow it, and return whether the claim exists."""
         claim = self._claims_by_key.get((namespace, status.resource_claim_name or ""))
         if claim is None:
             return True
@@ -120,7 +120,7 @@ class _ClaimCreation:
         return True
 
     def _charge_or_deny(self, claim: ResourceClaim) -> str:
-        """Charge the claim to its quotas, or return why the API server denies it."""
+        """Charge the claim to its quotas and return "", or return why the API server denies it."""
         obj = {"apiVersion": "resource.k8s.io/v1", "spec": msgspec.to_builtins(claim.spec)}
         request = self.quotas.build_request(KIND, obj, claim.metadata.namespace, claim.metadata.name)
         try:

@@ -1,8 +1,7 @@
-"""Rollouts on a simulation: old pods go and new ones come side by side, within what each workload allows.
+"""Rollouts on a simulation, in which workloads replace old pods with new ones within their limits.
 
-A pod counts as available as soon as it has a node.
-Upstream: pkg/controller/deployment/{rolling,recreate}.go, pkg/controller/statefulset/stateful_set_control.go,
-pkg/controller/daemon/update.go (v1.36).
+A pod counts as available as soon as it has a node. Upstream: pkg/controller/deployment/{rolling,recreate}.go,
+pkg/controller/statefulset/stateful_set_control.go, pkg/controller/daemon/update.go (v1.36).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kschedctl.text.counts import agreeing, counted
 
 
 class RolloutCreation:
-    """The admission of a rollout's pods, which come one after the other as others go."""
+    """The admission of a rollout's pods, which are created as old pods are removed."""
 
     def __init__(self, admissions: Admissions, owner: Owner, workload: Struct | None, change: WorkloadChange) -> None:
         self.admissions, self._owner, self._workload, self._change = admissions, owner, workload, change
@@ -37,22 +36,22 @@ class RolloutCreation:
         """Why the last denied pods were denied."""
 
     def admit_pods(self, pods: Sequence[Pod]) -> int:
-        """Admit pods in order and return how many are created."""
+        """Admit the pods in order, and return how many are created."""
         if not pods or self._workload_denials:
             return 0
         count, self.denials = self.admissions.admit_pods_of(self._owner, self._workload, pods, len(pods))
         return count
 
     def release(self, pods: Collection[Pod]) -> None:
-        """Give the resources of pods that are gone back to their quotas."""
+        """Release the resources that removed pods used of their quotas."""
         self.admissions.release(pods)
 
     def find_quota_raise(self, pod: Pod, count: int) -> FixStep | None:
-        """Return the step that raises quotas for so many more pods, or None."""
+        """Return the step that raises quotas for ``count`` more pods, or None."""
         return self.admissions.find_quota_raise(self._owner, pod, count)
 
     def report_missing(self, missing: int) -> NotCreated | None:
-        """Report ``missing`` pods that have not come, or return None if none is denied."""
+        """Report the ``missing`` pods, or return None if no pod is denied."""
         if not missing or not self.denials:
             return None
         return report_denied(self._owner, self.denials, self._change.desired, missing)
@@ -98,17 +97,17 @@ class Rollout:
         """Old pods that may go at once: they have no successor, or their successor runs."""
 
     def advance(self) -> list[Position]:
-        """Take down the old pods that may go, and return the new pods that may come after that."""
+        """Remove the old pods that may go now, and return the new pods that are created after that."""
         match self.change.pace:
             case Pace.ROLLING:
                 return self._create_surge() or self._replace_within_limits()
             case Pace.IN_PLACE:
                 return self._replace_in_place()
-        self._take_down([*self.old])
+        self._remove_old_pods([*self.old])
         return self._create_all()
 
     def update(self, position: Position) -> None:
-        """Update the rollout after something happened to a new or kept pod, which may have a node now."""
+        """Update the rollout after a new or kept pod changed, which may have a node now."""
         if self._has_no_node(position):
             self.waiting[position] = None
         elif position in self.waiting:
@@ -142,7 +141,7 @@ class Rollout:
         return bool(self.simulation.view.node[position] < 0)
 
     def _create_next(self, count: int) -> list[Position]:
-        """Create the next ``count`` pods, as far as admission lets them; they wait for a node from now on."""
+        """Create up to ``count`` of the next pods, as admission allows. From now on they wait for a node."""
         count = max(count, 0)
         if self.creation is not None:
             pods = self.simulation.view.pods.objects
@@ -153,7 +152,7 @@ class Rollout:
         return created
 
     def _create_all(self) -> list[Position]:
-        """Create all coming pods, or only the next one if pods are created in order."""
+        """Create all remaining pods, or only the next one if pods are created in order."""
         if self.change.ordered:
             return [] if self.waiting else self._create_next(1)
         return self._create_next(len(self.coming))
@@ -165,19 +164,19 @@ class Rollout:
         return self._create_next(self.change.desired + self.change.surge - self.present - len(self.old))
 
     def _replace_within_limits(self) -> list[Position]:
-        """Take down old pods within maxUnavailable, those without a node first, then create new ones."""
+        """Remove old pods within maxUnavailable, those without a node first, and then create new ones."""
         min_available = self.change.desired - self.change.unavailable
         limit = max(self.present + len(self.old) - min_available - len(self.waiting), 0)
         unbound = [position for position in self.old if self._has_no_node(position)]
         bound = [position for position in self.old if not self._has_no_node(position)]
         available = len(bound) + self.present - len(self.waiting)
-        self._take_down(unbound[:limit] + (bound[: max(available - min_available, 0)] if limit else []))
+        self._remove_old_pods(unbound[:limit] + (bound[: max(available - min_available, 0)] if limit else []))
         return self._create_surge()
 
     # -- StatefulSets and DaemonSets -----------------------------------------------------------------------------
 
     def _replace_in_place(self) -> list[Position]:
-        """Fill empty slots, then take down pods without a successor, then replace pods within the limits."""
+        """Fill empty slots, then remove pods without a successor, and then replace pods within the limits."""
         if self.change.ordered and (
             self.waiting or any(p in self.old and self._has_no_node(p) for p in self.replaces.values())
         ):
@@ -185,7 +184,7 @@ class Rollout:
         if self.coming and self.coming[0] not in self.replaces:
             new_slot_count = sum(position not in self.replaces for position in self.coming)
             return self._create_next(1 if self.change.ordered else new_slot_count)
-        self._take_down(self._done)
+        self._remove_old_pods(self._done)
         self._done = []
         limit = max(self.change.surge, self.change.unavailable) - len(self.waiting)
         unbound_count = next(
@@ -193,11 +192,11 @@ class Rollout:
         )
         if not self.change.surge:
             next_ones = self.coming[: max(limit, unbound_count, 0)]
-            self._take_down([self.replaces[position] for position in next_ones if position in self.replaces])
+            self._remove_old_pods([self.replaces[position] for position in next_ones if position in self.replaces])
         return self._create_next(max(limit, unbound_count))
 
-    def _take_down(self, positions: Iterable[Position]) -> None:
-        """Take old pods off their nodes and out of the rollout."""
+    def _remove_old_pods(self, positions: Iterable[Position]) -> None:
+        """Remove old pods from their nodes and from the rollout."""
         removed = [position for position in positions if position in self.old]
         if self.creation is not None:
             self.creation.release([self.simulation.view.pods.objects[position] for position in removed])
@@ -207,12 +206,12 @@ class Rollout:
 
 
 def rename_replaced_pods(change: WorkloadChange) -> list[Pod]:
-    """Return the pods that go, with other names if new pods take their names."""
+    """Return the removed pods, renamed if new pods take their names."""
     taken = {pod.key for pod in change.new}
-    return [_with_old_name(pod) if pod.key in taken else pod for pod in change.removed]
+    return [_add_old_suffix(pod) if pod.key in taken else pod for pod in change.removed]
 
 
-def _with_old_name(pod: Pod) -> Pod:
+def _add_old_suffix(pod: Pod) -> Pod:
     """Return the pod with a suffix to its name."""
     return replace(pod, metadata=replace(pod.metadata, name=pod.metadata.name + OLD_NAME_SUFFIX))
 
@@ -223,10 +222,10 @@ def roll_out(
     other_pods: Iterable[Position] = (),
     progress: Progress | None = None,
 ) -> list[Outcome]:
-    """Carry out all changes side by side until nothing moves, with ``other_pods`` in the queue; return all outcomes.
+    """Carry out all rollouts side by side until nothing moves, and return all outcomes.
 
-    Evicted pods of the workloads and ``other_pods`` are recreated after each round. If the simulation recreates evicted
-    pods itself, the outcomes of all recreated pods are returned, too.
+    ``other_pods`` are in the queue as well. Evicted pods of the workloads and of ``other_pods`` are recreated after
+    each round. If the simulation recreates evicted pods itself, the outcomes of all recreated pods are returned, too.
     """
     owners: dict[Position, Rollout | None] = dict.fromkeys(other_pods)
     owners |= {position: rollout for rollout in rollouts for position in rollout.kept}
@@ -247,17 +246,17 @@ def roll_out(
                     owner.update(position)
             waiting = {position: None for position in waiting if view.node[position] < 0}
             moving = bool(new_pods) or simulation.move_count > before
-        return [*simulation.explain(outcomes.values()), *_outcomes_of_uncreated(rollouts)]
+        return [*simulation.explain(outcomes.values()), *_iter_uncreated_outcomes(rollouts)]
     except KeyboardInterrupt:
         simulation.interrupted = True
         outcomes = {position: Outcome(position, NOT_TRIED) for position in waiting} | outcomes
-    return [*outcomes.values(), *_outcomes_of_uncreated(rollouts)]
+    return [*outcomes.values(), *_iter_uncreated_outcomes(rollouts)]
 
 
 def _run_round(
     simulation: Simulation, waiting: Iterable[Position], recreated_here: Collection[Position], progress: Progress | None
 ) -> dict[Position, Outcome]:
-    """Schedule the waiting pods once and return all outcomes, also of pods that were evicted and recreated.
+    """Schedule the waiting pods once, and return all outcomes, including those of recreated pods.
 
     Evicted pods in ``recreated_here`` that the simulation did not recreate itself wait for the next round.
     """
@@ -274,16 +273,16 @@ def _run_round(
     return outcomes_now | {victim: Outcome(victim, NOT_TRIED) for victim in sorted(evicted)}
 
 
-def _outcomes_of_uncreated(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
+def _iter_uncreated_outcomes(rollouts: Sequence[Rollout]) -> Iterator[Outcome]:
     """Yield outcomes for the pods that were never created."""
     for rollout in rollouts:
         rollout.simulation.gone.update(rollout.coming)
         for position in () if rollout.denied else rollout.coming:
-            yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _waiting_outcome(position)
+            yield Outcome(position, NOT_TRIED) if rollout.simulation.interrupted else _build_waiting_outcome(position)
 
 
-def _waiting_outcome(position: Position) -> Outcome:
-    """Return the outcome of a pod whose controller waits for other pods."""
+def _build_waiting_outcome(position: Position) -> Outcome:
+    """Build the outcome of a pod whose controller waits for other pods."""
     return Outcome(position, NOT_CREATED, message=WAITING_FOR_CONTROLLER)
 
 
@@ -296,7 +295,7 @@ class RolloutReplay(Protocol):
 def find_rollout_fixes(
     index: int, rollouts: Sequence[Rollout], admissions: Admissions, replay: RolloutReplay
 ) -> Iterator[CreationFix]:
-    """Yield fixes for the denied rollout at index ``index``. ``admissions`` has the quotas from before all rollouts."""
+    """Yield fixes for the denied rollout at this index. ``admissions`` has the quotas from before all rollouts."""
     stuck, changes = rollouts[index], [rollout.change for rollout in rollouts]
 
     def completes(changes: Sequence[WorkloadChange], quotas: Admissions) -> bool:
@@ -318,7 +317,7 @@ def find_rollout_fixes(
 
 
 def _fix_without_surge(change: WorkloadChange, completes: Callable[[WorkloadChange], bool]) -> Iterator[CreationFix]:
-    """Yield the fix that lets each old pod go before a new one comes, if the rollout ends then."""
+    """Yield the fix that removes each old pod before a new one is created, if the rollout then completes."""
     if change.pace is not Pace.ROLLING or not change.surge:
         return
     if completes(dataclasses.replace(change, surge=0, unavailable=1)):

@@ -1,4 +1,4 @@
-"""Create the pods that stand for workloads, as their controllers would create them.
+"""The creation of pods that stand for workloads, as their controllers would create them.
 
 Upstream: pkg/controller/{replicaset,statefulset,daemon,job}, pkg/controller/cronjob (v1.36).
 """
@@ -29,7 +29,7 @@ from kschedctl.api.workloads import (
 from kschedctl.cluster import Cluster
 from kschedctl.errors import UsageError
 from kschedctl.replay.controllers.admissions import Admissions, create_new_objects
-from kschedctl.replay.controllers.creation import Creation, create
+from kschedctl.replay.controllers.creation import Creation, create_objects
 from kschedctl.replay.controllers.plan_change import ExistingPods, is_same_to_scheduler, plan_change
 from kschedctl.replay.controllers.pod_defaults import WorkloadNote
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
@@ -46,12 +46,12 @@ WorkloadSpec = TypeVar("WorkloadSpec", bound=Struct)
 
 
 def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
-    """Return the workload with all its pods if they form a group and are all created at once, else None.
+    """Return the workload, resumed, if its pods form a group and are all created at once, or None.
 
-    A workload of which the cluster has pods already is None, too.
+    A workload that already has pods in the cluster is None, too.
     """
     ordered = isinstance(workload, StatefulSet) and workload.spec.pod_management_policy != PARALLEL
-    if isinstance(workload, Pod | DaemonSet) or ordered or existing.pods_of(*get_identity(workload)):
+    if isinstance(workload, Pod | DaemonSet) or ordered or existing.find_pods_of(*get_identity(workload)):
         return None
     if isinstance(workload, Job | CronJob):
         workload = replace(workload, spec=replace(workload.spec, suspend=False))
@@ -60,7 +60,7 @@ def find_whole_group(existing: ExistingPods, workload: Struct) -> Struct | None:
 
 
 def find_new_group_members(pod: Pod, created_pods: Iterable[Pod], cluster: Cluster) -> list[Pod]:
-    """Return the other created pods of the pod's groups that are new to the cluster."""
+    """Return the other created pods of the pod's groups that the cluster does not have yet."""
     groups = find_groups(pod)
     if not groups:
         return []
@@ -78,10 +78,10 @@ class _ReducedWorkload(NamedTuple):
 def create_targets(
     scheduler: Scheduler, workloads: Iterable[Struct], written: Mapping[Owner, JsonObject] = MappingProxyType({})
 ) -> list[TargetPod]:
-    """Create one pod of each workload in the scheduler's cluster, or all pods of a group, and return them as targets.
+    """Create one pod, or all pods of a group, for each workload, and return the pods as targets.
 
-    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace those that the cluster has.
-    Raises InputError, and UsageError for a DaemonSet that fits no node's labels and taints.
+    A bare pod, the pods of a DaemonSet and the last pod of a complete StatefulSet replace those in the cluster. Raises
+    InputError, and UsageError for a DaemonSet that fits no node's labels and taints.
     """
     cluster, denied = create_new_objects(scheduler.cluster)
     if denied:
@@ -93,7 +93,7 @@ def create_targets(
         _ReducedWorkload(together) if (together := whole_groups[get_identity(w)]) else _reduce_to_one_pod(existing, w)
         for w in unique_workloads
     ]
-    creation = create(scheduler.cluster, [smaller.workload for smaller in reduced], include_denied=True)
+    creation = create_objects(scheduler.cluster, [smaller.workload for smaller in reduced], include_denied=True)
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
     admissions = Admissions(scheduler.cluster, written)
     scheduler_with_objects = apply_creation(creation, scheduler) if unique_workloads else scheduler
@@ -103,20 +103,20 @@ def create_targets(
         keys = tuple(pod.key for pod in replaced)
         if keys not in schedulers:
             schedulers[keys] = Scheduler(
-                _without_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
+                _remove_pods(scheduler_with_objects.cluster, replaced), scheduler_with_objects.call_extender
             )
         new_target = _choose_pod(schedulers[keys], workload, creation.pods[format_title(reduced_workload)])._replace(
             workload=workload
         )
         targets.append(
-            _with_group_members(new_target, creation)._replace(**_replay_admission(admissions, existing, workload))
+            _add_group_members(new_target, creation)._replace(**_replay_admission(admissions, existing, workload))
         )
     notes = (*creation.notes, *admissions.notes)
-    return [_with_notes(target, notes, denied) for target in targets]
+    return [_add_notes(target, notes, denied) for target in targets]
 
 
-def _with_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
-    """Return the target with the notes about its workload and about denied objects of its namespace."""
+def _add_notes(target: TargetPod, notes: Iterable[WorkloadNote], denied: Mapping[Owner, NotCreated]) -> TargetPod:
+    """Return the target with notes about its workload and about denied objects in its namespace."""
     workload = format_title(target.workload) if target.workload is not None else ""
     texts = [target.note]
     texts += [note.text for note in notes if note.workload == workload]
@@ -141,12 +141,12 @@ def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: 
     )
     return {
         "not_created": admissions.admit(sized, change),
-        "admitted": all(admissions.replayed_namespaces([sized]).values()),
+        "admitted": all(admissions.find_replayed_namespaces([sized]).values()),
     }
 
 
-def _with_group_members(target: TargetPod, creation: Creation) -> TargetPod:
-    """Return the target in a cluster to which the other pods of its group come as well."""
+def _add_group_members(target: TargetPod, creation: Creation) -> TargetPod:
+    """Return the target in a cluster with the other new pods of its group."""
     scheduler, pod, note = target.scheduler, target.pod, target.note
     members = find_new_group_members(pod, chain.from_iterable(creation.pods.values()), scheduler.cluster)
     if not members:
@@ -157,45 +157,47 @@ def _with_group_members(target: TargetPod, creation: Creation) -> TargetPod:
 
 
 def apply_creation(creation: Creation, scheduler: Scheduler) -> Scheduler:
-    """Return a scheduler of the cluster with the created objects, or the given one if only pods are created."""
+    """Return a scheduler of the cluster with the created objects, or the same scheduler if only pods are created."""
     cluster = creation.apply_to(scheduler.cluster)
     return scheduler if cluster is scheduler.cluster else Scheduler(cluster, scheduler.call_extender)
 
 
 def _reduce_to_one_pod(existing: ExistingPods, workload: Struct) -> _ReducedWorkload:
-    """Reduce a workload to one pod, and find the pods of the cluster that this pod replaces."""
+    """Reduce a workload to one pod, and find the pods in the cluster that this pod replaces."""
     kind, namespace, name = get_identity(workload)
     match workload:
         case Pod():
             existing_pod = existing.cluster.pod(namespace, name)
             return _ReducedWorkload(workload, () if existing_pod is None else (existing_pod,))
         case DaemonSet():
-            return _ReducedWorkload(workload, existing.pods_of(kind, namespace, name))
+            return _ReducedWorkload(workload, existing.find_pods_of(kind, namespace, name))
         case StatefulSet():
-            return _reduce_to_ordinal(workload, {p.metadata.name: p for p in existing.pods_of(kind, namespace, name)})
+            return _reduce_to_ordinal(
+                workload, {p.metadata.name: p for p in existing.find_pods_of(kind, namespace, name)}
+            )
         case CronJob():
             job = workload.spec.job_template
-            spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_spec_for_one_pod(job.spec)))
+            spec = replace(workload.spec, suspend=False, job_template=replace(job, spec=_limit_to_one_pod(job.spec)))
             return _ReducedWorkload(replace(workload, spec=spec))
-    single = replace(workload, spec=_spec_for_one_pod(workload.spec))  # type: ignore[attr-defined]
-    if isinstance(workload, Deployment) and (existing_pods := existing.pods_of(kind, namespace, name)):
+    single = replace(workload, spec=_limit_to_one_pod(workload.spec))  # type: ignore[attr-defined]
+    if isinstance(workload, Deployment) and (existing_pods := existing.find_pods_of(kind, namespace, name)):
         (pod,) = create_pods(single, ()).pods
         return _ReducedWorkload(
-            _with_revision_of(pod, existing_pods[0]) if is_same_to_scheduler(pod, existing_pods[0]) else single
+            _copy_revision(pod, existing_pods[0]) if is_same_to_scheduler(pod, existing_pods[0]) else single
         )
     return _ReducedWorkload(single)
 
 
-def _spec_for_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
-    """Return the spec with settings that let the workload create one pod."""
+def _limit_to_one_pod(spec: WorkloadSpec) -> WorkloadSpec:
+    """Return the spec changed so that the workload creates one pod."""
     fields = {"replicas": 1, "parallelism": 1, "completions": None, "suspend": False}
     return replace(spec, **{name: value for name, value in fields.items() if name in spec.__struct_fields__})
 
 
 def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _ReducedWorkload:
-    """Reduce a StatefulSet to its first ordinal without a node, or to the last one if all have nodes.
+    """Reduce a StatefulSet to its first ordinal without a node or, if all have nodes, to its last ordinal.
 
-    The last ordinal is the one that an update replaces first.
+    The last ordinal is the first that an update replaces.
     """
     spec, name = workload.spec, workload.metadata.name
     first, count = spec.ordinals.start, 1 if spec.replicas is None else max(spec.replicas, 1)
@@ -207,19 +209,21 @@ def _reduce_to_ordinal(workload: StatefulSet, existing: Mapping[str, Pod]) -> _R
     return _ReducedWorkload(replace(workload, spec=spec), () if replaced is None else (replaced,))
 
 
-def _with_revision_of(pod: Pod, existing: Pod) -> Pod:
+def _copy_revision(pod: Pod, existing: Pod) -> Pod:
     """Return a new pod with the labels and owner of an existing pod of the same ReplicaSet."""
     meta = replace(pod.metadata, labels=existing.metadata.labels, owner_references=existing.metadata.owner_references)
     return replace(pod, metadata=meta)
 
 
-def _without_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
+def _remove_pods(cluster: Cluster, pods: Sequence[Pod]) -> Cluster:
     """Return the cluster without these pods."""
     return change_pods(cluster, {(pod.metadata.namespace, pod.metadata.name): None for pod in pods})
 
 
 def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the pod that stands for the workload: of a DaemonSet the first that would not be scheduled."""
+    """Choose the pod that stands for the workload. For a DaemonSet, choose the first pod that would not be
+    scheduled.
+    """
     if isinstance(workload, Pod):
         return TargetPod(scheduler, pods[0])
     if isinstance(workload, DaemonSet):
@@ -232,7 +236,7 @@ def _choose_pod(scheduler: Scheduler, workload: Struct, pods: Sequence[Pod]) -> 
 
 
 def _describe_idle(workload: Struct) -> str:
-    """Return a clause that says why the workload creates no pods as it is written, or an empty string."""
+    """Return a clause that says why the workload currently creates no pods, or an empty string."""
     spec = workload.spec  # type: ignore[attr-defined]
     if isinstance(workload, CronJob | Job) and spec.suspend:
         return "; now it is suspended"
@@ -241,7 +245,7 @@ def _describe_idle(workload: Struct) -> str:
 
 
 def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the first pod of a DaemonSet that would not be scheduled, else the first pod.
+    """Choose the first pod of a DaemonSet that would not be scheduled, or else the first pod.
 
     Raises UsageError if the DaemonSet has no pods.
     """

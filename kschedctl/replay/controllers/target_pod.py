@@ -1,4 +1,4 @@
-"""The pod that a question is about: a pod of the cluster, or one that stands for a workload."""
+"""The pod that a question is about, which is in the cluster or stands for a workload."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from kschedctl.snapshot.pods import AnyGroupKey, get_group_key
 
 
 def find_groups(pod: Pod) -> frozenset[AnyGroupKey]:
-    """Return the keys of the groups, of Kubernetes and of other projects, that the pod declares to belong to."""
+    """Return the keys of the groups that the pod declares to belong to, of Kubernetes and of other projects."""
     native_group = get_group_key(pod)
     return frozenset((*find_gangs(pod), *([native_group] if native_group else ())))
 
 
 class TargetPod(NamedTuple):
-    """A pod as the API server holds or would hold it, with a scheduler of the cluster that it is in."""
+    """A pod as the API server stores it or would store it, with a scheduler of its cluster."""
 
     scheduler: Scheduler
     pod: Pod
@@ -53,18 +53,18 @@ class TargetPod(NamedTuple):
         return None if report is None or report.past or report.there else report
 
 
-def with_other_priority(target: TargetPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
-    """Return the target's pod with another priority or PriorityClass. Raises UsageError if there is no such class."""
+def change_priority(target: TargetPod, as_if_priority: int | None = None, as_if_priority_class: str = "") -> Pod:
+    """Return the target's pod with another priority or PriorityClass. Raises UsageError for an unknown class."""
     pod = target.pod
     if as_if_priority_class:
-        pod = with_priority_class(pod, as_if_priority_class, target.scheduler.cluster)
+        pod = set_priority_class(pod, as_if_priority_class, target.scheduler.cluster)
     if as_if_priority is not None:
         pod = replace(pod, spec=replace(pod.spec, priority=as_if_priority))
     return pod
 
 
-def with_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
-    """Return the pod as it would be in another PriorityClass. Raises UsageError if there is no such class."""
+def set_priority_class(pod: Pod, name: str, cluster: Cluster) -> Pod:
+    """Return the pod as admission would store it with another PriorityClass. Raises UsageError for an unknown class."""
     class_ = find_priority_class(name, cluster.priority_classes)
     if class_ is None:
         names = ", ".join(sorted(c.metadata.name for c in cluster.priority_classes)) or "none but the system's"

@@ -25,7 +25,7 @@ NAMED_HOOKS = 3
 
 
 def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = False) -> tuple[UnknownKind, ...]:
-    """Return the webhooks and policies that would be asked about new pods and about the objects that create them.
+    """Return the webhooks and policies that would decide about new pods and the objects that create them.
 
     A pod that the API server has created passed them, so its successor is not doubted. With ``denied``, the pods are
     denied anyway, and only hooks that change them could make a difference.
@@ -53,13 +53,13 @@ def has_mutating_hooks(cluster: Cluster) -> bool:
 
 
 def _describe_unasked(kind: str, names: list[str]) -> UnknownKind:
-    """Report the names of hooks that are not asked."""
+    """Build the report on the hooks of a kind that are not asked."""
     more = f" and {len(names) - NAMED_HOOKS:,} more" if len(names) > NAMED_HOOKS else ""
     return UnknownKind(kind, f"are not asked: {', '.join(names[:NAMED_HOOKS])}{more}", VERDICT)
 
 
 def _iter_created_objects(pod: Pod) -> Iterator[CreatedObject]:
-    """Yield the pod and the objects that are created before it, which are assumed to have its labels."""
+    """Yield the pod and the objects that are created before it. These are assumed to have the pod's labels."""
     kind = find_owner(pod).kind
     for kind_info in (
         KINDS[name] for name in dict.fromkeys(("Pod", kind, *INTERMEDIATE_KINDS.get(kind, ()))) if name in KINDS
@@ -77,7 +77,7 @@ NAMED, NAMED_IN_FULL = 3, 3
 def describe_unreplayed_limits(
     cluster: Cluster, namespaces: Iterable[str], replayed: Mapping[str, bool] = MappingProxyType({})
 ) -> tuple[str, ...]:
-    """Return a line about the quotas, limits and policies of namespaces that are not replayed, if there are any.
+    """Return a line about unreplayed quotas, limits and policies of the namespaces, or nothing if there are none.
 
     ``replayed`` maps namespaces whose quotas and LimitRanges are replayed to whether all of admission is replayed.
     """
@@ -93,7 +93,7 @@ def describe_unreplayed_limits(
 
 
 def find_unread_limits(cluster: Cluster, namespaces: Iterable[str]) -> tuple[UnknownKind, ...]:
-    """Return the kinds that could deny pods of these namespaces and could not be read.
+    """Return the kinds that could deny pods of these namespaces but could not be read.
 
     Kinds that are merely not among files are left out, and so are webhooks and policies, which `find_unasked_hooks`
     covers.
@@ -116,7 +116,7 @@ def _find_gaps(cluster: Cluster, namespaces: Sequence[str]) -> dict[str, Gap]:
 
 
 def _describe_limits(cluster: Cluster, namespace: str, replayed: bool | None) -> Iterator[str]:
-    """Yield the limits of a namespace that are not replayed, such as ``ResourceQuota gold``."""
+    """Yield the unreplayed limits of a namespace, such as ``ResourceQuota gold``."""
     for quota in cluster.in_namespace("resource_quotas", namespace):
         if replayed is None or not is_replayable(quota, in_full=replayed):
             yield f"ResourceQuota {quota.metadata.name}"

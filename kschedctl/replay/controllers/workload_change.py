@@ -18,14 +18,14 @@ DEFAULT_SHARE = "25%"
 
 
 class Pace(Enum):
-    """How old pods give way to new ones."""
+    """The order in which new pods replace old ones."""
 
     AT_ONCE = 0
-    """All old pods go before any new one comes."""
+    """All old pods are removed before any new pod is created."""
     ROLLING = 1
-    """Old pods go while new ones come, within the limits."""
+    """Old pods are removed while new ones are created, within the limits."""
     IN_PLACE = 2
-    """Each old pod goes before the new one that takes its place comes."""
+    """Each old pod is removed before the new pod that takes its place is created."""
 
 
 @dataclass
@@ -67,7 +67,7 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
             change.rolling = True
             if workload.spec.strategy.type != "Recreate":
                 change.pace = Pace.ROLLING
-                change.surge, change.unavailable = _compute_limits(
+                change.surge, change.unavailable = _compute_surge_and_unavailable(
                     workload.spec.strategy.rolling_update, change.desired
                 )
         case StatefulSet():
@@ -88,7 +88,10 @@ def set_rollout_limits(change: WorkloadChange, workload: Struct) -> None:
 
 
 def get_slot(pod: Pod) -> str:
-    """Return what only one pod of a workload can occupy: the node of a DaemonSet's pod, else the pod's name."""
+    """Return the slot that only one pod of the workload can occupy.
+
+    It is the node for a DaemonSet's pod, and the name for any other pod.
+    """
     if find_owner(pod).kind != "DaemonSet":
         return pod.metadata.name
     affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
@@ -99,14 +102,14 @@ def get_slot(pod: Pod) -> str:
 
 
 def get_ordinal(pod: Pod) -> int:
-    """Return the number at the end of a pod's name, or 0 without one of up to nine digits."""
+    """Return the number at the end of the pod's name, or 0 if there is none of up to nine digits."""
     name = pod.metadata.name
     digits = name[len(name.rstrip("0123456789")) :]
     return int(digits) if 0 < len(digits) < 10 else 0
 
 
-def _compute_limits(update: RollingUpdate, desired: int) -> tuple[int, int]:
-    """Return how many pods more, and how many fewer, than desired a Deployment's rollout may have."""
+def _compute_surge_and_unavailable(update: RollingUpdate, desired: int) -> tuple[int, int]:
+    """Return the numbers of additional and of unavailable pods that a Deployment's rollout may have."""
     surge = resolve_share(DEFAULT_SHARE if update.max_surge is None else update.max_surge, desired, round_up=True)
     unavailable = resolve_share(
         DEFAULT_SHARE if update.max_unavailable is None else update.max_unavailable, desired, round_up=False
@@ -115,7 +118,7 @@ def _compute_limits(update: RollingUpdate, desired: int) -> tuple[int, int]:
 
 
 def resolve_share(amount: int | str, total: int, round_up: bool) -> int:
-    """Return an absolute number, or the given percentage of ``total`` rounded up or down. Raises InputError.
+    """Return an absolute amount as it is, or a percentage of ``total`` rounded up or down. Raises InputError.
 
     >>> resolve_share("25%", 10, round_up=True), resolve_share("25%", 10, round_up=False)
     (3, 2)

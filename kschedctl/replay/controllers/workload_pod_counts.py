@@ -20,7 +20,7 @@ CREATED_KINDS = {"Deployment": "ReplicaSet", "CronJob": "Job"}
 
 
 class PodNumbers(NamedTuple):
-    """The number of pods that a workload wants and has."""
+    """The numbers of pods that a workload wants and has."""
 
     wanted: int | None
     """None if that is not known."""
@@ -44,21 +44,21 @@ class WorkloadPodCounts:
         """Return all objects that create pods and were read, by owner."""
         return find_pod_creators(self._cluster)
 
-    def created_by(self, owner: Owner) -> Sequence[Owner]:
+    def find_created(self, owner: Owner) -> Sequence[Owner]:
         """Return the ReplicaSets or Jobs that a Deployment or CronJob has created."""
         return self._created.get(owner, ())
 
-    def top_owner(self, owner: Owner) -> Owner:
-        """Return the workload at the top of the owner references, as far as it is known."""
-        above = self._owner_above(owner)
+    def find_top_owner(self, owner: Owner) -> Owner:
+        """Return the workload at the top of the owner references, as far as these are known."""
+        above = self._find_controller_of(owner)
         if above is not None and above.kind in CREATED_KINDS:
             return above
         pods = self._pods_by_owner.get(owner, ())
         return find_owner(pods[0]) if pods and owner.kind == "ReplicaSet" else owner
 
     def count_pods(self, owner: Owner) -> PodNumbers:
-        """Return the pod numbers of a workload, or the sums over the objects that it has created."""
-        if created := self.created_by(owner):
+        """Count the wanted and existing pods of a workload, or of all objects that it has created."""
+        if created := self.find_created(owner):
             several = [self.count_pods(inner) for inner in created]
             wanted = [counts.wanted for counts in several]
             whole = None if None in wanted else sum(count or 0 for count in wanted)
@@ -67,13 +67,13 @@ class WorkloadPodCounts:
         existing = sum(not (p.terminated or p.metadata.deletion_timestamp) for p in self._pods_by_owner.get(owner, ()))
         return PodNumbers(None if obj is None else _count_wanted(owner.kind, obj), existing)
 
-    def newest_creation(self, owner: Owner) -> str:
-        """Return when the workload created its newest pod or object; empty if that is not known."""
-        if owner.kind in CREATED_KINDS and self.created_by(owner):
-            return max(self.workloads[inner].metadata.creation_timestamp or "" for inner in self.created_by(owner))
+    def find_newest_creation(self, owner: Owner) -> str:
+        """Return when the workload created its newest pod or object, or an empty string if that is unknown."""
+        if owner.kind in CREATED_KINDS and self.find_created(owner):
+            return max(self.workloads[inner].metadata.creation_timestamp or "" for inner in self.find_created(owner))
         return max((pod.metadata.creation_timestamp or "" for pod in self._pods_by_owner.get(owner, ())), default="")
 
-    def _owner_above(self, owner: Owner) -> Owner | None:
+    def _find_controller_of(self, owner: Owner) -> Owner | None:
         """Return the controller of a workload, or None."""
         obj = self.workloads.get(owner)
         above = find_controller(obj.metadata) if obj is not None else None
@@ -84,7 +84,7 @@ class WorkloadPodCounts:
         """Return the created workloads by their owner."""
         owners: dict[Owner, list[Owner]] = {}
         for owner in self.workloads:
-            if (above := self._owner_above(owner)) is not None:
+            if (above := self._find_controller_of(owner)) is not None:
                 owners.setdefault(above, []).append(owner)
         return owners
 
@@ -92,12 +92,14 @@ class WorkloadPodCounts:
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
         """Return pods by their controller and by the workload behind it, as far as ``owners`` need them."""
         owners = frozenset(self._owners)
-        tops = {self._owner_above(owner) or owner for owner in owners}
-        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _owners_of(pod)}
-        wanted = {*owners, *tops, *(created for top in tops for created in self.created_by(top))}
+        tops = {self._find_controller_of(owner) or owner for owner in owners}
+        tops |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}
+        wanted = {*owners, *tops, *(created for top in tops for created in self.find_created(top))}
         pods: dict[Owner, list[Pod]] = {}
-        for pod in select_pods(self._cluster, lambda pod: not wanted.isdisjoint(_owners_of(pod)), include_ended=True):
-            for owner in wanted & _owners_of(pod):
+        for pod in select_pods(
+            self._cluster, lambda pod: not wanted.isdisjoint(_find_owners_of(pod)), include_ended=True
+        ):
+            for owner in wanted & _find_owners_of(pod):
                 pods.setdefault(owner, []).append(pod)
         return pods
 
@@ -111,14 +113,14 @@ def find_pod_creators(cluster: Cluster) -> dict[Owner, Any]:
     }
 
 
-def _owners_of(pod: Pod) -> set[Owner]:
-    """Return the controller of a pod and the workload behind it."""
+def _find_owners_of(pod: Pod) -> set[Owner]:
+    """Return the pod's controller and the workload behind it."""
     by, namespace = find_controller(pod.metadata), pod.metadata.namespace
     return set() if by is None else {Owner(by.kind, namespace, by.name), find_owner(pod)}
 
 
 def _count_wanted(kind: str, obj: Any) -> int | None:
-    """Return how many pods a workload wants; None for a DaemonSet until its controller has counted the nodes."""
+    """Return how many pods a workload wants, or None for a DaemonSet whose controller has not counted nodes yet."""
     if kind == "DaemonSet":
         wanted: int | None = obj.status.desired_number_scheduled
         return wanted
@@ -128,7 +130,7 @@ def _count_wanted(kind: str, obj: Any) -> int | None:
 
 
 def _count_wanted_by_job(job: StoredJob) -> int:
-    """Return how many pods a Job wants at a time, limited by its remaining completions."""
+    """Return how many pods a Job wants at the same time."""
     ended = any(condition.type in JOB_ENDED and condition.status == "True" for condition in job.status.conditions)
     if ended or job.spec.suspend:
         return 0

@@ -1,7 +1,7 @@
-"""The pods of a workload that the cluster has: pending ones, or one more replica made like the others.
+"""The pods by which a workload in the cluster is examined: its pending pods, or one more pod like the others.
 
-CronJobs are not read, and Deployments, Jobs and DaemonSets not always; their pods and ReplicaSets name them.
-Upstream: metadata.ownerReferences and the label pod-template-hash (v1.36).
+CronJobs are not read, and Deployments, Jobs and DaemonSets not always; their pods and ReplicaSets name them. Upstream:
+metadata.ownerReferences and the label pod-template-hash (v1.36).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from kschedctl.api.workloads import (
 )
 from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import UsageError
-from kschedctl.replay.controllers.creation import create
+from kschedctl.replay.controllers.creation import create_objects
 from kschedctl.replay.controllers.plan_change import is_controlled_by, is_pod_of
 from kschedctl.replay.controllers.remaining_quotas import create_allowed_claims
 from kschedctl.replay.controllers.target_creation import apply_creation, create_targets
@@ -57,17 +57,17 @@ _CRON_JOB_SUFFIX = re.compile(r"-\d+$")
 
 
 def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = None) -> list[TargetPod]:
-    """Return a workload's pending pods, one of each group of alike pods; else one more pod.
+    """Return a target for each group of alike pending pods of a workload, or else one more pod.
 
-    That is created from ``manifest``, or like the other pods. Of a DaemonSet with an unknown template one of its pods
-    is returned. Raises UsageError if nothing is known about the pods, InputError.
+    The additional pod is created from ``manifest``, or like the other pods. For a DaemonSet without a known template,
+    one of its pods is returned. Raises UsageError if nothing is known about the pods, and InputError.
     """
     cluster = scheduler.cluster
     pods = find_pods(cluster, owner)
     if pending := [pod for pod in pods if is_pending(pod)]:
-        return _group_pending(scheduler, owner, pending)
+        return _build_pending_targets(scheduler, owner, pending)
     if isinstance(manifest, StatefulSet) and pods:
-        return create_targets(scheduler, [_with_next_ordinal(manifest, pods)])
+        return create_targets(scheduler, [_start_at_next_ordinal(manifest, pods)])
     if manifest is not None:
         return create_targets(scheduler, [manifest])
     if pods and owner.kind == "DaemonSet":
@@ -75,19 +75,19 @@ def find_targets(scheduler: Scheduler, owner: Owner, manifest: Struct | None = N
         note = note_for_several if len(pods) > 1 else f"the only pod of {owner}, which is not pending"
         return [TargetPod(scheduler, scheduler.view.stored(pods[0]), note)]
     if pods:
-        return [build_one_more(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
+        return [build_additional_pod(scheduler, owner, pods, f"one more pod of {owner}, none of which is pending")]
     if (template := find_template(cluster, owner)) is not None:
         return create_targets(scheduler, [template])
     raise _build_not_found_error(cluster, owner)
 
 
 def is_pending(pod: Pod) -> bool:
-    """Return whether the pod waits for the scheduler: without a node, not ended and not being deleted."""
+    """Return whether the pod waits for the scheduler."""
     return not (pod.spec.node_name or pod.terminated or pod.metadata.deletion_timestamp)
 
 
 def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
-    """Return the pods that the owner controls, itself or through ReplicaSets or Jobs, including ended ones."""
+    """Return the pods that the owner controls directly or through ReplicaSets or Jobs, including ended ones."""
     kind, namespace, name = owner
     replica_sets = (
         {rs.metadata.name for rs in cluster.replica_sets if is_controlled_by(owner, rs)} if kind == "Deployment" else ()
@@ -107,7 +107,7 @@ def find_pods(cluster: Cluster, owner: Owner) -> list[Pod]:
 
 
 def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
-    """Yield the workloads that are known by their pods or were read, some of them more than once."""
+    """Yield the workloads that were read or that pods name, some of them more than once."""
     for pod in cluster.pods.templates:
         if not pod.metadata.owner_references:
             continue
@@ -122,11 +122,11 @@ def iter_workloads(cluster: Cluster) -> Iterator[Owner]:
 
 
 def _guess_cron_job(job: str) -> str:
-    """Return the name of the CronJob that created a Job of this name, if a CronJob did."""
+    """Return the name of the CronJob that may have created a Job of this name."""
     return _CRON_JOB_SUFFIX.sub("", job)
 
 
-def _group_pending(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
+def _build_pending_targets(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> list[TargetPod]:
     """Return a target for each group of alike pending pods."""
     columns = scheduler.view.pods
     groups: dict[tuple[int, str], list[Pod]] = {}
@@ -139,22 +139,22 @@ def _group_pending(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod]) -> l
 
 
 def _describe_group(alike: int, pods: int, owner: Owner) -> str:
-    """Return the note for a target that stands for ``alike`` of the pending pods."""
+    """Describe a target that stands for ``alike`` of the pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
     shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 
-def _with_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
-    """Return a StatefulSet that creates the pod after the existing ones."""
+def _start_at_next_ordinal(manifest: StatefulSet, pods: Sequence[Pod]) -> StatefulSet:
+    """Return a StatefulSet that creates only the pod after the existing ones."""
     start = max(map(get_ordinal, pods)) + 1
     spec = replace(manifest.spec, replicas=1, ordinals=replace(manifest.spec.ordinals, start=start))
     return replace(manifest, spec=spec)
 
 
 def _build_not_found_error(cluster: Cluster, owner: Owner) -> UsageError:
-    """Build the error for an unknown workload, with similar names as a hint."""
+    """Build the error for an unknown workload, which suggests similar names."""
     kind, namespace, name = owner
     candidates = dict.fromkeys(workload for workload in iter_workloads(cluster) if workload[0] == kind)
     names = [name, *get_close_matches(name, {owner[2] for owner in candidates})]
@@ -169,15 +169,15 @@ ORDINAL_LABELS = frozenset({"statefulset.kubernetes.io/pod-name", "apps.kubernet
 """Labels that hold the ordinal of a StatefulSet's pod."""
 
 
-def build_one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
-    """Build one more pod like the youngest of a workload's pods, with their priority.
+def build_additional_pod(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note: str) -> TargetPod:
+    """Build one more pod like the youngest of a workload's pods, with their priority. Raises InputError.
 
-    A StatefulSet's pod has the next ordinal and claims like those of the last pod. Raises InputError.
+    A StatefulSet's pod has the next ordinal and claims like those of the last pod.
     """
     stateful = owner.kind == "StatefulSet"
-    model = max(pods, key=get_ordinal if stateful else _creation_time)
+    model = max(pods, key=get_ordinal if stateful else _get_creation_time)
     workload = _build_stateful_set(scheduler.cluster, owner, model) if stateful else _copy_as_bare_pod(model)
-    creation = create(scheduler.cluster, [workload])
+    creation = create_objects(scheduler.cluster, [workload])
     create_allowed_claims(scheduler.cluster, creation, creation.pods)
     ((pod,),) = creation.pods.values()
     spec = replace(
@@ -191,12 +191,12 @@ def build_one_more(scheduler: Scheduler, owner: Owner, pods: Sequence[Pod], note
 
 
 def find_template(cluster: Cluster, owner: Owner) -> Struct | None:
-    """Return the youngest ReplicaSet of a Deployment, or the workload itself, as an object that creates such pods.
+    """Return an object that creates pods like the owner's, or None if nothing suitable was read.
 
-    None if neither was read.
+    For a Deployment this is its youngest ReplicaSet, otherwise the workload itself.
     """
     kind, namespace, name = owner
-    sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_creation_time)
+    sets = sorted((rs for rs in cluster.replica_sets if is_controlled_by(owner, rs)), key=_get_creation_time)
     if kind == "Deployment" and sets:
         return ReplicaSetManifest(sets[-1].metadata, sets[-1].spec)
     candidates = getattr(cluster, FIELDS[kind]) if kind in _MANIFEST_BUILDERS else ()
@@ -217,13 +217,13 @@ _MANIFEST_BUILDERS: Mapping[str, Callable[[Any], Struct]] = {
 """Workload kind -> function that turns a stored workload into a manifest that creates such pods."""
 
 
-def _creation_time(api_object: ApiObject) -> str:
-    """Return the creation time of an object, empty if it is not known."""
+def _get_creation_time(api_object: ApiObject) -> str:
+    """Return the creation time of an object, or an empty string if it is unknown."""
     return api_object.metadata.creation_timestamp or ""
 
 
 def _copy_as_bare_pod(pod: Pod) -> Pod:
-    """Return a copy of the pod that names the same controller but has no node."""
+    """Return a copy of the pod with the same controller but without a node."""
     meta = pod.metadata
     owner = next(o.name for o in meta.owner_references if o.controller)
     new_metadata = PodMeta(
@@ -233,21 +233,22 @@ def _copy_as_bare_pod(pod: Pod) -> Pod:
         owner_references=meta.owner_references,
         annotations=meta.annotations,
     )
-    return Pod(new_metadata, _without_placement(pod), PodStatus("Pending"))
+    return Pod(new_metadata, _build_unplaced_spec(pod), PodStatus("Pending"))
 
 
-def _without_placement(pod: Pod) -> PodSpec:
-    """Return the pod spec without a node and without what admission takes from a PriorityClass, which may be gone."""
+def _build_unplaced_spec(pod: Pod) -> PodSpec:
+    """Return the pod's spec without a node and without the settings of its PriorityClass, which may be gone."""
     return replace(pod.spec, node_name="", priority=None, preemption_policy=None, priority_class_name="")
 
 
 def _build_stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet:
-    """Build a StatefulSet that creates just the next pod after this one."""
+    """Build a StatefulSet that creates only the next pod after this one."""
     labels = {key: value for key, value in pod.metadata.labels.items() if key not in ORDINAL_LABELS}
     claims = dict(_recover_claim_templates(cluster, pod))
     volumes = tuple(volume for volume in pod.spec.volumes if volume.name not in claims)
     template = PodTemplateSpec(
-        PodMeta(labels=labels, annotations=pod.metadata.annotations), replace(_without_placement(pod), volumes=volumes)
+        PodMeta(labels=labels, annotations=pod.metadata.annotations),
+        replace(_build_unplaced_spec(pod), volumes=volumes),
     )
     return StatefulSet(
         ObjectMeta(owner.name, owner.namespace),
@@ -261,7 +262,7 @@ def _build_stateful_set(cluster: Cluster, owner: Owner, pod: Pod) -> StatefulSet
 
 
 def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, PersistentVolumeClaim]]:
-    """Yield the volume names of a StatefulSet's claims with their templates, as far as the claims were read."""
+    """Yield the volume names of a StatefulSet's claims, each with a claim template like the claim, if it was read."""
     claims = cluster.in_namespace("persistent_volume_claims", pod.metadata.namespace)
     for volume in pod.spec.volumes:
         source = volume.persistent_volume_claim
@@ -272,7 +273,7 @@ def _recover_claim_templates(cluster: Cluster, pod: Pod) -> Iterator[tuple[str, 
 
 
 def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | None = None) -> list[Pod]:
-    """Return the pending pods of a namespace, or of all, that match a label selector."""
+    """Return the pending pods in one namespace, or in all, that match a label selector."""
     parsed_selector = parse_selector(selector) if selector else None
     return [
         pod
@@ -284,6 +285,6 @@ def find_pending_pods(cluster: Cluster, namespace: str | None, selector: str | N
 
 
 def describe_scope(namespace: str | None, selector: str | None = None) -> str:
-    """Return the scope in words, such as ``in namespace shop with labels app=web``."""
+    """Describe the namespace and labels that select pods, such as ``in namespace shop with labels app=web``."""
     where = "in all namespaces" if namespace is None else f"in namespace {namespace}"
     return f"{where} with labels {selector}" if selector else where

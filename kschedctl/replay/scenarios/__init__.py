@@ -51,33 +51,33 @@ class StepResult:
         return change_pods(self.cluster, self.changed_pods)
 
     def find_leaving(self, before: Cluster) -> list[Pod]:
-        """Return the pods that leave the cluster: those that are gone, and those that are recreated."""
+        """Return the pods that leave the cluster, because they are gone or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
         return [old for old, new in pairs if old is not None and (new is None or _is_replacement(old, new))]
 
     def find_arriving(self, before: Cluster) -> list[Pod]:
-        """Return the pods that controllers have to create: new ones, and those that are recreated."""
+        """Return the pods that controllers create, because they are new or recreated."""
         pairs = ((before.pod(*key), pod) for key, pod in self.changed_pods.items())
         return [new for old, new in pairs if new is not None and (old is None or _is_replacement(old, new))]
 
     def change_pod(self, pod: Pod, new_pod: Pod | None) -> None:
-        """Record that a pod is replaced, or gone if ``new_pod`` is None."""
+        """Record that a pod is replaced, or that it is gone if ``new_pod`` is None."""
         self.changed_pods[pod.metadata.namespace, pod.metadata.name] = new_pod
 
     def displace(self, pods: Iterable[Pod]) -> None:
-        """Take pods off their nodes; those that no controller recreates are gone."""
+        """Take pods off their nodes. Pods that no controller recreates are gone."""
         for pod in pods:
             self.displaced_count += 1
             self.change_pod(pod, recreate_pod(pod) if is_recreated_elsewhere(pod) else None)
 
 
 def _is_replacement(old: Pod, new: Pod) -> bool:
-    """Return whether the new pod replaces the old one, which had a node."""
+    """Return whether the new pod replaces an old pod that had a node."""
     return bool(old.spec.node_name) and not new.spec.node_name
 
 
 def find_step_nodes(cluster: Cluster, part: parts.SomeNodes) -> list[str]:
-    """Return the nodes that a step is about. Raises UsageError."""
+    """Return the names of the nodes that a step applies to. Raises UsageError."""
     return node_edits.find_nodes(cluster, part.nodes, part.selector)
 
 
@@ -91,7 +91,7 @@ SCHEMA_MESSAGES = {
 
 
 def load_scenario(document: JsonObject, where: str = "") -> Scenario:
-    """Decode a scenario document. Raises InputError that names step and field."""
+    """Decode a scenario document. Raises InputError that names the step and the field."""
     steps = document.get("steps") if isinstance(document, Mapping) else None
     if isinstance(steps, list | tuple) and len(steps) > MAX_STEPS:
         message = f"steps: {len(steps):,} steps, of which each is replayed; at most {MAX_STEPS:,} are taken"
@@ -108,7 +108,7 @@ def load_scenario(document: JsonObject, where: str = "") -> Scenario:
 
 
 def _describe_schema_error(error: Any, is_step: bool) -> str:
-    """Return a JSON Schema error in words."""
+    """Describe a JSON Schema error."""
     if error.validator == "anyOf":
         kinds = " or ".join(str(choice.get("type")) for choice in error.validator_value)
         return f"{error.instance!r} is not of type {kinds}"
@@ -118,7 +118,7 @@ def _describe_schema_error(error: Any, is_step: bool) -> str:
 
 
 def _locate_message(message: str, path: list[str | int], document: JsonObject) -> str:
-    """Return the message with its step and field, such as ``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
+    """Prefix the message with its step and field, as in ``step 2 (drain), nodes[0]: 5 is not of type 'string'``."""
     if len(path) < 2:
         return f"{'.'.join(map(str, path))}: {message}" if path else message
     number = int(path[1])
@@ -130,7 +130,7 @@ def _locate_message(message: str, path: list[str | int], document: JsonObject) -
 
 
 def get_step(step: Step) -> tuple[str, Part]:
-    """Return a step's name in the document and its parameters. Raises InputError for an empty step."""
+    """Return the name of the step in the document, and its parameters. Raises InputError for an empty step."""
     for name, attribute in zip(STEPS, step.__struct_fields__, strict=True):
         part: Part | None = getattr(step, attribute)
         if part is not None:
@@ -138,7 +138,7 @@ def get_step(step: Step) -> tuple[str, Part]:
     raise InputError("a step says nothing to do")
 
 
-def read_no_files(name: str) -> Sequence[JsonObject]:
+def reject_file(name: str) -> Sequence[JsonObject]:
     """Raise UsageError, for scenarios that come without files."""
     raise UsageError(f'"{name}" cannot be read here', hint="put its documents into the scenario")
 
@@ -157,7 +157,7 @@ def read_files(scenario: Scenario, read: FileReader, where: str = "") -> dict[st
 
 
 def locate_step_error(error: KschedctlError, number: int, name: str, where: str = "") -> UsageError:
-    """Return the error with number and name of the step, and the scenario's file."""
+    """Return the error with the number and name of its step, and the scenario's file."""
     step = f"step {number} ({name})"
     usage_error = UsageError(str(error), where=f"{where}: {step}" if where else step)
     usage_error.also = tuple(locate_step_error(kschedctl_error, number, name, where) for kschedctl_error in error.also)

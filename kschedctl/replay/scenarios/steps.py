@@ -41,17 +41,17 @@ from kschedctl.snapshot.node_order import HOSTNAME
 from kschedctl.text.counts import counted
 
 
-def cordon(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
+def cordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Cordon the nodes."""
     return StepResult(node_edits.cordon(cluster, find_step_nodes(cluster, part)))
 
 
-def uncordon(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
+def uncordon_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Uncordon the nodes."""
     return StepResult(node_edits.uncordon(cluster, find_step_nodes(cluster, part)))
 
 
-def label(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
+def label_nodes(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepResult:
     """Set and remove labels of the nodes. Raises UsageError for an invalid label."""
     for key, value in part.labels.items():
         if validate_requirement(key, EQUALS, (value or "",)):
@@ -59,8 +59,8 @@ def label(part: parts.LabelNodes, cluster: Cluster, read: FileReader) -> StepRes
     return StepResult(node_edits.set_labels(cluster, find_step_nodes(cluster, part), part.labels))
 
 
-def taint(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Change taints of the nodes; pods that do not tolerate a NoExecute taint forever are displaced.
+def taint_nodes(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Add and remove taints of the nodes, and displace pods that do not tolerate a NoExecute taint forever.
 
     Raises UsageError.
     """
@@ -77,16 +77,16 @@ def taint(part: parts.TaintNodes, cluster: Cluster, read: FileReader) -> StepRes
 
 
 def _tolerates_forever(pod: Pod, no_execute: Taint) -> bool:
-    """Return whether the pod stays on a node with this NoExecute taint."""
+    """Return whether the pod may stay on a node with this NoExecute taint."""
     unlimited = (t for t in pod.spec.tolerations if t.toleration_seconds is None)
     return find_owner(pod).kind == "Node" or any(tolerates(toleration, no_execute) for toleration in unlimited)
 
 
 def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Add nodes like an existing one, with pods of the same DaemonSets, or from a template. Raises UsageError."""
+    """Add nodes from a template, or like an existing node and with pods of the same DaemonSets. Raises UsageError."""
     model_node = _find_model(part, cluster)
     names = _generate_names(part, model_node, cluster)
-    nodes = [_with_name(model_node, name, part.labels) for name in names]
+    nodes = [_copy_node(model_node, name, part.labels) for name in names]
     if part.like:
         edit = _add_like_existing(nodes, model_node.metadata.name, cluster)
     else:
@@ -98,7 +98,7 @@ def add_nodes(part: parts.AddNodes, cluster: Cluster, read: FileReader) -> StepR
 
 
 def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list[str]:
-    """Return the names of the new nodes. Raises UsageError if one is taken."""
+    """Return names for the new nodes. Raises UsageError if a name is taken."""
     prefix = part.name or model.metadata.name or "node"
     existing = {node.metadata.name for node in cluster.nodes}
     names = [f"{prefix}-{i}" for i in range(part.count)]
@@ -108,7 +108,7 @@ def _generate_names(part: parts.AddNodes, model: Node, cluster: Cluster) -> list
 
 
 def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster) -> StepResult:
-    """Add the nodes with the volume limits and DaemonSet pods of the node that they are like."""
+    """Add the nodes with the volume limits and DaemonSet pods of the existing node."""
     names = [node.metadata.name for node in nodes]
     model_csi_nodes = [csi for csi in cluster.csi_nodes if csi.metadata.name == model_name]
     csi_nodes = [replace(csi, metadata=ObjectMeta(name)) for csi in model_csi_nodes for name in names]
@@ -120,7 +120,7 @@ def _add_like_existing(nodes: Sequence[Node], model_name: str, cluster: Cluster)
 
 
 def _find_model(part: parts.AddNodes, cluster: Cluster) -> Node:
-    """Return the existing node or the template that new nodes are like. Raises UsageError, InputError."""
+    """Return the existing node or the template that the new nodes copy. Raises UsageError and InputError."""
     if bool(part.like) == bool(part.template):
         raise UsageError("either like or template says what the nodes are like")
     if part.template:
@@ -131,8 +131,8 @@ def _find_model(part: parts.AddNodes, cluster: Cluster) -> Node:
     return next(node for node in cluster.nodes if node.metadata.name == name)
 
 
-def _with_name(model: Node, name: str, labels: Mapping[str, str]) -> Node:
-    """Return a copy of the model node with another name and labels."""
+def _copy_node(model: Node, name: str, labels: Mapping[str, str]) -> Node:
+    """Return a copy of the model node with another name and additional labels."""
     meta = ObjectMeta(name, labels={**model.metadata.labels, HOSTNAME: name, **labels})
     return replace(model, metadata=meta, spec=replace(model.spec, provider_id=""))
 
@@ -146,7 +146,7 @@ def _copy_daemon_pod(pod: Pod, source: str, node: str) -> Pod:
 
 
 def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affinity | None:
-    """Return the affinity of a DaemonSet's pod with ``node`` in place of ``source``, which it requires by name."""
+    """Return a DaemonSet pod's affinity, which requires the node ``source``, with ``node`` in place of it."""
     node_affinity = affinity.node_affinity if affinity else None
     required = node_affinity.required_during_scheduling_ignored_during_execution if node_affinity else None
     if affinity is None or node_affinity is None or required is None:
@@ -158,7 +158,7 @@ def _repin_affinity(affinity: Affinity | None, source: str, node: str) -> Affini
 
 
 def _repin_term(term: NodeSelectorTerm, source: str, node: str) -> NodeSelectorTerm:
-    """Return the term with another node name in its field requirements."""
+    """Return the term with ``node`` in place of ``source`` in its field requirements."""
 
     def repin(field: SelectorRequirement) -> SelectorRequirement:
         """Return the requirement with another node name."""
@@ -168,12 +168,12 @@ def _repin_term(term: NodeSelectorTerm, source: str, node: str) -> NodeSelectorT
 
 
 def remove_nodes(part: parts.SomeNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes; their pods are displaced."""
+    """Remove the nodes and displace their pods."""
     return _remove_nodes(cluster, find_step_nodes(cluster, part))
 
 
-def fail(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Remove the nodes of a zone, a pool or a selection, as if they failed. Raises UsageError."""
+def fail_nodes(part: parts.LostNodes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Remove the nodes of a zone, of a pool or of a selection, as if they had failed. Raises UsageError."""
     names: list[str] = []
     for wanted, group_kind, get_group in ((part.zone, "zone", node_edits.get_zone), (part.pool, "pool", find_pool)):
         groups = node_edits.group_nodes(cluster, get_group) if wanted else {}
@@ -211,7 +211,7 @@ def edit_node_pool(part: parts.EditNodePool, cluster: Cluster, read: FileReader)
 
 
 def _apply_merge_patch(before: object, patch: object) -> object:
-    """Return the document with a merge patch of RFC 7386 applied."""
+    """Return the document with a merge patch (RFC 7386) applied."""
     if not isinstance(patch, Mapping):
         return patch
     fields = dict(before) if isinstance(before, Mapping) else {}
@@ -223,8 +223,8 @@ def _apply_merge_patch(before: object, patch: object) -> object:
     return fields
 
 
-def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
-    """Let Karpenter launch nodes for the pending pods in one run. Raises UsageError, InputError."""
+def launch_nodes(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> StepResult:
+    """Let Karpenter launch nodes for the pending pods in one run. Raises UsageError and InputError."""
     if not cluster.karpenter_node_pools:
         raise UsageError("the cluster has no NodePools of Karpenter")
     types: list[JsonObject] = [*(document for name in part.files for document in read(name)), *part.types]
@@ -240,10 +240,10 @@ def launch(part: parts.InstanceTypes, cluster: Cluster, read: FileReader) -> Ste
     return edit
 
 
-def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
-    """Scale a workload. New pods are like the existing ones; a StatefulSet removes the highest ordinals first.
+def scale_workload(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> StepResult:
+    """Scale a workload. New pods are copies of an existing one. Raises UsageError.
 
-    Raises UsageError.
+    A StatefulSet removes the highest ordinals first.
     """
     if part.kind in ("DaemonSet", "Pod"):
         raise UsageError(f"kind: a {part.kind} has no replicas")
@@ -263,7 +263,7 @@ def scale(part: parts.ScaleWorkload, cluster: Cluster, read: FileReader) -> Step
 
 
 def _generate_name(part: parts.ScaleWorkload, number: int) -> str:
-    """Return the name of an additional pod."""
+    """Return the name of the additional pod with this number."""
     return f"{part.name}-{number}" if part.kind == "StatefulSet" else f"{part.name}-more-{number}"
 
 
@@ -285,7 +285,7 @@ def _find_pods(part: parts.NamedWorkload, cluster: Cluster) -> list[Pod]:
 
 
 def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: FileReader) -> StepResult:
-    """Give pods of workloads another priority class, which is created if it has a value. Raises UsageError."""
+    """Give the pods of workloads another PriorityClass, which is created if it has a value. Raises UsageError."""
     if part.value is not None:
         new_class = PriorityClass(ObjectMeta(part.name), part.value, part.global_default, part.preemption_policy)
         if problems := validate_priority_class(new_class):
@@ -302,7 +302,7 @@ def set_priority_class(part: parts.SetPriorityClass, cluster: Cluster, read: Fil
     return edit
 
 
-def configure(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
+def configure_scheduler(part: parts.Configure, cluster: Cluster, read: FileReader) -> StepResult:
     """Replace the scheduler's configuration. Running pods stay where they are. Raises UsageError."""
     if bool(part.file) == (part.configuration is not None):
         raise UsageError("either file or configuration")
@@ -313,7 +313,7 @@ def configure(part: parts.Configure, cluster: Cluster, read: FileReader) -> Step
 
 
 def iter_manifests(part: parts.ApplyManifests, read: FileReader) -> Iterator[tuple[str, JsonObject]]:
-    """Yield the manifests of an apply step with their places; Lists are flattened."""
+    """Yield the manifests of an apply step, each with its place. Lists are flattened."""
     for name in part.files:
         for number, document in enumerate(read(name), 1):
             yield from ((f"{name}: document {number}", manifest) for manifest in flatten_lists((document,)))

@@ -1,6 +1,6 @@
-"""Workloads and groups that wait before kube-scheduler sees a pod of them: in queues, suspended, with operators.
+"""Workloads and groups that wait before kube-scheduler sees their pods: in queues, suspended, or with operators.
 
-Read `entries` for how one is reported, then `kueue`, `volcano`, `gangs`, `operators` and `bypassing_pods`, each for one
+Read `entries` for the shape of a report, then `kueue`, `volcano`, `uncreated_pods` and `bypassing_pods`, each for one
 reason to wait.
 """
 
@@ -35,9 +35,9 @@ _FINDERS: tuple[Callable[[Cluster, str], Iterator[WaitingElsewhere]], ...] = (
 def find_waiting_elsewhere(
     cluster: Cluster, namespace: str | None = None, now: str = ""
 ) -> tuple[WaitingElsewhere, ...]:
-    """Return all that waits in a namespace, or in all, before kube-scheduler sees a pod of it.
+    """Return the objects in one namespace, or in all, that wait before kube-scheduler sees their pods.
 
-    ``now`` is the RFC 3339 time for ages, empty for none.
+    ``now`` is the RFC 3339 time for ages, or empty.
     """
     entries = [entry for finder in _FINDERS for entry in finder(cluster, now)]
     reported = {workload for entry in entries for workload in entry.part_of}
@@ -49,7 +49,7 @@ def find_waiting_elsewhere(
 
 
 def find_blockers(cluster: Cluster, workload: Owner, now: str = "") -> tuple[WaitingElsewhere, ...]:
-    """Return what keeps a workload from having pods: objects in queues, or the suspended workload itself."""
+    """Return the objects that keep a workload from having pods: objects in queues, or the suspended workload itself."""
     title = str(workload)
     waiting = find_waiting_elsewhere(cluster, workload.namespace, now)
     return tuple(entry for entry in waiting if title in (entry.resource, *entry.part_of))
@@ -61,10 +61,10 @@ def get_namespace(entry: WaitingElsewhere) -> str:
 
 
 def find_unread_waiting_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
-    """Return the kinds that could contain waiting objects and could not be read.
+    """Return the kinds that could contain waiting objects but could not be read.
 
-    Files and snapshots need not have these kinds, and a cluster without a custom resource definition has none of its
-    kind. Custom resources of operators do not affect the verdict.
+    Files and snapshots need not have these kinds, and a cluster without a custom resource definition has no objects of
+    its kind. Custom resources of operators do not affect the verdict.
     """
     gaps = ((kind, gap) for kind in QUEUE_KINDS if (gap := cluster.gap(kind)) and not gap.is_unrequested)
     return tuple(UnknownKind(kind, gap.why, CREATION if is_operated(kind) else VERDICT) for kind, gap in gaps)

@@ -1,4 +1,4 @@
-"""Pods that bypass the scheduler by spec.nodeName while a claim of theirs waits for the scheduler to choose a node.
+"""Pods that bypass the scheduler by spec.nodeName although a claim waits for the scheduler to choose a node.
 
 Upstream: shouldSkip and syncUnboundClaim in pkg/controller/volume/persistentvolume (v1.36).
 """
@@ -18,9 +18,9 @@ _STARTING = frozenset({"", "Pending"})
 
 
 def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the pods with spec.nodeName whose claims stay unbound, as only kube-scheduler would select a node for them.
+    """Yield the pods with spec.nodeName whose claims stay unbound until kube-scheduler selects a node.
 
-    ``now`` is the RFC 3339 time for ages, empty for none.
+    ``now`` is the RFC 3339 time for ages, or empty.
     """
     waiting = _find_claims_without_node(cluster)
     if not waiting:
@@ -30,7 +30,7 @@ def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere
     ):
         if not pod.spec.node_name or pod.status.phase not in _STARTING:
             continue
-        claims = [waiting[key] for key in _claim_keys(pod) if key in waiting]
+        claims = [waiting[key] for key in _iter_claim_keys(pod) if key in waiting]
         if claims:
             names = ", ".join(f"{claim.metadata.namespace}/{claim.metadata.name}" for claim in claims)
             verb = "waits" if len(claims) == 1 else "wait"
@@ -48,7 +48,7 @@ def find_bypassing_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere
 
 
 def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], PersistentVolumeClaim]:
-    """Return the unbound claims of WaitForFirstConsumer classes for which no node is selected."""
+    """Return the unbound claims of WaitForFirstConsumer classes that have no selected node."""
     classes = {
         storage_class.metadata.name
         for storage_class in cluster.storage_classes
@@ -63,8 +63,8 @@ def _find_claims_without_node(cluster: Cluster) -> dict[tuple[str, str], Persist
     }
 
 
-def _claim_keys(pod: Pod) -> Iterator[tuple[str, str]]:
-    """Yield namespace and name of the claims of the pod's volumes."""
+def _iter_claim_keys(pod: Pod) -> Iterator[tuple[str, str]]:
+    """Yield the namespace and name of each claim of the pod's volumes."""
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim is not None:
             yield pod.metadata.namespace, volume.persistent_volume_claim.claim_name

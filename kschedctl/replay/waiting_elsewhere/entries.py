@@ -32,9 +32,9 @@ def build_entry(
     part_of: Iterable[Owner] = (),
     exists: bool | None = None,
 ) -> WaitingElsewhere:
-    """Build the report on one waiting object. ``now`` is the RFC 3339 time for its age, empty for none.
+    """Build the report on one waiting object. ``now`` is the RFC 3339 time for its age, or empty.
 
-    ``exists`` says whether the cluster has the object; None if its UID decides.
+    ``exists`` says whether the cluster has the object; None lets its UID decide.
     """
     created = metadata.creation_timestamp or ""
     return WaitingElsewhere(
@@ -54,7 +54,7 @@ def build_entry(
 
 
 def find_controller_key(metadata: ObjectMeta) -> Owner | None:
-    """Return the object that controls this one, or None if it has no owner."""
+    """Return the object's controller or, without one, its first owner; None if it has no owner."""
     reference = find_controller(metadata) or next(iter(metadata.owner_references), None)
     return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
 
@@ -71,10 +71,7 @@ def is_condition_true(conditions: Iterable[Condition], type_: str) -> bool:
 
 
 def iter_pod_templates(pods: PodTable) -> Iterator[tuple[Pod, int]]:
-    """Yield one pod of each group of alike pods that have not ended, with the size of the group.
-
-    The yielded pod has no name.
-    """
+    """Yield one pod, without a name, for each group of alike pods that have not ended, with the size of the group."""
     counts = np.bincount(pods.template, minlength=len(pods.templates)).tolist()
     for template, count in zip(pods.templates, counts, strict=True):
         if count and not template.terminated:
@@ -86,7 +83,7 @@ PODS = "pods"
 
 
 def sum_template_requests(template: PodTemplateSpec, count: int) -> Quantities:
-    """Return what ``count`` pods of a template request together, including the number of pods.
+    """Return the total requests of ``count`` pods of a template, including the number of pods.
 
     Raises QuantityError.
     """
@@ -101,7 +98,7 @@ def multiply(amount: Quantity, times: int) -> Quantity:
 
 
 def add_amounts(total: Quantities, more: Mapping[str, Quantity]) -> None:
-    """Add amounts to a total, resource by resource."""
+    """Add amounts to a total in place."""
     for name, amount in more.items():
         total[name] = total.get(name, NOTHING).add(amount)
 
@@ -117,22 +114,22 @@ def parse_amount(text: str | int | float) -> Quantity:
 
 
 def render_amount(amount: Quantity) -> str:
-    """Return an amount as people write it, or zero if it is negative."""
-    return str(canonicalize(amount)) if amount > NOTHING else "0"
+    """Format an amount in its canonical form. A negative amount becomes zero."""
+    return str(forget_original_text(amount)) if amount > NOTHING else "0"
 
 
-def canonicalize(amount: Quantity) -> Quantity:
-    """Return the amount without the text that it was parsed from, so that it is printed in its canonical form."""
+def forget_original_text(amount: Quantity) -> Quantity:
+    """Return the amount without the text it was parsed from, so that its canonical form is printed."""
     return Quantity(amount.mantissa, amount.scale, amount.format, amount.big)
 
 
 def render_amounts(amounts: Mapping[str, Quantity]) -> str:
-    """Return amounts as a list, such as ``8 nvidia.com/gpu, 4Gi memory``."""
+    """Format amounts as a list, such as ``8 nvidia.com/gpu, 4Gi memory``."""
     return ", ".join(f"{render_amount(amount)} {name}" for name, amount in amounts.items())
 
 
 def find_largest_allocatable(cluster: Cluster) -> Quantities:
-    """Return the highest allocatable amount of each resource over the nodes. Raises QuantityError."""
+    """Return the largest allocatable amount of each resource on any node. Raises QuantityError."""
     largest: Quantities = {}
     for resources in {tuple(node.status.allocatable.items()) for node in cluster.nodes}:
         for name, amount in parse_amounts(dict(resources)).items():

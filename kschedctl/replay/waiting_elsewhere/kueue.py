@@ -87,7 +87,7 @@ def is_waiting(workload: KueueWorkload) -> bool:
 
 
 def find_job(workload: KueueWorkload, cluster: Cluster) -> Owner | None:
-    """Return the object whose pods the Workload stands for, or None if that is not known."""
+    """Return the object whose pods the Workload stands for, or None if it is unknown."""
     meta = workload.metadata
     owner = find_controller_key(meta)
     if owner is not None:
@@ -124,7 +124,7 @@ def _build_report(workload: KueueWorkload, queues: _Queues, now: str) -> Waiting
 
 
 def _find_reason(workload: KueueWorkload, queues: _Queues) -> _Reason:
-    """Return what a Workload waits for."""
+    """Return the reason for which a Workload waits."""
     spec, status = workload.spec, workload.status
     if spec.active is False:
         return _Reason("is deactivated: spec.active is false")
@@ -136,17 +136,17 @@ def _find_reason(workload: KueueWorkload, queues: _Queues) -> _Reason:
     if isinstance(local_queue, str):
         return _Reason(local_queue)
     if local_queue is None:
-        return _Reason(_headline_from_status(workload))
+        return _Reason(_build_status_headline(workload))
     return _find_reason_in_queue(workload, local_queue, queues)
 
 
 def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: _Queues) -> _Reason:
-    """Return what a Workload waits for in the ClusterQueue of its LocalQueue."""
+    """Return the reason for which a Workload waits in the ClusterQueue of its LocalQueue."""
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = next((queue for queue in cluster.cluster_queues if queue.metadata.name == name), None)
     if cluster_queue is None:
         missing = cluster.gap("ClusterQueue") is None
-        return _Reason(f"waits: ClusterQueue {name} does not exist" if missing else _headline_from_status(workload))
+        return _Reason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
             return _Reason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
@@ -155,11 +155,11 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     try:
         return _find_quota_reason(workload, cluster_queue, queues)
     except QuantityError as error:
-        return _Reason(_headline_from_status(workload), (f"its quota was not looked at: {error.what}",))
+        return _Reason(_build_status_headline(workload), (f"its quota was not looked at: {error.what}",))
 
 
 def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue | str | None:
-    """Return the LocalQueue, or why the Workload waits without one; None if it was not read."""
+    """Return the Workload's LocalQueue, the reason to wait without one, or None if the queue was not read."""
     name, namespace = workload.spec.queue_name, workload.metadata.namespace
     if not name:
         return "waits: it names no LocalQueue"
@@ -170,8 +170,8 @@ def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue |
     return None if cluster.gap("LocalQueue") else f"waits: LocalQueue {namespace}/{name} does not exist"
 
 
-def _headline_from_status(workload: KueueWorkload) -> str:
-    """Return the headline for a Workload of which only the status is known."""
+def _build_status_headline(workload: KueueWorkload) -> str:
+    """Build the headline for a Workload of which only the status is known."""
     condition = find_condition(workload.status.conditions, QUOTA_RESERVED)
     queue = f" in LocalQueue {workload.spec.queue_name}" if workload.spec.queue_name else ""
     message = condition.message or condition.reason if condition else ""
@@ -179,7 +179,7 @@ def _headline_from_status(workload: KueueWorkload) -> str:
 
 
 def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Queues) -> _Reason:
-    """Return which pod sets lack quota in a ClusterQueue. Raises QuantityError."""
+    """Return which pod sets lack quota in the ClusterQueue, and who holds it. Raises QuantityError."""
     name = queue.metadata.name
     by_workload = queues.reservations(queue)
     shortages = list(_find_shortages(workload, queue, queues.find_quotas(queue)))
@@ -193,7 +193,7 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Qu
         if queues.outlook is not None:
             return _Reason(_headline_from_outlook(queues.outlook.workloads.get(_get_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
-        return _Reason(f"waits in ClusterQueue {name}: {_headline_from_status(workload)}", details)
+        return _Reason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
     headline = f"waits for quota in ClusterQueue {name}: {'; '.join(shortage.description for shortage in shortages)}"
     return _Reason(headline, details, list(_find_holders(by_workload, short_resources)))
@@ -340,7 +340,7 @@ def _with_namespaces(cluster: Cluster) -> Cluster:
 
 
 def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
-    """Return what a Workload reserves, by flavor and resource. Raises QuantityError."""
+    """Return the amounts that a Workload reserves, by flavor and resource. Raises QuantityError."""
     usage: dict[FlavorResource, Quantity] = {}
     for assignment in workload.status.admission.pod_set_assignments if workload.status.admission else ():
         for resource, amount in assignment.resource_usage.items():
@@ -352,9 +352,9 @@ def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:
 def _compute_free_quota(
     queue: ClusterQueue, reserved: Mapping[str, Mapping[FlavorResource, Quantity]]
 ) -> dict[FlavorResource, Quantity]:
-    """Return the nominal quota minus reservations, which come from the status or else from the Workloads.
+    """Return the nominal quota minus the reservations. Raises QuantityError.
 
-    Raises QuantityError.
+    The queue's status has the reservations, or else the Workloads are added up.
     """
     used: dict[FlavorResource, Quantity] = {}
     for flavor in queue.status.flavors_reservation:
@@ -376,7 +376,10 @@ def _compute_free_quota(
 def _find_shortages(
     workload: KueueWorkload, queue: ClusterQueue, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Yield what no flavor has enough of, pod set by pod set. What fits is subtracted from ``quotas``."""
+    """Yield the resources of which no flavor has enough, for each pod set.
+
+    The requests that fit are subtracted from ``free``.
+    """
     covered = {resource for group in queue.spec.resource_groups for resource in group.covered_resources}
     for pod_set in workload.spec.pod_sets:
         requests = sum_template_requests(pod_set.template, pod_set.count)
@@ -392,7 +395,7 @@ def _find_shortages(
 def _find_shortages_in_group(
     pod_set: str, requests: Quantities, group: KueueResourceGroup, quotas: dict[FlavorResource, _Quota]
 ) -> Iterator[_Shortage]:
-    """Take the requests from the first flavor that has enough of all, or else yield the resources that are short."""
+    """Take the requests from the first flavor that satisfies all of them, or yield the resources that are short."""
     flavors = [flavor.name for flavor in group.flavors]
     nothing = _Quota(NOTHING, NOTHING)
     for flavor in flavors:
@@ -427,7 +430,7 @@ def _get_nominal_quota(queue: ClusterQueue) -> dict[FlavorResource, Quantity]:
 def _find_holders(
     reserved: Mapping[str, Mapping[FlavorResource, Quantity]], short_resources: set[FlavorResource]
 ) -> Iterator[str]:
-    """Yield the Workloads that hold some of the short resources, with the amounts and flavors."""
+    """Yield the Workloads that hold some of the short resources, with amounts and flavors."""
     for workload, usage in reserved.items():
         held_amounts = {key: amount for key, amount in usage.items() if key in short_resources and amount > NOTHING}
         if held_amounts:
@@ -438,7 +441,7 @@ def _find_holders(
 
 
 def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the suspended Jobs except for those in ``reported``, such as ``Job shop/web``."""
+    """Yield the suspended Jobs that are not in ``reported``, which has titles such as ``Job shop/web``."""
     for job in cluster.jobs:
         meta = job.metadata
         if not job.spec.suspend or f"Job {meta.namespace}/{meta.name}" in reported or _has_ended(job):
@@ -459,7 +462,7 @@ def find_suspended_jobs(cluster: Cluster, reported: Collection[str], now: str) -
 
 
 def _explain_missing_workload(cluster: Cluster, queue: str) -> Iterator[str]:
-    """Yield why it is not known what a queued Job waits for, if Workloads were not read."""
+    """Yield a sentence if Workloads were not read, so that the reason of a queued Job is unknown."""
     gap = cluster.gap("KueueWorkload") if queue else None
     if gap is not None:
         yield f"What it waits for would be told by its Workload, but Workloads of {KUEUE} {gap.why}"
@@ -471,6 +474,6 @@ def _has_ended(job: StoredJob) -> bool:
 
 
 def _count_parallel_pods(job: StoredJob) -> int:
-    """Return how many pods run at once after the Job is resumed."""
+    """Return how many pods run at the same time after the Job is resumed."""
     parallelism = 1 if job.spec.parallelism is None else job.spec.parallelism
     return parallelism if job.spec.completions is None else min(parallelism, job.spec.completions)

@@ -38,7 +38,7 @@ _WAITING_JOB_PHASES = frozenset({"", "Pending"})
 
 
 def find_waiting_pod_groups(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
-    """Yield the PodGroups that their Queue has not admitted, and admitted ones without any pod."""
+    """Yield the PodGroups that their Queue has not admitted, and admitted ones that have no pods."""
     queues = _Queues(cluster)
     for group in cluster.volcano_pod_groups:
         phase = group.status.phase
@@ -75,7 +75,7 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the Job of a PodGroup: its controller, else the Job of its name, which Volcano may extend by a UID."""
+    """Return the controller of a PodGroup, or else the Job of its name, which Volcano may extend by a UID."""
     owner = find_controller_key(group.metadata)
     if owner is not None:
         return owner
@@ -94,13 +94,13 @@ def _find_job(group: VolcanoPodGroup, cluster: Cluster) -> VolcanoJob | None:
 
 
 def _count_pods(group: VolcanoPodGroup, cluster: Cluster) -> int:
-    """Return how many pods the group's Job wants, or else minMember."""
+    """Return how many pods the group's Job wants or, without a Job, minMember."""
     job = _find_job(group, cluster)
     return sum(task.replicas for task in job.spec.tasks) if job else group.spec.min_member
 
 
 class _Queues:
-    """The Queues of Volcano with the PodGroups that they have admitted, computed once for all that wait."""
+    """The Queues of Volcano with the PodGroups that they have admitted."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -129,9 +129,8 @@ class _Queues:
         return find_largest_allocatable(self.cluster)
 
     def explain_unplaceable(self, group: VolcanoPodGroup) -> str:
-        """Return a clause about a pod of the group that requests more than any node has, or an empty string.
-
-        Raises QuantityError.
+        """Return a clause about a pod of the group that requests more than any node has, or an empty string. Raises
+        QuantityError.
         """
         key = f"{group.metadata.namespace}/{group.metadata.name}"
         if key not in self._too_large:
@@ -153,23 +152,23 @@ class _Queues:
 
 
 def _find_reason(group: VolcanoPodGroup, queues: _Queues) -> tuple[str, Sequence[str]]:
-    """Return what a PodGroup waits for, and which other PodGroups hold it."""
+    """Return what a PodGroup waits for, and the other PodGroups that hold it."""
     if group.status.phase == "Inqueue":
         return f"is let in by {VOLCANO}'s queue, but none of its pods exists yet", ()
     name = group.spec.queue or DEFAULT_QUEUE
     queue = queues.find(name)
     if queue is None:
         missing = ", which does not exist" if queues.cluster.gap("VolcanoQueue") is None else ""
-        return f"waits for {VOLCANO}'s queue {name}{missing}{_last_message(group)}", ()
+        return f"waits for {VOLCANO}'s queue {name}{missing}{_format_last_message(group)}", ()
     if queue.status.state not in ("", "Open"):
         return f"waits: {VOLCANO}'s queue {name} is {queue.status.state}", ()
     try:
         return _find_quota_reason(group, queue, queues)
     except QuantityError:
-        return f"waits for {VOLCANO}'s queue {name}{_last_message(group)}", ()
+        return f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}", ()
 
 
-def _last_message(group: VolcanoPodGroup) -> str:
+def _format_last_message(group: VolcanoPodGroup) -> str:
     """Return a clause with the last message of the group's conditions, or an empty string."""
     messages = [condition.message for condition in group.status.conditions if condition.message]
     return f": {messages[-1]}" if messages else ""
@@ -188,7 +187,7 @@ def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Que
         if resource in capability and held.get(resource, NOTHING).add(amount) > capability[resource]
     }
     if not short_requests:
-        return f"waits for {VOLCANO}'s queue {name}{_last_message(group)}", ()
+        return f"waits for {VOLCANO}'s queue {name}{_format_last_message(group)}", ()
     shortages = "; ".join(
         f"it needs {render_amount(amount)} {resource}, and {render_amount(held.get(resource, NOTHING))} of the queue's "
         f"{render_amount(capability[resource])} are held"
@@ -200,7 +199,7 @@ def _find_quota_reason(group: VolcanoPodGroup, queue: VolcanoQueue, queues: _Que
 
 
 def _find_holders(groups: Sequence[VolcanoPodGroup], short_requests: Quantities, queues: _Queues) -> Iterator[str]:
-    """Yield the PodGroups that hold short resources, and whether their own pods fit on no node at all."""
+    """Yield the PodGroups that hold short resources, and whether their own pods fit on no node."""
     for group in groups:
         group_amounts = parse_amounts(group.spec.min_resources)
         amounts = {
