@@ -196,7 +196,7 @@ class Fork:
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to a matrix with R columns."""
-        return self.snapshot.demands.matrix(rows)
+        return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
@@ -297,13 +297,13 @@ class Fork:
 
     def assume(self, position: Position, row: Row) -> None:
         """Put a pod on a node."""
-        self._move(position, row, 1)
+        self._record_move(position, row, 1)
 
     def forget(self, position: Position) -> None:
         """Take a pod off its node."""
-        self._move(position, Row(int(self.node[position])), -1)
+        self._record_move(position, Row(int(self.node[position])), -1)
 
-    def _move(self, position: Position, row: Row, sign: int) -> None:
+    def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update all sums for a pod that comes to a node or leaves it."""
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract

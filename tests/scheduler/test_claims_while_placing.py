@@ -161,7 +161,7 @@ def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     framework = simulation.scheduler.framework("default-scheduler")
     assert framework is not None
     try:
-        choice = simulation.placements.choose(framework, position)
+        choice = simulation.placements.choose_node(framework, position)
     except PluginError as error:
         return str(error)
     if choice is None:

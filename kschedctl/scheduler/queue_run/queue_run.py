@@ -118,7 +118,7 @@ class QueueReplay(SchedulingLoop):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.framework(position):
-                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign(info))
+                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
             if groups and self.queue.unschedulable:
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
@@ -175,7 +175,7 @@ class QueueReplay(SchedulingLoop):
         """Return the PodInfo of a pod in its current state."""
         return self.exact.build_info(position)
 
-    def _sign(self, info: PodInfo) -> bytes | None:
+    def _sign_pod(self, info: PodInfo) -> bytes | None:
         """Return a signature that is equal for pods with the same answers, or None."""
         name = info.spec.scheduler_name
         if name not in self._signers:

@@ -61,11 +61,11 @@ class NodeFinder(Protocol):
     def build_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of the pod in its current state."""
 
-    def find(self, position: Position, framework: Framework) -> Choice | None:
+    def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
 
 
 class SchedulingLoop(ABC):
@@ -113,7 +113,7 @@ class SchedulingLoop(ABC):
     def attempt(self, position: Position, framework: Framework) -> None:
         """Run the scheduling cycle of a single pod, and bind it or put it back."""
         try:
-            choice = self.search.find(position, framework)
+            choice = self.search.find_node(position, framework)
             if choice is None:
                 self._handle_no_fit(position, framework)
                 return

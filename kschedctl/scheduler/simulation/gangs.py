@@ -281,7 +281,7 @@ class Gangs:
         quorum = False
         try:
             for position in members:
-                choice = self.placements.choose(framework, position)
+                choice = self.placements.choose_node(framework, position)
                 if choice is None and all_or_none:
                     break
                 if choice is None:

@@ -29,7 +29,7 @@ class Budgets:
 
     def __init__(self, view: Fork) -> None:
         self.view = view
-        self._budgets = {budget_key(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
+        self._budgets = {get_budget_key(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
         self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
         self._selectors: dict[str, Selector] = {}
         self._names_by_namespace: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ class Budgets:
 
     def replaced(self, budget: PodDisruptionBudget) -> None:
         """Take note that a PDB's status changed."""
-        self._budgets[budget_key(budget)] = budget
+        self._budgets[get_budget_key(budget)] = budget
 
     def find_protecting(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod."""
@@ -200,7 +200,7 @@ def get_budgets(view: Fork) -> Budgets:
     return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
-def budget_key(pdb: PodDisruptionBudget) -> str:
+def get_budget_key(pdb: PodDisruptionBudget) -> str:
     """Return `namespace/name` of a PDB."""
     return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
 
