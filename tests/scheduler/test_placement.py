@@ -43,7 +43,7 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
     (pods,) = create_objects(cluster, [decode_workload(case["pod"])]).pods.values()
     scheduler = Scheduler(add_pods(cluster, pods))
     view = scheduler.view.fork()
-    choice = Placements(view).choose(framework(scheduler), view.pods.index[pods[0].key])
+    choice = Placements(view).choose_node(framework(scheduler), view.pods.index[pods[0].key])
     assert choice is not None
     assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
     assert choice.feasible == case["result"]["feasibleNodes"]
