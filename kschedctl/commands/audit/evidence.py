@@ -201,9 +201,9 @@ def _build_constraint_row(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Return the cells for a spread constraint."""
     skew = Marked(f"{promise.skew:,}", Tone.GOOD if promise.holds else Tone.BAD)
     constraint = Stack((promise.key, Marked(promise.when_unsatisfiable, Tone.FAINT)))
-    most, fewest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
+    fullest, emptiest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
     stranded = Stack(tuple(filter(None, map(_format_stranded_pods, promise.losses))))
-    return (promise.workload, constraint, f"{promise.max_skew:,}", skew, most, fewest, stranded)
+    return (promise.workload, constraint, f"{promise.max_skew:,}", skew, fullest, emptiest, stranded)
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
@@ -358,8 +358,8 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
 
 def _format_example_workloads(pods: TypicalPods) -> str:
     """Return example workloads of typical pods, and how many more there are."""
-    more = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
-    return ", ".join(pods.examples) + more
+    suffix = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
+    return ", ".join(pods.examples) + suffix
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:

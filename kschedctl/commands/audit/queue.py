@@ -259,10 +259,10 @@ def _iter_findings(
             )
             continue
         changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
-        more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
+        suffix = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
         yield IN_VAIN.build_finding(
             name,
-            f"{rejection}; {changes}{more} woke it, and it waits",
+            f"{rejection}; {changes}{suffix} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
             severity=ERROR if is_overlooked(waiting, audited) else WARNING,
         )

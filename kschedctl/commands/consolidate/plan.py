@@ -61,7 +61,7 @@ class ConsolidationWishes:
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
     seconds: float = 180.0
-    """How long nodes are tried."""
+    """The time in seconds for which nodes are tried."""
 
 
 def find_removable_nodes(

@@ -66,7 +66,7 @@ class EvictionReplay:
     recovering: list[Position] = field(default_factory=list)
     """The pods evicted in this round, whose replacements do not count for their budgets yet."""
     reasons: dict[Position, str] = field(default_factory=dict)
-    """Why replacements fit nowhere, by pod."""
+    """The reason why a replacement fits nowhere, by pod."""
     pending: list[Position] = field(default_factory=list)
     """The pods that were pending at the start and still are."""
     placed: dict[Position, Row] = field(default_factory=dict)

@@ -40,7 +40,7 @@ class Cut(NamedTuple):
     worth: Table
     """The worth of a node of each shape, (S,)."""
     minimum: float
-    """What all nodes of a set must be worth together."""
+    """The worth that all nodes of a set must have together."""
 
     def is_satisfied(self, nodes: Table) -> Bools:
         """Return which sets of shape (..., S) satisfy the cut, as an array of shape (...)."""
@@ -157,8 +157,8 @@ class PackingProgram:
             share = np.where(self.takes, np.minimum(requested / offered, 1.0), 0.0)
             measures.append(share)
             for k in range(1, MAX_FILL_STEPS + 1):
-                whole, rest = np.divmod((k + 1) * requested, offered)
-                steps = np.where(self.takes, np.where(rest == 0, share, np.minimum(whole / k, 1.0)), 0.0)
+                whole, remainder = np.divmod((k + 1) * requested, offered)
+                steps = np.where(self.takes, np.where(remainder == 0, share, np.minimum(whole / k, 1.0)), 0.0)
                 if (steps > share).any():
                     measures.append(steps)
         return measures

@@ -124,7 +124,7 @@ ADVICE_BY_POINT: Mapping[str, str] = {
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
     OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
 }
-"""What likely makes an extension point faster."""
+"""The advice on how to make each extension point faster."""
 
 
 class TimePart(NamedTuple):

@@ -90,7 +90,7 @@ class Verdict:
     rule: AuditRule | None = None
     """The rule that is broken, None if the aspect is good."""
     lever: str = ""
-    """What likely helps."""
+    """The advice, empty if the aspect is good."""
     has_data: bool = True
     """Whether there was anything to judge."""
     is_undecided: bool = False

@@ -66,7 +66,7 @@ class RandomDraws(NamedTuple):
     arrivals: Seconds
     """The time at which each pod arrives, shape (P,)."""
     run_times: Seconds
-    """How long each pod runs, shape (P,)."""
+    """The time for which each pod runs, shape (P,)."""
     binding: Seconds
     """The binding latency of each pod, shape (P,)."""
     lags: Seconds
