@@ -23,7 +23,10 @@ Table = dict[str, dict[str, Counter[bool]]]
 
 
 def agreement(folder: Path) -> Table:
-    """The cases of each family file are of the newest version, those of ``versions/1.NN`` of that one."""
+    """Count the agreeing cases per family and version.
+
+    Cases in a family file are of the newest version, and cases in ``versions/1.NN`` of that version.
+    """
     found: Table = defaultdict(lambda: defaultdict(Counter))
     for path in [*sorted(folder.glob("versions/*.jsonl.xz")), *sorted(folder.glob("*.jsonl.xz"))]:
         name = path.name.removesuffix(".jsonl.xz")
@@ -48,6 +51,7 @@ def markdown(found: Table) -> str:
 
 
 def _cell(counts: Counter[bool] | None) -> str:
+    """Format the counts of a family and version."""
     if not counts:
         return ""
     return f"{counts[True]:,} of {counts.total():,}" if counts[False] else f"{counts.total():,}"

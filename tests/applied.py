@@ -33,7 +33,7 @@ def changed(documents: Iterable[Json], changes: Iterable[Mapping[str, Any]]) -> 
 
 
 def operate(document: Any, operation: Mapping[str, Any]) -> None:
-    """What is removed or replaced has to be there, and so has what something is added to."""
+    """Apply a JSON patch operation. The path must exist if a value is removed or replaced."""
     *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
     place = document
     for part in way:
@@ -50,4 +50,5 @@ def operate(document: Any, operation: Mapping[str, Any]) -> None:
 
 
 def _named(kind: str, meta: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Return the key of an object."""
     return kind, meta.get("namespace") or "", meta["name"]

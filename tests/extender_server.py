@@ -41,6 +41,7 @@ class ExtenderServer:
     url: str = ""
 
     def respond(self, handler: BaseHTTPRequestHandler) -> None:
+        """Answer a request and record it."""
         body = handler.rfile.read(int(handler.headers["Content-Length"]))
         payload = json.loads(body)
         self.requests.append((handler.path, {k.lower(): v for k, v in handler.headers.items()}, payload))

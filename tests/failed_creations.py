@@ -23,6 +23,7 @@ def cases() -> tuple[Json, ...]:
 
 
 def case(number: int) -> Json:
+    """Return the case with this number."""
     return cases()[number - 1]
 
 
@@ -34,7 +35,7 @@ def words(case: Json) -> str:
 
 
 def objects(case: Json, *, replicas: int = 1, there: int = 0, created: str = BEFORE) -> list[Json]:
-    """Nodes, what the case created, and its workload with so many replicas, of which so many pods are there."""
+    """Build the nodes, the objects of the case, and its workload with some of its replicas."""
     namespace = case["namespace"]
     workload = stored(case["workload"], case, replicas)
     found = [
@@ -116,6 +117,8 @@ def _conditions(case: Json, kind: str) -> list[Json]:
 
 
 def _event(case: Json) -> Any:
+    """Build the FailedCreate event of a case."""
+
     def made(number: int) -> Json:
         told = case["events"][number]
         about = {

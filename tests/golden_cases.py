@@ -43,7 +43,7 @@ def table(name: str) -> list[Json]:
 
 
 def answer(case: Json, mix: VersionMix | None = None) -> Json:
-    """Our answer in the parts and the form of a case's ``want``; ``mix``: with what is as in another version."""
+    """Return our answer in the form of a case's ``want``. With ``mix``, parts are as in another version."""
     settings = {key: case[source] for key, source in SETTINGS.items() if source in case}
     try:
         cluster = kschedctl.Cluster.from_objects(case["objects"], **settings)
@@ -73,6 +73,7 @@ def parts(document: Json) -> Json:
 
 
 def _status(status: Json) -> Json:
+    """Format a status."""
     return {"code": status["code"], "reasons": sorted(status.get("reasons", ()))}
 
 
@@ -82,6 +83,7 @@ def _devices(devices: list[Json]) -> list[Json]:
 
 
 def _preemption(found: Json | None) -> Json | None:
+    """Format the result of preemption."""
     if found is None:
         return None
     candidates = {
@@ -97,6 +99,7 @@ def differences(want: Json, got: Json) -> list[str]:
 
 
 def _differences(path: str, want: Any, got: Any) -> Iterator[str]:
+    """Yield a line for each difference below a path."""
     if isinstance(want, dict) and isinstance(got, dict):
         for key in sorted(want.keys() | got.keys()):
             yield from _differences(f"{path}.{key}", want.get(key), got.get(key))

@@ -33,6 +33,8 @@ class MetricsServer:
 
 @contextmanager
 def serving(server: MetricsServer) -> Iterator[MetricsServer]:
+    """Run a server with these answers until the block ends."""
+
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             server.asked.append(("GET", self.path, {k.lower(): v for k, v in self.headers.items()}))

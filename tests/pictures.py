@@ -25,6 +25,7 @@ FONT = re.compile(r"@font-face \{.*?\}\s*", re.DOTALL)
 
 
 def photograph_report() -> None:
+    """Take a picture of the HTML report."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only whoever makes pictures needs it
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
@@ -40,6 +41,7 @@ def photograph_report() -> None:
 
 
 def photograph_browse() -> None:
+    """Take a picture of the browser in the terminal."""
     sys.path.insert(0, str(ROOT / "tests" / "cli" / "browse"))
     from driven_browser import demo, drive  # noqa: PLC0415 - only whoever makes pictures needs Textual
 

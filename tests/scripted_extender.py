@@ -58,6 +58,7 @@ def answer(script: Json | None, verb: str, payload: Json) -> tuple[int, Any]:
 
 
 def _filtered(script: Json, nodes: Json, *, whole: bool) -> Json:
+    """Return the filter result of the script."""
     refused, never = script.get("refuse") or {}, script.get("unresolvable") or {}
     gone = {*refused, *never, *(script.get("drop") or ())}
     left = [node for node in nodes if node not in gone] + (script.get("ghost") or [])
@@ -73,5 +74,6 @@ def _filtered(script: Json, nodes: Json, *, whole: bool) -> Json:
 
 
 def _meta_victims(victims: Json) -> Json:
+    """Return the victims as MetaVictims."""
     pods = [{"UID": pod["metadata"]["uid"]} for pod in victims["Pods"]]
     return {"Pods": pods, "NumPDBViolations": victims["NumPDBViolations"]}

@@ -9,6 +9,7 @@ ZONE, HOSTNAME = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 def node(name: str, zone: str = "a", cpu: str = "4", pods: str = "10", **spec: Any) -> Json:
+    """Build a node in a zone."""
     labels = {ZONE: zone, HOSTNAME: name, "pool": "p"}
     status = {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": pods}}
     return {"kind": "Node", "metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
@@ -54,6 +55,7 @@ def workload(kind: str, name: str = "web", spec: Json | None = None, template: J
 
 
 def budget(allowed: int, app: str = "web") -> Json:
+    """Build a PodDisruptionBudget of an app that allows this many disruptions."""
     return {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "b", "namespace": "d"},
@@ -63,6 +65,7 @@ def budget(allowed: int, app: str = "web") -> Json:
 
 
 def spread(key: str = ZONE, app: str = "web", skew: int = 1) -> Json:
+    """Build a hard spread constraint over the pods of an app."""
     selector = {"matchLabels": {"app": app}}
     constraint = {"maxSkew": skew, "topologyKey": key, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector}
     return {"topologySpreadConstraints": [constraint]}

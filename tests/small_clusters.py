@@ -45,10 +45,12 @@ class SmallCluster:
     feasible: list[str]
 
     def view(self) -> Fork:
+        """Return the cluster as a fork."""
         parts = {"nodes": self.nodes, "pods": self.pods + self.nominated, "namespaces": self.namespaces}
         return snapshot({part: documents for part, documents in parts.items() if documents})
 
     def delta(self, view: Fork) -> Delta:
+        """Return the changes as a delta of the view."""
         if not self.changes:
             return NO_CHANGE
         rows = [view.nodes.index[change.node] for change in self.changes]
@@ -57,7 +59,7 @@ class SmallCluster:
         return Delta.from_changes(np.array(rows, np.int32), np.array(infos, np.int32), np.array(signs, np.int64))
 
     def pods_if_changed(self, node: str) -> list[Json]:
-        """All running pods, had only this node's changes taken place."""
+        """Return all running pods as if only the changes of this node had taken place."""
         known = {name_of(pod): pod for pod in self.pods + self.nominated}
         running = {name_of(pod): pod for pod in self.pods}
         for change in self.changes:
@@ -133,6 +135,7 @@ def requirement(random: Random, keys: Sequence[str], values: Sequence[str], numb
 
 
 def selector(random: Random) -> Json:
+    """Draw a LabelSelector."""
     if random.random() < 0.4:
         return {"matchLabels": {"app": "x"}}
     expressions = many(random, 2, lambda r: requirement(r, ["app", "tier"], ["x", "y"]), least=1)
@@ -144,6 +147,7 @@ def topology_key(random: Random) -> str:
 
 
 def _node(random: Random, name: str, rest: Maker) -> Json:
+    """Build a node."""
     found = {"zone": random.choice("xyz"), HOSTNAME: name, **some_of(random, rack=random.choice("12"))}
     if random.random() < 0.2:
         del found[random.choice(["zone", HOSTNAME])]
@@ -220,6 +224,7 @@ def wants_node(spec: Json, node: Json) -> bool:
 
 
 def term_matches(term: Json, node: Json) -> bool:
+    """Return whether a node selector term matches. An empty term matches no node."""
     expressions, fields = term.get("matchExpressions", []), term.get("matchFields", [])
     return bool(expressions or fields) and (
         all(meets(requirement, labels_of(node)) for requirement in expressions)
@@ -228,6 +233,7 @@ def term_matches(term: Json, node: Json) -> bool:
 
 
 def tolerates(tolerations: Iterable[Json], taint: Json) -> bool:
+    """Return whether a toleration matches the taint."""
     return any(
         toleration.get("effect", "") in ("", taint["effect"])
         and toleration.get("key", "") in ("", taint["key"])

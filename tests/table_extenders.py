@@ -25,6 +25,7 @@ class TableExtender(HTTPExtender):
         return not self.case["unInterested"]
 
     def _answer(self, extender: Json, verb: str, payload: Json) -> tuple[int, Any]:
+        """Answer a call of the extender."""
         match verb:
             case "filter":
                 names = payload["NodeNames"]
@@ -37,6 +38,7 @@ class TableExtender(HTTPExtender):
         return 200, [{"Host": name, "Score": self._score(name)} for name in payload["NodeNames"]]
 
     def _passes(self, name: str) -> bool:
+        """Return whether the extender's predicates accept the node."""
         for predicate in self.case["predicates"]:
             match predicate.removeprefix("framework."):
                 case "ErrorPredicateExtender":
@@ -48,7 +50,7 @@ class TableExtender(HTTPExtender):
         return True
 
     def _score(self, name: str) -> int:
-        """Each of upstream's prefers one node, by 10 to 1."""
+        """Return the score of a node. Each of upstream's extenders prefers one node, by 10 to 1."""
         favourites = {"framework.Node1PrioritizerExtender": "node1", "framework.Node2PrioritizerExtender": "node2"}
         return sum(p["weight"] * (10 if favourites[p["function"]] == name else 1) for p in self.case["prioritizers"])
 

@@ -41,7 +41,7 @@ def test_steps(family: str, ask: Callable[[kschedctl.Cluster, Json], Json], shar
 
 
 def plain(step: Json, narrowed: bool) -> Json:
-    """Nothing is like empty; nodes that PreFilter names are looked at in no order."""
+    """Return the step without empty parts. Nodes that PreFilter names have no order."""
     unordered = (*SETS, *(["feasible"] if narrowed else []))
     found: dict[str, Any] = {key: value for key, value in step.items() if value not in (None, [], {}, "")}
     return {key: sorted(value) if key in unordered else value for key, value in found.items()}

@@ -32,5 +32,5 @@ def test_wakes(share: int) -> None:
 
 
 def plain(part: str, value: Any) -> Any:
-    """Nothing is like empty, and plugins have no order."""
+    """Return the value without empty parts and with sorted plugins."""
     return sorted(value) if part in SETS and value else value or None

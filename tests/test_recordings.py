@@ -58,7 +58,7 @@ WITH_CLAIMS = {
 
 
 def one_file(folder: Path) -> list[Path]:
-    """``kubectl get … -A -o json`` of all kinds at once."""
+    """Return the output of ``kubectl get … -A -o json`` of all kinds at once."""
     path = folder / "all.json"
     path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": PENDING["objects"]}))
     return [path]
@@ -72,7 +72,7 @@ def file_for_each_kind(folder: Path) -> list[Path]:
 
 
 def cluster_info_dump(folder: Path) -> list[Path]:
-    """``kubectl cluster-info dump --all-namespaces --output-directory``."""
+    """Return the output of ``kubectl cluster-info dump --all-namespaces --output-directory``."""
     for name, document in DUMP.items():
         path = folder / name
         path.parent.mkdir(exist_ok=True)

@@ -45,18 +45,18 @@ T = TypeVar("T")
 
 HOSTNAME = "kubernetes.io/hostname"
 MAX_PERMUTED = 4
-"""Up to so many LimitRanges are tried in every order; with more, each comes first once."""
+"""The maximum number of LimitRanges that are tried in every order. Of more, each comes first once."""
 VALIDATION, POD_SECURITY = "Validation", "PodSecurity"
 
 
 def admit(
     cluster: Cluster, manifest: JsonObject, *, namespace: str | None = None, plugins: Collection[str] = ()
 ) -> Admission:
-    """Return what kube-apiserver 1.36 makes of a manifest of a Pod, a PersistentVolumeClaim or another object.
+    """Return the outcome of kube-apiserver 1.36's admission for a manifest of a pod or another object.
 
-    ``namespace``: to which it is sent, else its own; ``plugins``: those that are on besides the default ones, else
-    those of the cluster's API server. Webhooks and policies are not asked. Raises UsageError for what is no plugin,
-    InputError for what is no object.
+    ``namespace`` is the namespace of the request, by default that of the manifest. ``plugins`` are enabled in addition
+    to the default ones, and are by default those of the cluster's API server. Webhooks and policies are not called.
+    Raises UsageError for an unknown plugin, and InputError if the manifest is not an object.
 
     >>> admit(Cluster.from_objects([]), {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}}).message
     'namespaces "default" not found'
@@ -65,15 +65,17 @@ def admit(
     if not isinstance(manifest.get("kind"), str):
         raise InputError("kind: required")
     target_namespace = namespace or str(object_at(manifest, "metadata").get("namespace") or DEFAULT_NAMESPACE)
-    first_outcome, *more = iter_outcomes(cluster, manifest, target_namespace)
+    first_outcome, *later_outcomes = iter_outcomes(cluster, manifest, target_namespace)
     other_outcomes = {
-        (other.code, other.message): other for other in more if _outcome_key(other) != _outcome_key(first_outcome)
+        (other.code, other.message): other
+        for other in later_outcomes
+        if _get_outcome_key(other) != _get_outcome_key(first_outcome)
     }
     return msgspec.structs.replace(first_outcome, varies=tuple(OtherOutcome(c, m) for c, m in other_outcomes))
 
 
-def _outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
-    """Return what distinguishes one outcome from another."""
+def _get_outcome_key(outcome: Admission) -> tuple[int, str | None, bytes]:
+    """Return a key that is equal for equal outcomes."""
     return outcome.code, outcome.message, msgspec.json.encode(outcome.object)
 
 
@@ -86,10 +88,10 @@ def iter_outcomes(
     skipped: Collection[str] = (),
     annotated: bool = True,
 ) -> Iterator[Admission]:
-    """Yield the possible outcomes for every order of LimitRanges and quotas, first the one for the order by name.
+    """Yield the possible outcomes for all orders of LimitRanges and quotas, the order by name first.
 
-    ``quotas`` are those that count, else the namespace's. ``skipped`` names steps that are skipped, such as VALIDATION.
-    With ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded, too.
+    ``quotas`` are by default those of the namespace. ``skipped`` names steps to skip, such as VALIDATION. With
+    ``annotated``, outcomes that differ only in LimitRanger's annotation are yielded as well.
     """
     ranges = tuple(map(limit_ranger.with_api_defaults, cluster.in_namespace("limit_ranges", namespace)))
     all_quotas = tuple(cluster.in_namespace("resource_quotas", namespace) if quotas is None else quotas)
@@ -106,7 +108,7 @@ def iter_outcomes(
         return _AdmissionRun(request, validating_order, skipped).run()
 
     for limit_range_order in (
-        iter_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,)
+        list_orders(ranges) if annotated or limit_ranger.have_different_defaults(ranges) else (ranges,)
     ):
         outcome = run(limit_range_order, ranges, all_quotas)
         yield outcome
@@ -115,13 +117,16 @@ def iter_outcomes(
             yield from (run(limit_range_order, ranges, order) for order in rotate(all_quotas)[1:])
 
 
-def iter_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
-    """Return the orders in which LimitRanges may set defaults, first the order by name."""
+def list_orders(ranges: Sequence[LimitRange]) -> Iterable[Sequence[LimitRange]]:
+    """Return the orders in which LimitRanges may set defaults, the order by name first."""
     return permutations(ranges) if len(ranges) <= MAX_PERMUTED else rotate(ranges)
 
 
 def rotate(objects: Sequence[T]) -> list[Sequence[T]]:
-    """Return the rotations of a sequence, so that each object comes first once; one empty order for no objects."""
+    """Return the rotations of a sequence, in which each object comes first once.
+
+    An empty sequence has one rotation, which is empty.
+    """
     return [(*objects[i:], *objects[:i]) for i in range(len(objects))] or [()]
 
 
@@ -181,7 +186,7 @@ class _AdmissionRun:
             del parent[field.path[-1]]
         if request.is_pod:
             _check_priority_type(request)
-            self.warnings += _warn_of_fractions(request)
+            self.warnings += _iter_fraction_warnings(request)
         meta = request.obj.setdefault("metadata", {})
         request.name = meta.get("name") or meta.get("generateName") or ""
         own_namespace = meta.get("namespace")
@@ -202,7 +207,7 @@ class _AdmissionRun:
     def _validate(self) -> None:
         """Validate the object. Raises NotAdmittedError with all errors."""
         request = self.request
-        errors = [str(fault) for fault in _find_errors(request)]
+        errors = [str(fault) for fault in _validate_object(request)]
         if errors:
             message = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
             raise NotAdmittedError(INVALID, f'{request.kind} "{request.name}" is invalid: {message}')
@@ -223,24 +228,24 @@ class _AdmissionRun:
             self.warnings.append(f"would violate PodSecurity {warning}")
 
 
-def _find_errors(request: AdmissionRequest) -> Sequence[object]:
+def _validate_object(request: AdmissionRequest) -> Sequence[object]:
     """Return the validation errors of the object."""
     kind, obj = request.kind, request.obj
-    document = {**obj, "metadata": {**obj["metadata"]}}
+    object_copy = {**obj, "metadata": {**obj["metadata"]}}
     if kind in manifests.KINDS:
-        struct = convert_builtins(document, manifests.KINDS[kind])
+        struct = convert_builtins(object_copy, manifests.KINDS[kind])
         options = build_validation_options(FeatureGates(request.cluster.kube_version, request.cluster.feature_gates))
         return [
             *manifests.validate_manifest(kind, struct, options),
             *(validate_unscheduled_fields(request) if request.is_pod else ()),
         ]
     if kind in around_pods.KINDS:
-        return around_pods.validate_object(kind, convert_builtins(document, around_pods.KINDS[kind]))
+        return around_pods.validate_object(kind, convert_builtins(object_copy, around_pods.KINDS[kind]))
     return ()
 
 
-def _warn_of_fractions(request: AdmissionRequest) -> Iterator[str]:
-    """Yield warnings about amounts of bytes that are not whole numbers."""
+def _iter_fraction_warnings(request: AdmissionRequest) -> Iterator[str]:
+    """Yield warnings about fractional amounts of bytes."""
     for name in ("initContainers", "containers"):
         for index, container in enumerate(request.spec.get(name) or ()):
             for part in ("limits", "requests"):
@@ -253,7 +258,7 @@ def _warn_of_fractions(request: AdmissionRequest) -> Iterator[str]:
 
 
 def _build_stored_object(request: AdmissionRequest) -> JsonObject:
-    """Return the object as it is stored: relevant metadata, the spec, and what follows from them."""
+    """Build the object as it is stored: relevant metadata, the spec, and facts derived from them."""
     meta = request.obj["metadata"]
     names = ("name", "namespace", "generateName", "labels", "annotations", "finalizers")
     metadata: Writable = {name: meta[name] for name in names if meta.get(name)}
@@ -267,7 +272,7 @@ def _build_stored_object(request: AdmissionRequest) -> JsonObject:
 
 
 def _compute_qos_class(request: AdmissionRequest) -> str:
-    """Return the quality of service class. Upstream: ComputePodQOS."""
+    """Return the pod's quality of service class. Upstream: ComputePodQOS."""
     if resource_quota.is_best_effort(request):
         return "BestEffort"
     pod_resources = request.spec.get("resources")
@@ -311,7 +316,7 @@ def _check_hard_anti_affinity(request: AdmissionRequest) -> None:
 
 
 def _skip(request: AdmissionRequest) -> None:
-    """Do nothing, as the step is run elsewhere."""
+    """Do nothing, since the step is run elsewhere."""
 
 
 _MUTATING: Sequence[tuple[str, Plugin]] = (
@@ -340,7 +345,7 @@ _VALIDATING: Sequence[tuple[str, Plugin]] = (
 
 
 def _check_priority_type(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod's priority is no int32: the API server cannot decode such an object."""
+    """Raise NotAdmittedError if the pod's priority is not an int32, because the API server cannot decode it."""
     spec = request.obj.get("spec")
     priority = spec.get("priority") if isinstance(spec, dict) else None
     if priority is None:

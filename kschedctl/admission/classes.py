@@ -62,7 +62,7 @@ def _set_group_priority(request: AdmissionRequest) -> None:
 
 
 def _find_priority_class(request: AdmissionRequest) -> PriorityClass | None:
-    """Return the named PriorityClass, else the global default with the lowest value, or None.
+    """Return the named PriorityClass, or the global default with the lowest value, or None.
 
     Raises NotAdmittedError if the named class does not exist.
     """
@@ -116,7 +116,7 @@ def _apply_scheduling(request: AdmissionRequest, runtime_class: RuntimeClass) ->
 
 
 def check_overhead(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if the pod has an overhead but its class has none."""
+    """Raise NotAdmittedError if the pod has an overhead but its RuntimeClass has none."""
     if not request.is_pod or not request.spec.get("overhead"):
         return
     runtime_class = _find_runtime_class(request)
@@ -147,7 +147,10 @@ PROTECTION_FINALIZER = "kubernetes.io/pvc-protection"
 
 
 def set_default_class(request: AdmissionRequest) -> None:
-    """Set the newest default class for a claim that names none; of equally new classes the first by name."""
+    """Set the newest default StorageClass for a claim that names none.
+
+    Of equally new classes the first by name is used.
+    """
     if request.kind != "PersistentVolumeClaim" or request.spec.get("storageClassName") is not None:
         return
     if BETA_CLASS_ANNOTATION in request.annotations:

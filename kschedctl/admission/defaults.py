@@ -42,7 +42,7 @@ def _set_deployment_defaults(spec: Writable) -> None:
 
 
 def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
-    """Set the defaults of a pod spec; a pod gets some more than a pod template."""
+    """Set the defaults of a pod spec. A pod gets some more defaults than a pod template."""
     _set_missing(
         spec, dnsPolicy="ClusterFirst", restartPolicy="Always", schedulerName="default-scheduler", securityContext={}
     )
@@ -113,7 +113,7 @@ def _set_volume_defaults(volume: Writable) -> None:
 
 
 def set_pod_level_requests(request: AdmissionRequest) -> None:
-    """Set missing requests of a pod with limits of its own: to what its containers request, else to its limits."""
+    """Set missing pod-level requests to the containers' requests, or else to the pod-level limits."""
     pod_resources: Writable = request.spec.get("resources") or {}
     limits = pod_resources.get("limits")
     if not limits:
@@ -131,7 +131,7 @@ def set_pod_level_requests(request: AdmissionRequest) -> None:
 
 
 def _canonicalize_resources(resources: object) -> None:
-    """Rewrite requests and limits in their canonical form, rounded up to a thousandth."""
+    """Rewrite requests and limits in their canonical form, rounded up to thousandths."""
     if isinstance(resources, dict):
         for part in ("requests", "limits"):
             if isinstance(resources.get(part), dict):
@@ -139,7 +139,7 @@ def _canonicalize_resources(resources: object) -> None:
 
 
 def _canonicalize(amounts: dict[str, object]) -> dict[str, str]:
-    """Return amounts in their canonical form, rounded up to a thousandth."""
+    """Return amounts in their canonical form, rounded up to thousandths."""
     return {name: str(parse(_strip(amount)).round_up(MILLI)) for name, amount in amounts.items()}
 
 
@@ -149,7 +149,7 @@ def _strip(amount: object) -> object:
 
 
 def _set_missing(target: Writable, **values: object) -> None:
-    """Set fields that are missing or empty."""
+    """Set fields of an object that are missing or empty."""
     for name, value in values.items():
         if target.get(name) is None or target.get(name) == "":
             target[name] = value

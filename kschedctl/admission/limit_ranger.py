@@ -21,7 +21,10 @@ MAX_MILLI = INT64_MAX // 1000
 
 
 def with_api_defaults(limit_range: LimitRange) -> LimitRange:
-    """Return the LimitRange with the API's defaults: maxima become default limits, default limits default requests."""
+    """Return the LimitRange with the API's defaults.
+
+    Default limits default to the maxima, and default requests to the default limits.
+    """
     items = tuple(
         _item_with_api_defaults(item) if item.type == CONTAINER_TYPE else item for item in limit_range.spec.limits
     )
@@ -42,7 +45,7 @@ def have_different_defaults(ranges: Sequence[LimitRange]) -> bool:
 
 
 def _iter_container_defaults(limit_range: LimitRange) -> Iterator[tuple[tuple[str, str], str | int | float]]:
-    """Yield part and resource of each container default with its amount."""
+    """Yield part and resource of each container default, with the amount."""
     for item in limit_range.spec.limits:
         if item.type == CONTAINER_TYPE:
             for part, amounts in (("limits", item.default), ("requests", item.default_request)):
@@ -70,7 +73,7 @@ class _AddedDefaults(NamedTuple):
     """The defaults that a container got for its requests or limits."""
 
     annotation: str
-    """As upstream's annotation has it."""
+    """The text in upstream's annotation."""
     amounts: Resources
 
 
@@ -85,7 +88,7 @@ def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterato
         for container in containers:
             resources = container.setdefault("resources", {})
             for part, defaults in (("requests", requests), ("limits", limits)):
-                added = _add_missing(resources, part, defaults)
+                added = _add_missing_defaults(resources, part, defaults)
                 if added:
                     annotation = (
                         f"{', '.join(sorted(added))} {part[:-1]} for {container_kind} {container.get('name', '')}"
@@ -93,13 +96,13 @@ def _add_defaults(request: AdmissionRequest, limit_range: LimitRange) -> Iterato
                     yield _AddedDefaults(annotation, {f"{part}.{name}": defaults[name] for name in sorted(added)})
 
 
-def _add_missing(resources: Writable, part: str, defaults: Resources) -> list[str]:
-    """Add the defaults that are missing, and return their names."""
+def _add_missing_defaults(resources: Writable, part: str, defaults: Resources) -> list[str]:
+    """Add the missing defaults to the requests or limits, and return their names."""
     existing = resources.get(part) or {}
-    added = [name for name in defaults if name not in existing]
-    if added:
-        resources[part] = {**existing, **{name: defaults[name] for name in added}}
-    return added
+    missing_names = [name for name in defaults if name not in existing]
+    if missing_names:
+        resources[part] = {**existing, **{name: defaults[name] for name in missing_names}}
+    return missing_names
 
 
 def check_bounds(request: AdmissionRequest) -> None:
@@ -127,7 +130,7 @@ def _iter_messages(request: AdmissionRequest, limit_range: LimitRange) -> Iterat
 
 
 def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> Iterator[Breach]:
-    """Yield the violations of one item by the object."""
+    """Yield the object's violations of one item."""
     if request.is_pod and item.type == CONTAINER_TYPE:
         for container in (*request.containers, *request.init_containers):
             resources = container.get("resources") or {}
@@ -144,15 +147,19 @@ def _iter_request_breaches(request: AdmissionRequest, item: LimitRangeItem) -> I
 def iter_breaches(item: LimitRangeItem, requests: Quantities, limits: Quantities) -> Iterator[Breach]:
     """Yield the violations of an item's bounds by the requests and limits of a container or pod."""
     for name, minimum in parse_quantities(item.min).items():
-        yield from _check_minimum(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), minimum))
+        yield from _iter_minimum_breaches(
+            _BoundedAmount(item.type, name, requests.get(name), limits.get(name), minimum)
+        )
     for name, maximum in parse_quantities(item.max).items():
-        yield from _check_maximum(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), maximum))
+        yield from _iter_maximum_breaches(
+            _BoundedAmount(item.type, name, requests.get(name), limits.get(name), maximum)
+        )
     for name, ratio in parse_quantities(item.max_limit_request_ratio).items():
-        yield from _check_ratio(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), ratio))
+        yield from _iter_ratio_breaches(_BoundedAmount(item.type, name, requests.get(name), limits.get(name), ratio))
 
 
 class _BoundedAmount(NamedTuple):
-    """The request and limit for a resource, and a bound on them."""
+    """A resource's request and limit, and a bound on them."""
 
     type: str
     name: str
@@ -175,7 +182,7 @@ class _BoundedAmount(NamedTuple):
 _ZERO = Quantity(0)
 
 
-def _check_minimum(amount: _BoundedAmount) -> Iterator[Breach]:
+def _iter_minimum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of a minimum."""
     request, limit, bound = amount.comparable_amounts()
     message = f"minimum {amount.name} usage per {amount.type} is {amount.bound}"
@@ -187,7 +194,7 @@ def _check_minimum(amount: _BoundedAmount) -> Iterator[Breach]:
         yield amount.build_breach("limits", f"{message}, but limit is {amount.limit}")
 
 
-def _check_maximum(amount: _BoundedAmount) -> Iterator[Breach]:
+def _iter_maximum_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of a maximum."""
     request, limit, bound = amount.comparable_amounts()
     message = f"maximum {amount.name} usage per {amount.type} is {amount.bound}"
@@ -199,7 +206,7 @@ def _check_maximum(amount: _BoundedAmount) -> Iterator[Breach]:
         yield amount.build_breach("requests", f"{message}, but request is {amount.request}")
 
 
-def _check_ratio(amount: _BoundedAmount) -> Iterator[Breach]:
+def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
     """Yield the violation of the maximum ratio of limit to request."""
     request, limit, _ = amount.comparable_amounts()
     message = f"{amount.name} max limit to request ratio per {amount.type} is {amount.bound}, but"
@@ -218,7 +225,7 @@ def _check_ratio(amount: _BoundedAmount) -> Iterator[Breach]:
 def iter_claim_breaches(item: LimitRangeItem, requests: Mapping[str, Quantity]) -> Iterator[Breach]:
     """Yield the violations of an item's bounds by the requests of a claim."""
     for name, minimum in parse_quantities(item.min).items():
-        yield from _check_minimum(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
+        yield from _iter_minimum_breaches(_BoundedAmount(item.type, name, requests.get(name), None, minimum))
     for name, maximum in parse_quantities(item.max).items():
         amount = _BoundedAmount(item.type, name, requests.get(name), None, maximum)
         request, _, bound = amount.comparable_amounts()

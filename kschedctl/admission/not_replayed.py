@@ -19,7 +19,7 @@ from kschedctl.cluster import FIELDS, Cluster
 
 WEBHOOK_KINDS = {True: "MutatingWebhookConfiguration", False: "ValidatingWebhookConfiguration"}
 POLICY_KINDS = {True: "MutatingAdmissionPolicy", False: "ValidatingAdmissionPolicy"}
-"""Whether they change objects -> their kind."""
+"""The kind of policy, by whether it changes objects."""
 CREATE, ANY, CLUSTER, DENY = "CREATE", "*", "Cluster", "Deny"
 NAME_LABEL = "kubernetes.io/metadata.name"
 
@@ -32,10 +32,10 @@ class CreatedObject(NamedTuple):
     resource: str
     namespace: str
     labels: Mapping[str, str] | None
-    """None if they are not known."""
+    """The labels, or None if they are unknown."""
 
 
-def find_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+def iter_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
     """Yield the names of webhook configurations that would be called for one of the objects."""
     created = list(objects)
     configurations: Sequence[WebhookConfiguration] = getattr(cluster, FIELDS[WEBHOOK_KINDS[mutating]])
@@ -43,12 +43,12 @@ def find_webhooks(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
         criteria = (
             MatchResources(w.namespace_selector, w.object_selector, w.rules) for w in configuration.webhooks if w.rules
         )
-        if any(_matches(cluster, match, obj) for match in criteria for obj in created):
+        if any(_may_match(cluster, match, obj) for match in criteria for obj in created):
             yield configuration.metadata.name
 
 
-def find_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
-    """Yield the names of policies that are in force for one of the objects and change or deny it."""
+def iter_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutating: bool) -> Iterator[str]:
+    """Yield the names of policies in force that change or may deny one of the objects."""
     created, kind = list(objects), POLICY_KINDS[mutating]
     for policy in getattr(cluster, FIELDS[kind]):
         bindings = [
@@ -57,13 +57,13 @@ def find_policies(cluster: Cluster, objects: Iterable[CreatedObject], *, mutatin
             if binding.spec.policy_name == policy.metadata.name
             and (mutating or DENY in binding.spec.validation_actions)
         ]
-        matching = [obj for obj in created if _matches(cluster, policy.spec.match_constraints, obj)]
-        if any(_matches(cluster, match, obj) for match in bindings for obj in matching):
+        matching = [obj for obj in created if _may_match(cluster, policy.spec.match_constraints, obj)]
+        if any(_may_match(cluster, match, obj) for match in bindings for obj in matching):
             yield policy.metadata.name
 
 
-def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
-    """Return whether the criteria match the object, or may match it if labels are not known.
+def _may_match(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> bool:
+    """Return whether the criteria match the object, or may match it because labels are unknown.
 
     Criteria without rules match any object.
     """
@@ -71,13 +71,13 @@ def _matches(cluster: Cluster, criteria: MatchResources, obj: CreatedObject) -> 
     return (
         (not rules or any(_rule_matches(rule, obj) for rule in rules))
         and not any(_rule_matches(rule, obj) for rule in criteria.exclude_resource_rules if not rule.resource_names)
-        and _selects(criteria.object_selector, obj.labels)
-        and _selects(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
+        and _may_select(criteria.object_selector, obj.labels)
+        and _may_select(criteria.namespace_selector, _find_namespace_labels(cluster, obj.namespace))
     )
 
 
 def _rule_matches(rule: HookRule, obj: CreatedObject) -> bool:
-    """Return whether a rule matches the creation of the object. Names are not compared, as most are generated."""
+    """Return whether a rule matches the creation of the object. Names are not compared, since most are generated."""
     return (
         rule.scope != CLUSTER
         and _contains(rule.operations, CREATE)
@@ -92,8 +92,8 @@ def _contains(items: Sequence[str], wanted: str) -> bool:
     return ANY in items or wanted in items
 
 
-def _selects(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
-    """Return whether the selector matches the labels, or whether the labels are not known."""
+def _may_select(selector: LabelSelector, labels: Mapping[str, str] | None) -> bool:
+    """Return whether the selector matches the labels or the labels are unknown."""
     return labels is None or selector_from_api(selector).matches(labels)
 
 
@@ -112,8 +112,11 @@ BUILT_IN_NAMESPACES = ("default", "kube-system", "kube-public", "kube-node-lease
 NAMESPACE_LIFECYCLE, SERVICE_ACCOUNT_PLUGIN, DEFAULT_ACCOUNT = "NamespaceLifecycle", "ServiceAccount", "default"
 
 
-def find_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
-    """Yield the plugins that cannot be decided in a namespace, as it or its service accounts were not read."""
+def iter_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
+    """Yield the plugins whose decision in a namespace is unknown because some objects were not read.
+
+    These objects are the namespace and its service accounts.
+    """
     namespace_object = _find_namespace(cluster, namespace)
     if namespace_object is None:
         yield NAMESPACE_LIFECYCLE  # a missing namespace is reported when manifests are read
@@ -122,8 +125,8 @@ def find_undecidable_plugins(cluster: Cluster, namespace: str) -> Iterator[str]:
         yield SERVICE_ACCOUNT_PLUGIN
 
 
-def find_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
-    """Yield the plugins that would deny a pod for naming an object that may exist but was not read."""
+def iter_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: JsonObject) -> Iterator[str]:
+    """Yield the plugins whose decision is unknown because the pod names an object that was not read."""
     priority, runtime = str(spec.get("priorityClassName") or ""), spec.get("runtimeClassName")
     if cluster.gap("PriorityClass") and find_priority_class(priority, cluster.priority_classes) is None:
         yield "Priority"
@@ -136,7 +139,7 @@ def find_undecidable_plugins_for_pod(cluster: Cluster, namespace: str, spec: Jso
 
 
 def is_missing_namespace(cluster: Cluster, namespace: str) -> bool:
-    """Return whether the namespace does not exist. If no namespace is known, they were not read."""
+    """Return whether the namespace does not exist. Without any known namespace, namespaces were not read."""
     were_read = bool(cluster.namespaces) and cluster.gap("Namespace") is None
     return were_read and namespace not in BUILT_IN_NAMESPACES and _find_namespace(cluster, namespace) is None
 

@@ -54,7 +54,7 @@ _PROFILES = ("RuntimeDefault", "Localhost")
 
 
 class CheckedPod:
-    """A pod or pod template, and the minor version of the standard by which it is checked."""
+    """A pod or pod template, with the minor version of the standard to check."""
 
     def __init__(self, pod: JsonObject, minor: int) -> None:
         self.minor, self.spec = minor, object_at(pod, "spec")
@@ -68,16 +68,16 @@ class CheckedPod:
 
     @property
     def is_windows(self) -> bool:
-        """Return whether the pod is a Windows pod and the standard has exceptions for these."""
+        """Whether the pod is a Windows pod and the standard has exceptions for Windows pods."""
         return self.minor >= WINDOWS_SINCE and object_at(self.spec, "os").get("name") == "windows"
 
     @property
     def in_user_namespace(self) -> bool:
-        """Return whether the pod has its own user namespace and the standard has exceptions for that."""
+        """Whether the pod has its own user namespace and the standard has exceptions for such pods."""
         return self.minor >= USER_NAMESPACES_SINCE and self.spec.get("hostUsers") is False
 
     def get_settings(self, *path: str) -> tuple[object, list[tuple[str, object]]]:
-        """Return a setting of the pod's security context, and those of containers that have it, by name."""
+        """Return a setting of the pod's security context, and the settings of containers by name."""
         by_container = [(str(c.get("name", "")), _get_at(c, "securityContext", *path)) for c in self.containers]
         return _get_at(self.spec, "securityContext", *path), [
             (name, value) for name, value in by_container if value is not None
@@ -91,7 +91,7 @@ def _get_at(value: object, *path: str) -> object:
     return value
 
 
-def _name_list(names: Sequence[str], noun: str = "container") -> str:
+def _format_name_list(names: Sequence[str], noun: str = "container") -> str:
     """Return a noun with quoted names, such as ``container "a"`` or ``containers "a", "b"``."""
     return f"{_pluralize(noun, names)} {_quote_all(names)}"
 
@@ -107,8 +107,8 @@ def _quote_all(names: Iterable[str]) -> str:
 
 
 def _describe_setters(by_pod: bool, containers: Sequence[str]) -> str:
-    """Return who sets a forbidden value, or an empty string for nobody."""
-    return " and ".join((["pod"] if by_pod else []) + ([_name_list(containers)] if containers else []))
+    """Describe the pod and containers that set a forbidden value, or return "" if there are none."""
+    return " and ".join((["pod"] if by_pod else []) + ([_format_name_list(containers)] if containers else []))
 
 
 # -- baseline ------------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ def _check_added_capabilities(pod: CheckedPod) -> Iterator[Violation]:
         added = sorted({capability for forbidden in forbidden_by_container.values() for capability in forbidden})
         yield (
             "non-default capabilities",
-            f"{_name_list(names)} must not include {_quote_all(added)} in {_ADDED_CAPABILITIES}",
+            f"{_format_name_list(names)} must not include {_quote_all(added)} in {_ADDED_CAPABILITIES}",
         )
 
 
@@ -168,7 +168,7 @@ def _check_host_paths(pod: CheckedPod) -> Iterator[Violation]:
     """Yield hostPath volumes."""
     names = [str(volume.get("name", "")) for volume in objects_at(pod.spec, "volumes") if "hostPath" in volume]
     if names:
-        yield "hostPath volumes", _name_list(names, "volume")
+        yield "hostPath volumes", _format_name_list(names, "volume")
 
 
 def _check_host_ports(pod: CheckedPod) -> Iterator[Violation]:
@@ -178,7 +178,7 @@ def _check_host_ports(pod: CheckedPod) -> Iterator[Violation]:
     if names:
         ports = sorted(set().union(*used.values()))
         verb = "uses" if len(names) == 1 else "use"
-        yield "hostPort", f"{_name_list(names)} {verb} {_pluralize('hostPort', ports)} {', '.join(ports)}"
+        yield "hostPort", f"{_format_name_list(names)} {verb} {_pluralize('hostPort', ports)} {', '.join(ports)}"
 
 
 def _find_host_ports(container: JsonObject) -> set[str]:
@@ -193,7 +193,10 @@ def _check_probe_hosts(pod: CheckedPod) -> Iterator[Violation]:
     if names:
         hosts = sorted(set().union(*used.values()))
         verb = "uses" if len(names) == 1 else "use"
-        yield "probe or lifecycle host", f"{_name_list(names)} {verb} {_name_list(hosts, 'probe or lifecycle host')}"
+        yield (
+            "probe or lifecycle host",
+            f"{_format_name_list(names)} {verb} {_format_name_list(hosts, 'probe or lifecycle host')}",
+        )
 
 
 def _iter_probe_hosts(container: JsonObject) -> Iterator[str]:
@@ -210,7 +213,7 @@ def _check_privileged(pod: CheckedPod) -> Iterator[Violation]:
     _, privileged = pod.get_settings("privileged")
     names = [name for name, value in privileged if value]
     if names:
-        yield "privileged", f"{_name_list(names)} must not set securityContext.privileged=true"
+        yield "privileged", f"{_format_name_list(names)} must not set securityContext.privileged=true"
 
 
 def _check_proc_mount(pod: CheckedPod) -> Iterator[Violation]:
@@ -227,7 +230,7 @@ def _check_proc_mount_restricted(pod: CheckedPod) -> Iterator[Violation]:
         values = _quote_all(sorted({value for _, value in forbidden}))
         yield (
             "procMount",
-            f"{_name_list([name for name, _ in forbidden])} must not set securityContext.procMount to {values}",
+            f"{_format_name_list([name for name, _ in forbidden])} must not set securityContext.procMount to {values}",
         )
 
 
@@ -240,7 +243,7 @@ def _check_selinux(pod: CheckedPod) -> Iterator[Violation]:
     options = [options for _, options in forbidden] + ([pod_options] if pod_is_bad else [])
     types = sorted({str(_get_at(option, "type") or "") for option in options} - allowed)
     if options:
-        details = [_name_list(types, "type")] if types else []
+        details = [_format_name_list(types, "type")] if types else []
         details += [
             f"{name} may not be set" for name in ("user", "role") if any(_get_at(option, name) for option in options)
         ]
@@ -254,7 +257,7 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles, before 1.19 those of annotations."""
+    """Yield forbidden seccomp profiles, which are in annotations before 1.19."""
     if pod.minor < 19:
         keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in pod.names_of(pod.containers))]
         values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}
@@ -308,11 +311,11 @@ def _check_privilege_escalation(pod: CheckedPod) -> Iterator[Violation]:
     violating = [c for c in pod.containers if _get_at(c, "securityContext", "allowPrivilegeEscalation") is not False]
     if violating:
         must = "must set securityContext.allowPrivilegeEscalation=false"
-        yield "allowPrivilegeEscalation != false", f"{_name_list(pod.names_of(violating))} {must}"
+        yield "allowPrivilegeEscalation != false", f"{_format_name_list(pod.names_of(violating))} {must}"
 
 
 def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers that keep or add capabilities other than NET_BIND_SERVICE."""
+    """Yield containers that keep capabilities or add others than NET_BIND_SERVICE."""
     if pod.is_windows:
         return
     not_dropping = [
@@ -324,13 +327,13 @@ def _check_restricted_capabilities(pod: CheckedPod) -> Iterator[Violation]:
     }
     adding = [name for name, capabilities in added.items() if capabilities]
     details = (
-        [f'{_name_list(pod.names_of(not_dropping))} must set securityContext.capabilities.drop=["ALL"]']
+        [f'{_format_name_list(pod.names_of(not_dropping))} must set securityContext.capabilities.drop=["ALL"]']
         if not_dropping
         else []
     )
     if adding:
         names = _quote_all(sorted({capability for capabilities in added.values() for capability in capabilities}))
-        details.append(f"{_name_list(adding)} must not include {names} in {_ADDED_CAPABILITIES}")
+        details.append(f"{_format_name_list(adding)} must not include {names} in {_ADDED_CAPABILITIES}")
     if details:
         yield "unrestricted capabilities", "; ".join(details)
 
@@ -345,9 +348,10 @@ def _check_restricted_volumes(pod: CheckedPod) -> Iterator[Violation]:
             {next((kind for kind in RESTRICTED_VOLUMES if kind in volume), "unknown") for volume in forbidden}
         )
         verb = "uses" if len(forbidden) == 1 else "use"
+        volumes = _format_name_list(pod.names_of(forbidden), "volume")
         yield (
             "restricted volume types",
-            f"{_name_list(pod.names_of(forbidden), 'volume')} {verb} {_name_list(kinds, 'restricted volume type')}",
+            f"{volumes} {verb} {_format_name_list(kinds, 'restricted volume type')}",
         )
 
 
@@ -361,11 +365,11 @@ def _check_run_as_non_root(pod: CheckedPod) -> Iterator[Violation]:
     if setters:
         yield "runAsNonRoot != true", f"{setters} must not set securityContext.runAsNonRoot=false"
     elif unset and pod_value is not True:
-        yield "runAsNonRoot != true", f"pod or {_name_list(unset)} must set securityContext.runAsNonRoot=true"
+        yield "runAsNonRoot != true", f"pod or {_format_name_list(unset)} must set securityContext.runAsNonRoot=true"
 
 
 def _check_run_as_user(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield containers that run as root by runAsUser."""
+    """Yield containers whose runAsUser is root."""
     if pod.in_user_namespace:
         return
     pod_value, container_values = pod.get_settings("runAsUser")
@@ -390,11 +394,11 @@ def _check_restricted_seccomp(pod: CheckedPod) -> Iterator[Violation]:
         yield from forbidden
     elif unset and pod_profile not in _PROFILES:
         must = 'must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"'
-        yield "seccompProfile", f"pod or {_name_list(unset)} {must}"
+        yield "seccompProfile", f"pod or {_format_name_list(unset)} {must}"
 
 
 def _as_list(value: object) -> Sequence[str]:
-    """Return the value if it is a list, else an empty sequence."""
+    """Return the value if it is a list, or an empty sequence."""
     return value if isinstance(value, list) else ()
 
 
@@ -438,7 +442,7 @@ RESTRICTED: Mapping[str, Check] = {
 
 
 def find_violations(pod: JsonObject, level: str, version: str) -> str:
-    """Return what a level of a version (``latest``, ``v1.30``) forbids of a pod; empty for nothing."""
+    """Return the pod's violations of a level in a version (``latest``, ``v1.30``), or ""."""
     if level not in ("baseline", "restricted"):
         return ""
     minor = LATEST if version == "latest" else min(int(version.partition(".")[2]), LATEST)

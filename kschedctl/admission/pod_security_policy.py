@@ -1,8 +1,4 @@
-"""The Pod Security levels that a namespace sets by labels, and what they forbid of pods.
-
-The server's own defaults are privileged and latest. Upstream: PolicyToEvaluate in
-staging/src/k8s.io/pod-security-admission/api/helpers.go, DefaultPodSpecExtractor in admission/admission.go (v1.36).
-"""
+"""The Pod Security levels that a namespace's labels set, and the violations of these levels by pods."""
 
 from __future__ import annotations
 
@@ -17,7 +13,7 @@ from kschedctl.api.workloads import POD_TEMPLATE_PATHS
 LABEL = "pod-security.kubernetes.io/"
 ENFORCE = f"{LABEL}enforce"
 LEVELS = ("privileged", "baseline", "restricted")
-"""From the level that forbids nothing to the strictest one."""
+"""The levels, from the one that forbids nothing to the strictest one."""
 LATEST = "latest"
 _VERSION = re.compile(r"v1\.(0|[1-9][0-9]*)", re.ASCII)
 
@@ -29,24 +25,24 @@ class Standard(NamedTuple):
     version: str = LATEST
 
     def describe_violations(self, pod: JsonObject) -> str:
-        """Return what the standard forbids of a pod, after its name ``"restricted:latest": …``; empty for nothing."""
-        broken = find_violations(pod, self.level, self.version)
-        return f'"{self.level}:{self.version}": {broken}' if broken else ""
+        """Return the pod's violations after the standard's name, as in ``"restricted:latest": …``, or ""."""
+        violations = find_violations(pod, self.level, self.version)
+        return f'"{self.level}:{self.version}": {violations}' if violations else ""
 
 
 def get_enforced_standard(labels: Mapping[str, str]) -> Standard:
-    """Return the standard by which pods of a namespace are denied.
+    """Return the standard by which a namespace's pods are denied.
 
-    An invalid level stands for the strictest level, an invalid version for the latest.
+    An invalid level counts as the strictest level, an invalid version as the latest one.
     """
     level = labels.get(ENFORCE, LEVELS[0])
     return Standard(level if level in LEVELS else LEVELS[-1], _get_version(labels, "enforce"))
 
 
 def get_warn_standard(labels: Mapping[str, str]) -> Standard:
-    """Return the standard by which the API server warns; by default the enforced one.
+    """Return the standard about which the API server warns, by default the enforced one.
 
-    An invalid level warns of nothing.
+    An invalid level causes no warnings.
     """
     level, enforce = labels.get(f"{LABEL}warn"), labels.get(ENFORCE)
     if level is not None:

@@ -1,4 +1,4 @@
-"""An object on its way through admission."""
+"""A create request on its way through admission."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from kschedctl.api.pod_requests import (
 from kschedctl.cluster import Cluster, drop_nulls
 
 Writable = dict[str, Any]
-"""JSON that may be changed in place."""
+"""A JSON object that may be modified in place."""
 FORBIDDEN, INVALID, NOT_FOUND, BAD, INTERNAL = "Forbidden", "Invalid", "NotFound", "BadRequest", None
 CODES = {FORBIDDEN: 403, INVALID: 422, NOT_FOUND: 404, BAD: 400, INTERNAL: 500}
 RESOURCES = {"Pod": "pods", "PersistentVolumeClaim": "persistentvolumeclaims"}
@@ -28,7 +28,7 @@ _SPEC_OPTIONS = Options(use_status=False)
 
 
 class NotAdmittedError(Exception):
-    """The denial of a request. ``reason`` is the API's reason, or None for an internal error."""
+    """An error for a denied request. ``reason`` is the API's reason, or None for an internal error."""
 
     def __init__(self, reason: str | None, message: str) -> None:
         super().__init__(message)
@@ -42,31 +42,31 @@ class AdmissionRequest:
     cluster: Cluster
     kind: str
     obj: Writable
-    """The object, which plugins change."""
+    """The object, which plugins modify."""
     namespace: str
     limit_ranges: Sequence[LimitRange] = ()
     """The namespace's LimitRanges in the order in which they are applied."""
     quotas: Sequence[ResourceQuota] = ()
     """The namespace's quotas in the order in which they are checked."""
     name: str = ""
-    """How errors name the object."""
+    """The name of the object in errors."""
     changed: list[str] = field(default_factory=list)
-    """What was changed, and by whom."""
+    """Descriptions of changes, each with its cause."""
 
     @property
     def is_pod(self) -> bool:
-        """Return whether the object is a pod."""
+        """Whether the object is a pod."""
         return self.kind == "Pod"
 
     @property
     def spec(self) -> Writable:
-        """Return the spec, which is created if it is missing."""
+        """The spec, which is created if it is missing."""
         spec: Writable = self.obj.setdefault("spec", {})
         return spec
 
     @property
     def annotations(self) -> Writable:
-        """Return the annotations of the object."""
+        """The annotations of the object."""
         written: Writable = self.obj.get("metadata", {}).get("annotations") or {}
         return written
 
@@ -76,28 +76,28 @@ class AdmissionRequest:
 
     @property
     def containers(self) -> list[Writable]:
-        """Return the containers of the pod."""
+        """The containers of the pod."""
         return self.spec.get("containers") or []
 
     @property
     def init_containers(self) -> list[Writable]:
-        """Return the init containers of the pod."""
+        """The init containers of the pod."""
         return self.spec.get("initContainers") or []
 
     @cached_property
     def namespace_object(self) -> Namespace | None:
-        """Return the namespace, or None if it was not read."""
+        """The namespace, or None if it was not read."""
         return next(
             (namespace for namespace in self.cluster.namespaces if namespace.metadata.name == self.namespace), None
         )
 
     @property
     def namespace_annotations(self) -> dict[str, str]:
-        """Return the annotations of the namespace."""
+        """The annotations of the namespace."""
         return self.namespace_object.metadata.annotations if self.namespace_object else {}
 
     def describe_optional_plugin(self, plugin: str) -> str:
-        """Return a clause that says that an optional plugin is enabled, and how that is known."""
+        """Return a clause which says that an optional plugin is enabled, and how that is known."""
         return f" ({plugin} is on: {self.cluster.api_server.told_by})"
 
     def forbidden(self, reason: str) -> NotAdmittedError:
@@ -106,13 +106,13 @@ class AdmissionRequest:
 
     @property
     def resource(self) -> str:
-        """Return the plural of the kind, with its API group if it has one."""
+        """The plural of the kind, with its API group if it has one."""
         group = str(self.obj.get("apiVersion", "")).rpartition("/")[0]
         plural = RESOURCES.get(self.kind, f"{self.kind.lower()}s")
         return f"{plural}.{group}" if group else plural
 
     def decode_pod(self) -> Pod:
-        """Decode the pod as scheduling reads it."""
+        """Decode the pod with the fields that scheduling reads."""
         return convert_builtins(drop_nulls(self.obj), api.Pod)
 
     def sum_pod_resources(self, *, overhead: bool) -> tuple[Quantities, Quantities]:

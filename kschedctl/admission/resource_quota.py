@@ -53,14 +53,14 @@ DEADLINE_SCOPES = ("Terminating", "NotTerminating")
 def is_replayable(quota: ResourceQuota, *, in_full: bool) -> bool:
     """Return whether a quota can be replayed: it has a status and no scope that depends on unknown fields.
 
-    Scopes about deadlines can only be replayed for pods that are known ``in_full``.
+    Scopes about deadlines can be replayed only for pods that are known ``in_full``.
     """
     names = (*quota.spec.scopes, *(term.scope_name for term in quota.spec.scope_selector.match_expressions))
     return bool(quota.status.hard) and (in_full or not any(name in DEADLINE_SCOPES for name in names))
 
 
 def check_quotas(request: AdmissionRequest) -> None:
-    """Raise NotAdmittedError if containers do not set what a quota requires, or if a quota is exceeded."""
+    """Raise NotAdmittedError if containers do not set required resources or a quota is exceeded."""
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
     for quota in matching:
@@ -75,8 +75,8 @@ def check_quotas(request: AdmissionRequest) -> None:
             raise request.forbidden(excess)
 
 
-def count_fitting(request: AdmissionRequest, most: int) -> int:
-    """Return for how many of ``most`` objects like this one the quotas have room, one after the other."""
+def count_admissible(request: AdmissionRequest, max_count: int) -> int:
+    """Return how many objects like this one, at most ``max_count``, the quotas admit one after the other."""
     usage = _compute_nonzero_usage(request)
     matching = [quota for quota in request.quotas if _matches_quota(quota, request)]
 
@@ -85,19 +85,19 @@ def count_fitting(request: AdmissionRequest, most: int) -> int:
         return bool(describe_excess(_charge_quota(quota, usage, count), usage))
 
     for quota in matching:  # usually there is room for all objects
-        if most and is_exceeded_after(quota, most - 1):
-            most = bisect_left(range(most), True, key=partial(is_exceeded_after, quota))
-    return most
+        if max_count and is_exceeded_after(quota, max_count - 1):
+            max_count = bisect_left(range(max_count), True, key=partial(is_exceeded_after, quota))
+    return max_count
 
 
-def charge(request: AdmissionRequest, count: int) -> tuple[ResourceQuota, ...]:
+def charge_quotas(request: AdmissionRequest, count: int) -> tuple[ResourceQuota, ...]:
     """Return the quotas after ``count`` objects like this one are charged."""
     usage = _compute_nonzero_usage(request)
     return tuple(_charge_quota(q, usage, count) if _matches_quota(q, request) else q for q in request.quotas)
 
 
 def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[str, str]]:
-    """Return, by quota, the higher limits that ``count`` objects like this one would need."""
+    """Return, by quota, the higher limits that ``count`` objects like this one require."""
     usage = _compute_nonzero_usage(request)
     by_quota: dict[str, dict[str, str]] = {}
     for quota in request.quotas:
@@ -113,7 +113,7 @@ def find_needed_limits(request: AdmissionRequest, count: int) -> dict[str, dict[
 
 
 def find_unset_resources(request: AdmissionRequest) -> list[str]:
-    """Return what the quotas require containers to set and they do not, such as ``limits.cpu for: web,log``."""
+    """Return the required resources with the containers that do not set them, such as ``limits.cpu for: web,log``."""
     names = {name for quota in request.quotas if _matches_quota(quota, request) for name in quota.status.hard}
     return list(_iter_unset_resources(filter(partial(_is_resource_of_kind, request=request), names), request))
 
@@ -136,7 +136,7 @@ def _compute_nonzero_usage(request: AdmissionRequest) -> Quantities:
 
 
 def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
-    """Return the API server's message if the usage exceeds a quota, else an empty string."""
+    """Return the API server's message if the usage exceeds a quota, or ""."""
     hard, used_before = parse_quantities(quota.status.hard), parse_quantities(quota.status.used)
     exceeded_names = [
         name for name, amount in usage.items() if name in hard and used_before.get(name, ZERO).add(amount) > hard[name]
@@ -151,18 +151,18 @@ def describe_excess(quota: ResourceQuota, usage: Quantities) -> str:
 
 
 def compute_usage(request: AdmissionRequest) -> Quantities:
-    """Return what the object uses, by the names that quotas have for it."""
+    """Return the amounts that the object uses, by the resource names in quotas."""
     if request.is_pod:
         return dict(compute_pod_usage(*request.sum_pod_resources(overhead=True)), **{"pods": ONE, "count/pods": ONE})
     if request.kind == "PersistentVolumeClaim":
-        return _compute_claim_usage(request)
+        return _compute_volume_claim_usage(request)
     if request.kind == KIND:
-        return compute_claim_usage(request)
+        return compute_device_claim_usage(request)
     return {f"count/{request.resource}": ONE}
 
 
 def compute_pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
-    """Return what requests and limits use, by the names that quotas have for it."""
+    """Return the amounts that requests and limits use, by the resource names in quotas."""
     usage: Quantities = {}
     for name in COMPUTE_RESOURCES:
         if name in requests:
@@ -177,8 +177,8 @@ def compute_pod_usage(requests: Quantities, limits: Quantities) -> Quantities:
     return usage
 
 
-def _compute_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return what a PersistentVolumeClaim uses."""
+def _compute_volume_claim_usage(request: AdmissionRequest) -> Quantities:
+    """Return the amounts that a PersistentVolumeClaim uses."""
     amount = parse_quantities((request.spec.get("resources") or {}).get("requests") or {}).get("storage")
     usage: Quantities = {CLAIM_COUNT: ONE, f"count/{CLAIM_COUNT}": ONE}
     if amount is not None:
@@ -192,19 +192,19 @@ def _compute_claim_usage(request: AdmissionRequest) -> Quantities:
 
 
 def _is_resource_of_kind(name: str, request: AdmissionRequest) -> bool:
-    """Return whether a resource name in a quota is about objects of the request's kind."""
+    """Return whether a resource name in a quota counts objects of the request's kind."""
     if request.is_pod:
         extended = name.startswith(IMPLICIT_RESOURCE_PREFIX) or (name.startswith("requests.") and not is_native(name))
         return name in POD_RESOURCES or name.startswith(HUGE_PAGES) or extended
     if request.kind == "PersistentVolumeClaim":
         return name in (CLAIM_COUNT, f"count/{CLAIM_COUNT}", CLAIM_STORAGE) or CLASS_INFIX in name
     if request.kind == KIND:
-        return is_claim_resource(name, request)
+        return is_device_claim_resource(name, request)
     return name == f"count/{request.resource}"
 
 
 def _matches_quota(quota: ResourceQuota, request: AdmissionRequest) -> bool:
-    """Return whether a quota counts the object: it limits some of its resources, and all scopes match."""
+    """Return whether a quota counts the object: the quota limits its resources, and all scopes match."""
     return any(_is_resource_of_kind(name, request) for name in quota.status.hard) and all(
         _matches_scope(term, request) for term in _iter_scopes(quota)
     )
@@ -229,7 +229,7 @@ def _matches_scope(term: ScopeSelectorTerm, request: AdmissionRequest) -> bool:
 
 
 def _selects_class(term: ScopeSelectorTerm, name: str) -> bool:
-    """Return whether a scope selects a class by its name, which is empty for none."""
+    """Return whether a scope selects a class by its name, which is "" for no class."""
     match term.operator:
         case "Exists":
             return bool(name)
@@ -262,7 +262,7 @@ def is_best_effort(request: AdmissionRequest) -> bool:
 
 
 def _has_cross_namespace_affinity(request: AdmissionRequest) -> bool:
-    """Return whether the pod has an affinity term about pods of other namespaces."""
+    """Return whether the pod has an affinity term for pods in other namespaces."""
     affinity = request.spec.get("affinity") or {}
     for kind in ("podAffinity", "podAntiAffinity"):
         terms = affinity.get(kind) or {}
@@ -304,17 +304,17 @@ KIND, COUNT = "ResourceClaim", "count/resourceclaims.resource.k8s.io"
 DEVICES_OF_CLASS = ".deviceclass.resource.k8s.io/devices"
 IMPLICIT_RESOURCE_PREFIX = f"{QUOTA_PREFIX}{DEVICE_CLASS_PREFIX}"
 MAX_DEVICES = 32
-"""The maximum number of devices of a claim; a request for all devices of a class counts as this many."""
+"""The maximum number of devices of a claim, which a request for all devices of a class counts as."""
 
 
-def compute_claim_usage(request: AdmissionRequest) -> Quantities:
-    """Return what a claim uses, by the names that quotas have for it."""
+def compute_device_claim_usage(request: AdmissionRequest) -> Quantities:
+    """Return the amounts that a ResourceClaim uses, by the resource names in quotas."""
     spec = convert_builtins(drop_nulls(request.spec), ResourceClaimSpec)
     devices: Counter[str] = Counter()
     for device_request in spec.devices.requests:
         devices.update(_count_devices(device_request))
     usage: Quantities = {COUNT: Quantity(1)}
-    resource_by_class = _extended_resources(request)
+    resource_by_class = _get_extended_resources(request)
     for name, count in devices.items():
         usage[f"{name}{DEVICES_OF_CLASS}"] = Quantity(count)
         if resource_by_class is None:
@@ -325,11 +325,11 @@ def compute_claim_usage(request: AdmissionRequest) -> Quantities:
     return usage
 
 
-def is_claim_resource(name: str, request: AdmissionRequest) -> bool:
-    """Return whether a resource name in a quota is about ResourceClaims."""
+def is_device_claim_resource(name: str, request: AdmissionRequest) -> bool:
+    """Return whether a resource name in a quota counts ResourceClaims or their devices."""
     if name == COUNT or name.endswith(DEVICES_OF_CLASS):
         return True
-    resource_by_class = _extended_resources(request) or {}
+    resource_by_class = _get_extended_resources(request) or {}
     if name.startswith(IMPLICIT_RESOURCE_PREFIX):
         return bool(resource_by_class.get(name.removeprefix(IMPLICIT_RESOURCE_PREFIX)))
     return name.startswith(QUOTA_PREFIX) and name.removeprefix(QUOTA_PREFIX) in resource_by_class.values()
@@ -339,20 +339,20 @@ def _count_devices(device_request: DeviceRequest) -> Counter[str]:
     """Return the maximum number of devices that a request may get, by device class."""
     if not device_request.first_available:
         return (
-            Counter({device_request.exactly.device_class_name: _device_count(device_request.exactly)})
+            Counter({device_request.exactly.device_class_name: _get_device_count(device_request.exactly)})
             if device_request.exactly
             else Counter()
         )
     max_by_class: Counter[str] = Counter()
     for alternative in device_request.first_available:
         max_by_class[alternative.device_class_name] = max(
-            max_by_class[alternative.device_class_name], _device_count(alternative)
+            max_by_class[alternative.device_class_name], _get_device_count(alternative)
         )
     return max_by_class
 
 
-def _device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
-    """Return how many devices a request asks for; one by default."""
+def _get_device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
+    """Return the number of devices that a request asks for, by default one."""
     match request.allocation_mode:
         case "" | "ExactCount":
             return request.count or 1
@@ -362,7 +362,7 @@ def _device_count(request: ExactDeviceRequest | DeviceSubRequest) -> int:
             return 0
 
 
-def _extended_resources(request: AdmissionRequest) -> dict[str, str] | None:
+def _get_extended_resources(request: AdmissionRequest) -> dict[str, str] | None:
     """Return the extended resource of each device class, or None without the feature gate DRAExtendedResource."""
     cluster = request.cluster
     if not FeatureGates(cluster.kube_version, cluster.feature_gates).enabled("DRAExtendedResource"):

@@ -1,7 +1,4 @@
-"""The admission plugin ServiceAccount, which sets a pod's service account and what follows from it.
-
-Upstream: plugin/pkg/admission/serviceaccount/admission.go (v1.36).
-"""
+"""The admission plugin ServiceAccount, which sets a pod's service account and image pull secrets."""
 
 from __future__ import annotations
 
@@ -17,7 +14,10 @@ TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
 def set_service_account(request: AdmissionRequest) -> None:
-    """Set the pod's service account and its image pull secrets. Raises NotAdmittedError if it does not exist."""
+    """Set the pod's service account and its image pull secrets.
+
+    Raises NotAdmittedError if the service account does not exist or does not allow the pod's secrets.
+    """
     if not request.is_pod:
         return
     spec = request.spec
@@ -58,7 +58,7 @@ def _check_mirror_pod(request: AdmissionRequest) -> None:
 
 
 def has_token_volume(request: AdmissionRequest) -> bool:
-    """Return whether a volume with the account's token is added to the pod."""
+    """Return whether the plugin adds a volume with the service account's token to the pod."""
     spec = request.spec
     if MIRROR_ANNOTATION in request.annotations:
         return False
@@ -74,7 +74,7 @@ def has_token_volume(request: AdmissionRequest) -> bool:
 
 
 def _check_secrets(request: AdmissionRequest, account: ServiceAccount) -> None:
-    """Raise NotAdmittedError if the pod refers to secrets that its account does not list."""
+    """Raise NotAdmittedError if the pod refers to secrets that its service account does not list."""
     mountable = {secret.name for secret in account.secrets}
     account_title = f"service account {account.metadata.name}"
     for reference, name in _iter_secret_references(request):

@@ -21,7 +21,7 @@ WHITELIST_ANNOTATION = "scheduler.alpha.kubernetes.io/tolerationsWhitelist"
 
 
 def add_default_tolerations(request: AdmissionRequest) -> None:
-    """Run DefaultTolerationSeconds: let the pod stay for some time on nodes that are not ready or unreachable."""
+    """Run DefaultTolerationSeconds: let the pod stay for a while on nodes that are not ready or unreachable."""
     if not request.is_pod:
         return
     no_execute = [
@@ -85,7 +85,7 @@ def _parse_annotation(request: AdmissionRequest, key: str) -> list[Writable] | N
 
 
 def _render_go_json_error(text: str, error: ValueError) -> str:
-    """Return the message of Go's encoding/json for invalid JSON, as far as it is known."""
+    """Return the message of Go's encoding/json for invalid JSON, as far as the message can be reproduced."""
     for literal in ("null", "true", "false"):
         if text.startswith(literal[0]):
             for index, (character, expected) in enumerate(zip(text, literal, strict=False)):
@@ -111,7 +111,7 @@ def add_extended_resource_tolerations(request: AdmissionRequest) -> None:
 
 
 def merge_tolerations(first: Sequence[Writable], second: Sequence[Writable]) -> list[Writable]:
-    """Return both lists without tolerations that another one covers; of equal ones the first stays."""
+    """Return both lists without tolerations that another one covers. Of equal tolerations the first is kept."""
     result: list[Writable] = []
     all_tolerations = [*first, *second]
     for index, toleration in enumerate(all_tolerations):
@@ -132,7 +132,7 @@ def drop_empty_fields(toleration: Writable) -> Writable:
 
 
 def covers(wide: Writable, narrow: Writable) -> bool:
-    """Return whether one toleration tolerates all that the other does."""
+    """Return whether one toleration tolerates every taint that the other tolerates."""
     if drop_empty_fields(wide) == drop_empty_fields(narrow):
         return True
     exists = wide.get("operator") == "Exists"

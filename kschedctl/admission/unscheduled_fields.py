@@ -35,7 +35,7 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
 def validate_unscheduled_fields(request: AdmissionRequest) -> ValidationErrors:
-    """Yield the errors in fields of a pod that scheduling never reads; `api.validation` has the other fields."""
+    """Yield the errors in fields that scheduling never reads."""
     spec, spec_path = request.spec, ("spec",)
     mirror = request.annotations.get(MIRROR_ANNOTATION)
     if mirror is not None and not spec.get("nodeName"):
@@ -204,7 +204,7 @@ def validate_dns_config(spec: Writable, path: Path) -> ValidationErrors:
 
 
 def _is_ip_address(text: str) -> bool:
-    """Return whether the text is an IP address. Like other old fields, this one accepts leading zeros."""
+    """Return whether the text is an IP address, which may have leading zeros as in other old fields."""
     with suppress(ValueError):
         ip_address(text if ":" in text else LEADING_ZEROS.sub("", text))
         return True

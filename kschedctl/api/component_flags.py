@@ -56,7 +56,7 @@ class ApiServerInstance(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def enabled_optional_plugins(self) -> tuple[str, ...]:
-        """Return the enabled plugins that are off by default."""
+        """The enabled plugins that are off by default."""
         return tuple(name for name in OPTIONAL_PLUGINS if name in self.enabled and name not in self.disabled)
 
     @property
@@ -87,7 +87,7 @@ def find_api_server(owners: Iterable[ContainerOwner], kind: str = "") -> ApiServ
     for owner in owners:
         for container in owner.containers if owner.metadata.namespace == API_SERVER_NAMESPACE else ():
             if container.runs(API_SERVER) and any(name in API_SERVER_FLAGS for name, _ in iter_flags(container.words)):
-                return _parse_api_server(owner.describe(kind), container.words)
+                return _build_api_server(owner.describe(kind), container.words)
     return None
 
 
@@ -108,7 +108,7 @@ def anonymize_api_server(instance: ApiServerInstance) -> ApiServerInstance:
     return msgspec.structs.replace(instance, where="", told_by="", enabled=enabled, disabled=disabled)
 
 
-def _parse_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
+def _build_api_server(where: str, words: tuple[str, ...]) -> ApiServerInstance:
     """Build the instance from the command line of a kube-apiserver."""
     values_by_flag: dict[str, list[str]] = {}
     for name, value in iter_flags(words):

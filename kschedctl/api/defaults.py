@@ -51,7 +51,7 @@ def default_pod(pod: Pod) -> Pod:
 
 
 def default_pod_spec(spec: PodSpec) -> PodSpec:
-    """Return the spec with its own defaults filled in, or the same object if there is nothing to fill in."""
+    """Return the spec with the defaults of its fields, or the same object if no field needs a default."""
     containers = tuple([_default_container(c, spec.host_network) for c in spec.containers])
     init_containers = tuple([_default_container(c, spec.host_network) for c in spec.init_containers])
     complete = spec.scheduler_name and spec.termination_grace_period_seconds is not None
@@ -94,8 +94,10 @@ def _default_container(container: Container, host_network: bool) -> Container:
 
 
 def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> ResourceRequirements:
-    """Default pod-level huge page limits to the containers' limits, and requests to the containers' requests or the
-    limits.
+    """Fill in missing limits and requests of the pod as a whole.
+
+    Limits for huge pages default to the containers' limits. Requests for cpu and memory default to the containers'
+    requests, and all requests default to the limits.
     """
     limits: Resources = dict(resources.limits)
     for name, limit in aggregate_container_limits(pod.spec.containers, pod.spec.init_containers).items():
@@ -113,6 +115,7 @@ def _default_pod_level_resources(pod: Pod, resources: ResourceRequirements) -> R
 
 
 def _are_identical(left: tuple[Container, ...], right: tuple[Container, ...]) -> bool:
+    """Return whether two sequences contain the same objects."""
     return all(map(is_, left, right))
 
 
@@ -133,8 +136,9 @@ def admit_runtime_class(pod: Pod, classes: Iterable[RuntimeClass]) -> Pod:
 
 
 def merge_affinity_label_keys(pod: Pod) -> Pod:
-    """Turn matchLabelKeys and mismatchLabelKeys of affinity terms into In and NotIn requirements on the pod's own
-    labels.
+    """Turn the label keys of affinity terms into requirements on the pod's own labels.
+
+    matchLabelKeys become In requirements, and mismatchLabelKeys become NotIn requirements.
     """
     affinity, labels = pod.spec.affinity, pod.metadata.labels
     if affinity is None or not labels:
@@ -177,6 +181,7 @@ def _merge_terms(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAff
 
 
 def _merge_term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
+    """Add the selectors for label keys to an affinity term."""
     selector = _add_label_requirements(term.label_selector, term.match_label_keys, "In", labels)
     selector = _add_label_requirements(selector, term.mismatch_label_keys, "NotIn", labels)
     return replace(term, label_selector=selector)

@@ -17,6 +17,8 @@ RAID0 = "RAID0"
 
 
 class RequirementWithMinValues(Struct, frozen=True):
+    """A requirement on a label of new nodes, with a minimum number of distinct values."""
+
     key: str = ""
     operator: str = ""
     values: tuple[str, ...] = ()
@@ -190,34 +192,34 @@ class NodeClass(Struct, frozen=True):
 
     @property
     def zones(self) -> frozenset[str]:
-        """Return the zones of the subnets; empty if the status lists none."""
+        """The zones of the subnets, which are empty if the status lists none."""
         return frozenset(subnet.zone for subnet in self.status.subnets if subnet.zone)
 
     @property
     def max_pods(self) -> int | None:
-        """Return the maximum number of pods per node, or None if the machine type decides."""
+        """The maximum number of pods per node, or None if the machine type decides."""
         return self.spec.kubelet.max_pods if self.spec.max_pods is None else self.spec.max_pods
 
     @property
     def root_disk_size(self) -> str | None:
-        """Return the size of the root volume, or None if the image or the machine type decides."""
+        """The size of the root volume, or None if the image or the machine type decides."""
         spec = self.spec
         if spec.instance_store_policy == RAID0:
             return None
         if spec.os_disk_size_gb is not None:
             return f"{spec.os_disk_size_gb}G"
         mappings = spec.block_device_mappings
-        roots = [each for each in mappings if each.root_volume] or (mappings if len(mappings) == 1 else ())
-        return next((each.ebs.volume_size for each in roots), spec.ephemeral_storage.size)
+        root_volumes = [each for each in mappings if each.root_volume] or (mappings if len(mappings) == 1 else ())
+        return next((each.ebs.volume_size for each in root_volumes), spec.ephemeral_storage.size)
 
     @property
     def not_ready_reason(self) -> str:
-        """Return why the NodeClass is not ready, in its provider's words.
+        """The reason why the NodeClass is not ready, in its provider's words.
 
-        Return "" if it is ready or has no conditions yet.
+        It is "" if the NodeClass is ready or has no conditions yet.
         """
-        failed = [each for each in self.status.conditions if each.status == "False"]
-        if not any(each.type == "Ready" for each in failed):
+        failed_conditions = [each for each in self.status.conditions if each.status == "False"]
+        if not any(each.type == "Ready" for each in failed_conditions):
             return ""
-        causes = [each for each in failed if each.type != "Ready"] or failed
+        causes = [each for each in failed_conditions if each.type != "Ready"] or failed_conditions
         return "; ".join(each.message or each.reason or each.type for each in causes)

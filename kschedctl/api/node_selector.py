@@ -135,8 +135,9 @@ class RequiredNodeAffinity:
         return self.selector.matches(labels) and (self.affinity is None or self.affinity.match(labels, node_name))
 
     def allows(self, labels: Mapping[str, str], node_name: str) -> bool:
-        """Return whether nodeSelector and affinity both match. As in most of upstream, unparsable terms do not
-        match.
+        """Return whether nodeSelector and affinity both match.
+
+        As in most of upstream, terms that cannot be parsed do not match.
         """
         try:
             return self.match(labels, node_name)
@@ -155,8 +156,9 @@ class RequiredNodeAffinity:
 
 
 def compile_node_selector(node_selector: NodeSelector, path: str = "") -> CompiledNodeSelector:
-    """Compile a NodeSelector whose field path is ``path``. Parse errors are kept until ``match`` or
-    ``raise_errors``.
+    """Compile a NodeSelector. ``path`` is its field path in errors.
+
+    Parse errors are raised by ``match`` and ``raise_errors``.
     """
     terms_path = join_path(path, "nodeSelectorTerms")
     terms = enumerate(node_selector.node_selector_terms)
@@ -166,7 +168,7 @@ def compile_node_selector(node_selector: NodeSelector, path: str = "") -> Compil
 
 
 def compile_preferred_terms(terms: Sequence[PreferredSchedulingTerm], path: str = "") -> CompiledPreferredTerms:
-    """Compile preferred terms, skipping those that are empty or have weight 0.
+    """Compile preferred terms, except terms that are empty or have weight 0.
 
     Raises NodeSelectorError with the parse errors of all terms.
     """

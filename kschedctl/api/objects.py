@@ -1197,8 +1197,9 @@ class DisruptionMode(Struct, frozen=True):
 
 
 class PodGroupSpec(Struct, frozen=True):
-    """The spec of a PodGroup. ``pod_group_template_ref`` and a string in ``disruption_mode`` are of v1alpha2,
-    removed in 1.37.
+    """The spec of a PodGroup.
+
+    ``pod_group_template_ref`` and a string in ``disruption_mode`` belong to v1alpha2, which was removed in 1.37.
     """
 
     parent_composite_pod_group_name: str | None = None

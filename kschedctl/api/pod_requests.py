@@ -52,9 +52,7 @@ class Options(NamedTuple):
 
     @property
     def sums_before_comparing(self) -> bool:
-        """Return whether desired, allocated and actuated requests of all containers are summed before they are
-        compared.
-        """
+        """Whether the requests of all containers are summed before desired and actual sums are compared."""
         return self.use_status and self.compared is ComparedRequests.SUMMED
 
 

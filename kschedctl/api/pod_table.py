@@ -299,9 +299,7 @@ class PodTableBuilder:
             self._flush_rows()
 
     def build(self) -> PodTable:
-        """Build the table, after which the builder cannot be used any more. Of pods with equal names the last
-        counts.
-        """
+        """Build the table, which ends the use of the builder. Of pods with equal names the last one counts."""
         self._flush_rows()
         self._numbers, self._shared, self._statuses = {}, {}, {}  # the columns need the room
         names, template, columns = self._names, np.concatenate(self._template), self._columns

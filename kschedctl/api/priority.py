@@ -1,8 +1,4 @@
-"""Priority admission: a pod's priority from its PriorityClass, and validation of both.
-
-Upstream: plugin/pkg/admission/priority/admission.go, pkg/apis/scheduling/v1/{defaults,helpers}.go and
-pkg/apis/scheduling/validation/validation.go (v1.36).
-"""
+"""Priority admission, which sets a pod's priority from its PriorityClass, and validation of both."""
 
 from __future__ import annotations
 
@@ -93,11 +89,11 @@ def validate_priority_class(class_: PriorityClass) -> list[FieldError]:
     >>> [str(error) for error in validate_priority_class(PriorityClass(ObjectMeta("urgent"), 2_000_000_000))]
     ['value: Forbidden: maximum allowed value of a user defined priority is 1000000000']
     """
-    return [*_validate_value(class_), *_validate_policy(class_.preemption_policy)]
+    return [*_validate_name_and_value(class_), *_validate_policy(class_.preemption_policy)]
 
 
-def _validate_value(class_: PriorityClass) -> ValidationErrors:
-    """Yield the errors of a PriorityClass's value."""
+def _validate_name_and_value(class_: PriorityClass) -> ValidationErrors:
+    """Validate the value of a PriorityClass, and that a reserved name has the system's values."""
     if class_.metadata.name.startswith(SYSTEM_PREFIX):
         if difference := _describe_system_mismatch(class_):
             reserved = f"priority class names with '{SYSTEM_PREFIX}' prefix are reserved for system use only"
@@ -109,7 +105,7 @@ def _validate_value(class_: PriorityClass) -> ValidationErrors:
 
 
 def _describe_system_mismatch(class_: PriorityClass) -> str:
-    """Return how a class with a reserved name differs from the system's class, or ""."""
+    """Describe how a class with a reserved name differs from the system's class, or return ""."""
     name = class_.metadata.name
     system_class = next((c for c in SYSTEM_CLASSES if c.metadata.name == name), None)
     if system_class is None:
@@ -120,7 +116,7 @@ def _describe_system_mismatch(class_: PriorityClass) -> str:
 
 
 def _validate_policy(policy: str | None) -> ValidationErrors:
-    """Yield the errors of a PriorityClass's preemptionPolicy."""
+    """Validate the preemptionPolicy of a PriorityClass."""
     if policy == "":
         yield required(("preemptionPolicy",))
     elif policy is not None and policy not in POLICIES:

@@ -114,7 +114,7 @@ class Quantity:
         return hash(_strip_factors(self.mantissa, 10, self.scale))
 
     def __str__(self) -> str:
-        """The canonical form: no fraction, no precision lost, the largest suffix that allows it."""
+        """Return the canonical form: without a fraction or lost precision, and with the largest possible suffix."""
         if self.written:
             return self.written
         if not self.mantissa:

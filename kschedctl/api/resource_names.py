@@ -1,7 +1,4 @@
-"""What kind of resource a name stands for.
-
-Upstream: pkg/apis/core/v1/helper/helpers.go and pkg/scheduler/util/utils.go (v1.36).
-"""
+"""Names of resources, the kinds of resources that they stand for, and amounts as people read them."""
 
 from __future__ import annotations
 
@@ -33,26 +30,24 @@ def is_qualified_name(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Return whether the name has no domain, or one under kubernetes.io."""
+    """Return whether the name has no domain or a domain under kubernetes.io."""
     return "/" not in name or NATIVE_DOMAIN in name
 
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Return whether the resource has a foreign domain, such as ``nvidia.com/gpu``, and could be put into a quota."""
+    """Return whether the resource has another domain, such as ``nvidia.com/gpu``, and can be part of a quota."""
     return not is_native(name) and not name.startswith(QUOTA_PREFIX) and is_qualified_name(QUOTA_PREFIX + name)
 
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Return whether the scheduler counts the resource beside cpu, memory, ephemeral storage and pods."""
+    """Return whether the scheduler counts the resource in addition to cpu, memory, ephemeral storage and pods."""
     return is_extended(name) or name.startswith((HUGE_PAGES_PREFIX, ATTACHABLE_VOLUMES_PREFIX)) or NATIVE_DOMAIN in name
 
 
 def is_counted(name: str) -> bool:
-    """Return whether NodeResourcesFit looks at the resource. All others, such as a bare ``gpu``, are silently
-    ignored.
-    """
+    """Return whether NodeResourcesFit considers the resource. Others, such as ``gpu``, are silently ignored."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
@@ -62,7 +57,7 @@ def is_pod_level(name: str) -> bool:
 
 
 def is_dra_extended(name: str) -> bool:
-    """Return whether a DeviceClass may back the resource, by its field or by its name."""
+    """Return whether a DeviceClass may provide the resource, by its field or by its name."""
     return is_extended(name) or name.startswith(DEVICE_CLASS_PREFIX)
 
 
@@ -83,7 +78,7 @@ def format_amount(name: str, amount: int) -> str:
 
 
 def format_in_one_unit(name: str, request: int, *compared: int) -> tuple[str, ...]:
-    """Format amounts for comparison in one unit.
+    """Format amounts in the same unit, so that they can be compared.
 
     The unit is that of the request, or a smaller one if different amounts would otherwise look equal.
 

@@ -58,8 +58,9 @@ def find_untolerated(
 
 
 def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str) -> bool:
-    """Return whether the taint's number is greater (Gt) or less (Lt) than the toleration's. Values that are not int64
-    never match.
+    """Return whether the taint's number is greater (Gt) or less (Lt) than the toleration's number.
+
+    Values that are not int64 never match.
     """
     actual, threshold = _parse_decimal_integer(taint_value), _parse_decimal_integer(toleration_value)
     if actual is None or threshold is None:
@@ -68,7 +69,7 @@ def _satisfies_comparison(operator: str, taint_value: str, toleration_value: str
 
 
 def _parse_decimal_integer(text: str) -> int | None:
-    """Parse an int64 in canonical form (no plus sign, no leading zeros). Return None for other strings."""
+    """Parse an int64 in canonical form (no plus sign, no leading zeros), or return None for other strings."""
     if _DECIMAL_INTEGER.fullmatch(text) is None:
         return None
     number = int(text)

@@ -12,7 +12,10 @@ _DEEP = 20_000
 
 
 class CompileError(ValueError):
-    """An expression that cannot be evaluated at all. ``str()`` is one line or has place and source, like cel-go's."""
+    """An error for an expression that cannot be evaluated at all.
+
+    Its text is one line, or has position and source like messages of cel-go.
+    """
 
 
 class CelError(ValueError):
@@ -20,18 +23,18 @@ class CelError(ValueError):
 
 
 class AbortedError(Exception):
-    """An evaluation was stopped, which no operator absorbs."""
+    """An error that stops an evaluation. No operator absorbs it."""
 
 
 class CostLimitError(AbortedError):
-    """An evaluation was stopped because it costs too much."""
+    """An error that stops an evaluation because it costs too much."""
 
     def __init__(self) -> None:
         super().__init__(COST_LIMIT_EXCEEDED)
 
 
-def accepts_values_of(read: Callable[..., object]) -> Callable[..., bool]:
-    """Return a predicate that is true if ``read`` accepts the values without a ValueError."""
+def build_acceptance_test(read: Callable[..., object]) -> Callable[..., bool]:
+    """Build a predicate that is true if ``read`` accepts the values without a ValueError."""
 
     def accepts(*values: object) -> bool:
         try:
@@ -43,27 +46,27 @@ def accepts_values_of(read: Callable[..., object]) -> Callable[..., bool]:
     return accepts
 
 
-def build_compile_error(source: str, faults: list[tuple[int, str]]) -> CompileError:
+def build_compile_error(source: str, messages_at_offsets: list[tuple[int, str]]) -> CompileError:
     """Build the error for messages at offsets of the source, in the form of cel-go's messages."""
-    shown = []
-    for offset, message in sorted(faults, key=lambda fault: fault[0]):
+    lines = []
+    for offset, message in sorted(messages_at_offsets, key=lambda fault: fault[0]):
         line = source.count("\n", 0, offset) + 1
         start = source.rfind("\n", 0, offset) + 1
         text = source[start:].partition("\n")[0].replace("\t", " ")
         column = offset - start
-        shown.append(f"ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^")
-    return CompileError("compilation failed: " + "\n".join(shown))
+        lines.append(f"ERROR: <input>:{line}:{column + 1}: {message}\n | {text}\n | {'.' * column}^")
+    return CompileError("compilation failed: " + "\n".join(lines))
 
 
 @contextmanager
-def deep_recursion(calls: int = _DEEP) -> Iterator[None]:
+def allow_deep_recursion(calls: int = _DEEP) -> Iterator[None]:
     """Allow that many nested calls within the block.
 
-    The default suits expressions that nest as deep as upstream allows: 250 levels of some ten Python calls each.
+    The default suits expressions that are nested as deep as upstream allows: 250 levels of about ten Python calls each.
     """
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, calls))
+    old_limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(old_limit, calls))
     try:
         yield
     finally:
-        sys.setrecursionlimit(before)
+        sys.setrecursionlimit(old_limit)

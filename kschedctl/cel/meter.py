@@ -11,11 +11,13 @@ import threading
 from kschedctl.cel.errors import CostLimitError
 
 MAX_WORK = 1_500_000
-"""Items looked at or copied, and blocks of CHARACTERS, per evaluation."""
+"""The maximum work per evaluation: items that are read or copied, and blocks of CHARACTERS."""
 CHARACTERS = 32
 
 
 class _Meter(threading.local):
+    """The remaining work of the current thread's evaluation."""
+
     left = MAX_WORK
 
 
@@ -23,7 +25,7 @@ _METER = _Meter()
 
 
 def reset_work() -> None:
-    """Start counting anew."""
+    """Start counting work from zero."""
     _METER.left = MAX_WORK
 
 

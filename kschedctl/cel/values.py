@@ -18,7 +18,7 @@ from kschedctl.cel.meter import spend_work
 
 INT_MIN, INT_MAX, UINT_MAX = -(2**63), 2**63 - 1, 2**64 - 1
 Value: TypeAlias = Any
-"""A value of an expression. Its type is known and checked at evaluation, as in cel-go."""
+"""A value of an expression. As in cel-go, its type is checked during evaluation."""
 MISSING: Value = object()
 
 
@@ -41,7 +41,7 @@ class Duration:
 
 @dataclass(frozen=True, slots=True)
 class Timestamp:
-    """A moment in nanoseconds since 1970, with the UTC offset in seconds that it was written with."""
+    """A moment in nanoseconds since 1970, with its original UTC offset in seconds."""
 
     nanos: int
     offset: int = field(default=0, compare=False)
@@ -81,7 +81,7 @@ class Opaque:
     held: Value
     """The Python value."""
     computed: bool = False
-    """Whether it is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
+    """Whether the value is a quantity computed by arithmetic, which upstream cannot compare on the right of ``==``."""
 
 
 class Map:
@@ -103,10 +103,10 @@ class Map:
 
     def find(self, key: Value) -> Value:
         """Return the value of a key or of an equal number of another type, or MISSING."""
-        return self.find_own(key)
+        return self.find_stored(key)
 
-    def find_own(self, key: Value) -> Value:
-        """Return the value of a key or of an equal number of another type, ignoring defaults, or MISSING."""
+    def find_stored(self, key: Value) -> Value:
+        """Return the stored value of a key or of an equal number of another type, or MISSING."""
         try:
             value = self.entries.get((type(key), key), MISSING)
         except TypeError:
@@ -128,12 +128,13 @@ class Map:
 
 
 class DefaultMap(Map):
-    """A map whose lookups return an empty map for missing keys (``in`` does not)."""
+    """A map whose lookups return an empty map for missing keys, except with ``in``."""
 
     __slots__ = ()
 
     def find(self, key: Value) -> Value:
-        value = self.find_own(key)
+        """Return the value of a key, or an empty map."""
+        value = self.find_stored(key)
         return EMPTY if value is MISSING else value
 
 
@@ -172,8 +173,9 @@ def type_name(value: Value) -> str:
 
 
 def are_equal(left: Value, right: Value) -> bool:
-    """Return whether two values are equal, numbers across types. Raises CelError for an opaque value and another
-    type.
+    """Return whether two values are equal. Numbers of different types may be equal.
+
+    Raises CelError for an opaque value and a value of another type.
     """
     if left is None or right is None:
         return left is right
@@ -184,7 +186,7 @@ def are_equal(left: Value, right: Value) -> bool:
 
 
 def _equals_number(left: Value, right: Value) -> bool:
-    """Return whether a number equals a value; as upstream, doubles are compared with integers as doubles."""
+    """Return whether a number equals a value. As upstream, doubles and integers are compared as doubles."""
     if type(right) not in NUMBERS:
         return False
     if float in (type(left), type(right)):  # as upstream: rounded to a double
@@ -201,19 +203,21 @@ def _equals_list(left: Value, right: Value) -> bool:
 
 
 def _equals_optional(left: Optional, right: Value) -> bool:
+    """Return whether an optional value equals a value."""
     if type(right) is not Optional or bool(left) != bool(right):
         return False
     return not left or are_equal(left.value, right.value)
 
 
 def _equals_opaque(left: Opaque, right: Value) -> bool:
+    """Return whether an opaque value equals a value. Raises CelError for another type."""
     if type(right) is not Opaque or left.type_name != right.type_name or right.computed:
         raise CelError(NO_SUCH_OVERLOAD)
     return bool(left.held == right.held)
 
 
 def _equals_leniently(left: Value, right: Value) -> bool:
-    """Compare elements of lists and maps, where upstream treats incomparable values as equal."""
+    """Return whether elements of lists or maps are equal. Upstream treats incomparable elements as equal."""
     try:
         return are_equal(left, right)
     except CelError:
@@ -227,7 +231,7 @@ def _equals_map(left: Map, right: Value) -> bool:
     spend_work(len(left))
     for key in left:
         other = right.find(key)
-        if other is MISSING or not _equals_leniently(left.find_own(key), other):
+        if other is MISSING or not _equals_leniently(left.find_stored(key), other):
             return False
     return True
 
@@ -242,7 +246,7 @@ _EQUAL: Mapping[type, Callable[[Value, Value], bool]] = {
 
 
 def list_contains(values: list[Value], wanted: Value) -> bool:
-    """Return whether a list contains a value. Incomparable elements do not count."""
+    """Return whether a list contains a value. Incomparable elements are ignored."""
     spend_work(len(values))
     for value in values:
         try:
@@ -257,7 +261,7 @@ _ORDERED = frozenset([str, bytes, bool])
 
 
 def compare_values(left: Value, right: Value) -> int:
-    """Return -1, 0 or 1. Raises CelError for values without an order."""
+    """Return -1, 0 or 1 as the order of two values. Raises CelError for values without an order."""
     kind, other = type(left), type(right)
     if kind in NUMBERS and other in NUMBERS:
         if math.isnan(left) or math.isnan(right):
@@ -285,12 +289,12 @@ def checked_uint(value: int) -> Uint:
     return Uint(value)
 
 
-def cost_size(value: Value) -> int:
-    """Return the size that counts for costs."""
+def get_cost_size(value: Value) -> int:
+    """Return the size of a value for the computation of costs."""
     if isinstance(value, str | bytes | list | Map):
         return len(value)
     if isinstance(value, Optional) and value:
-        return cost_size(value.value)
+        return get_cost_size(value.value)
     if isinstance(value, Opaque) and value.type_name in ("net.IP", "net.CIDR"):
         bits: int = value.held.network.prefixlen if value.type_name == "net.CIDR" else value.held.max_prefixlen
         return -(-bits // 8)

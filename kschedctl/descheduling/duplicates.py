@@ -49,7 +49,7 @@ class RemoveDuplicates(DeschedulerPlugin[RemoveDuplicatesArgs]):
         for position, info_number, row in zip(positions.tolist(), info, node, strict=True):
             owners = self._owners_by_info[info_number]
             occurrences.update(owners)
-            if owners and (row, owners) in seen_owners:
+            if owners and (row, owners) in seen_owners:  # not the owners' first pod on the node
                 for owner in owners:
                     duplicates.setdefault(owner, {}).setdefault(row, []).append(position)
             seen_owners.add((row, owners))

@@ -43,13 +43,11 @@ class RemovePodsViolatingNodeTaints(DeschedulerPlugin[RemovePodsViolatingNodeTai
         considered = [[t for t in taints if t.effect in effects and self._is_considered(t)] for taints in taint_sets]
         info_numbers, sets = self.seen.info[positions], taint_set[self.view.node[positions]].astype(np.int64)
         codes, pair_index = np.unique(info_numbers * len(taint_sets) + sets, return_inverse=True)
-        violates = [
-            find_untolerated(
-                considered[code % len(taint_sets)], self._get_tolerations(code // len(taint_sets)), None, True
-            )
-            is not None
-            for code in codes.tolist()
-        ]
+        violates = []
+        for code in codes.tolist():
+            info_number, set_number = divmod(code, len(taint_sets))
+            untolerated = find_untolerated(considered[set_number], self._get_tolerations(info_number), None, True)
+            violates.append(untolerated is not None)
         return np.array(violates, np.bool_)[pair_index]
 
     def _get_tolerations(self, info_number: int) -> tuple[Toleration, ...]:

@@ -41,9 +41,9 @@ def build_remedy(
 ) -> Remedy:
     """Build the report of a verified fix for a pod.
 
-    `workload` is the manifest of which the pod is made, if any. `edits` are those of all objects if the trial does not
-    have all of them, `rolled` is the rollout of a changed template, and `result` is what happens after the changes once
-    all waiting pods are tried, or None if the queue was not replayed.
+    `workload` is the manifest that the pod is made of, if any. `edits` are the edits of all objects, if the trial lacks
+    some. `rollout` is the rollout of a changed template, and `result` is the outcome of replaying the queue after the
+    changes, or None if it was not replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
@@ -51,7 +51,7 @@ def build_remedy(
     needs_values = tuple(dict.fromkeys(name for fix in fixes for name in fix.needs_values))
     costs = [*_iter_fix_costs(fixes, needs_values), *_iter_eviction_costs(trial, victims, rollout)]
     is_template_changed = pod_key in trial.edits and _is_spec_edited(trial.edits[pod_key])
-    patch = _build_owner_patch(trial, edits or trial.edits, pod_key) if is_template_changed else None
+    patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key) if is_template_changed else None
     if patch is not None and patch.anew and patch.owner.kind == "Job":
         costs.append(_build_job_deletion_cost(trial, patch.owner))
     owner, restarts = str(patch.owner) if patch else "", rollout.restarted if rollout else 0
@@ -83,7 +83,7 @@ def build_remedy(
 
 
 def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterator[FixCost]:
-    """Yield the values that the fixes need, what to find out first, and what each fix gives up or loses."""
+    """Yield what the user must fill in or find out first, and what each fix gives up or loses."""
     if needs_values:
         yield FixCost(CostKind.NEEDS_VALUES, f"it is not verified: fill in {', '.join(needs_values)} first")
     yield from (FixCost(CostKind.CHECK_FIRST, fix.check_first) for fix in fixes if fix.check_first)
@@ -95,9 +95,7 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
 def _iter_eviction_costs(
     trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
 ) -> Iterator[FixCost]:
-    """Yield the cost of the pods that the scheduler evicts after the fix, with what is lost and what becomes of the
-    pods.
-    """
+    """Yield the cost of the pods that the scheduler evicts after the fix, with what becomes of them."""
     if not victims:
         return
     harm = f" ({trial.harm})" if trial.harm else ""
@@ -116,7 +114,7 @@ FEW_VICTIMS, LONGEST_SHORT_COST = 3, 160
 
 
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return a suffix for the summary that says how many of several new nodes go to pods ahead in the queue."""
+    """Return the end of the summary that tells how many of several new nodes go to pods ahead in the queue."""
     nodes = sum(edit.key.kind == "Node" and fix.with_node_count is not None for fix in fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""
@@ -126,7 +124,7 @@ def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None
 
 
 def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
-    """Return the cost of deleting a Job with its pods, as its immutable template requires."""
+    """Build the cost of deleting a Job with its pods, which its immutable template requires."""
     pods = ExistingPods(trial.scheduler.cluster).find_pods_of(*owner)
     running = sum(bool(pod.spec.node_name) for pod in pods)
     text = f"{owner} is deleted and created anew"
@@ -137,14 +135,14 @@ def _build_job_deletion_cost(trial: RemedyTrial, owner: Owner) -> FixCost:
 
 
 def _sort_pod_moves_first(fixes: Iterable[Fix], target_key: ObjectKey) -> list[Fix]:
-    """Sort fixes that remove other pods first, so that the target pod does not preempt anybody in the meantime."""
+    """Sort fixes so that other pods are removed first, and the target pod does not preempt others in the meantime."""
     return sorted(fixes, key=lambda fix: all(edit.key.kind != "Pod" or edit.key == target_key for edit in fix.edits))
 
 
 def _map_to_manifest_edits(
     trial: RemedyTrial, pod_key: ObjectKey, workload: Struct | None
 ) -> dict[ObjectKey, EditedObject]:
-    """Return the trial's edits, with the pod's edit applied to the template of its workload's manifest instead."""
+    """Return the trial's edits, with the edit of the pod applied to the template in its workload's manifest."""
     edits = dict(trial.edits)
     if workload is None or isinstance(workload, Pod) or pod_key not in edits:
         return edits
@@ -161,14 +159,16 @@ def _map_to_manifest_edits(
 
 
 def _is_spec_edited(edit: EditedObject) -> bool:
-    """Return whether the edit changes anything but the pod's status, which only controllers write."""
+    """Return whether the edit changes more than the pod's status, which only controllers write."""
     assert isinstance(edit.before, Pod)
     assert isinstance(edit.after, Pod)
     return replace(edit.before, status=edit.after.status) != edit.after
 
 
-def _build_owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey) -> OwnerPatch:
-    """Return the patch of the pod's owner that makes the trial's change for the pod and its waiting siblings."""
+def _build_patch_for_waiting_pods(
+    trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObject], pod_key: ObjectKey
+) -> OwnerPatch:
+    """Build the patch of the pod's owner that changes the pod and its waiting siblings as the trial does."""
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
@@ -178,7 +178,7 @@ def _build_owner_patch(trial: RemedyTrial, edits: Mapping[ObjectKey, EditedObjec
 
 
 def _join_to_sentence(texts: Iterable[str]) -> str:
-    """Join the texts of fixes to one sentence that starts with a capital letter.
+    """Join the texts of fixes into one sentence with a capital letter.
 
     >>> _join_to_sentence(["uncordon node n1", "ask for less"])
     'Uncordon node n1, and ask for less'
@@ -188,7 +188,7 @@ def _join_to_sentence(texts: Iterable[str]) -> str:
 
 
 def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dict[str, Json]]:
-    """Yield the edits in the form of `Remedy.changes`: JSON patches, or objects to create and delete."""
+    """Yield the edits in the form that `Remedy.changes` has: JSON patches, or objects to create and delete."""
     for key, edit in edits.items():
         reference = {"kind": key.kind, "namespace": key.namespace, "name": key.name}
         if edit.after is None:
@@ -208,14 +208,14 @@ def iter_object_changes(edits: Mapping[ObjectKey, EditedObject]) -> Iterator[dic
 
 
 def get_template_spec(workload: Any) -> PodSpec:
-    """Return the pod spec in the template of a workload."""
+    """Return the pod spec in the workload's template."""
     spec = workload.spec.job_template.spec if isinstance(workload, CronJob) else workload.spec
     pod_spec: PodSpec = (spec.template or PodTemplateSpec()).spec
     return pod_spec
 
 
 def replace_template_spec(workload: Any, pod_spec: PodSpec) -> Struct:
-    """Return the workload with the spec of its pod template replaced."""
+    """Return the workload with another pod spec in its template."""
     if isinstance(workload, CronJob):
         job = workload.spec.job_template
         job_spec = replace(job.spec, template=replace(job.spec.template, spec=pod_spec))
@@ -238,19 +238,19 @@ their documentation on kubernetes.io.
 
 
 class OwnerPatch(NamedTuple):
-    """A patch of a pod's owner, as its author would write it."""
+    """A patch of a pod's owner, as the owner's author would write it."""
 
     owner: Owner
     patch: JsonObject
     """The strategic merge patch."""
     anew: bool
-    """Whether the owner has to be created anew, since it cannot be patched in place."""
+    """Whether the owner has to be deleted and created again, since it cannot be patched in place."""
     waiting: tuple[ObjectKey, ...] = ()
-    """Waiting pods that keep the old template until somebody deletes them."""
+    """Waiting pods that keep the old template until they are deleted."""
 
     @property
     def commands(self) -> tuple[str, ...]:
-        """The command that patches or recreates the owner, followed by those that delete its waiting pods."""
+        """The command that patches or recreates the owner, and then the commands that delete its waiting pods."""
         key = ObjectKey(*self.owner)
         if self.anew:
             return (kubectl.render_recreate_with_patch(key, _drop_generated_fields(self.patch, key.kind), "strategic"),)
@@ -277,7 +277,7 @@ def _drop_generated_fields(owner_patch: JsonObject, kind: str) -> JsonObject:
 
 
 def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> OwnerPatch:
-    """Return the patch of the pod's owner that turns the pod `before` into `after`.
+    """Build the patch of the pod's owner that turns the pod `before` into `after`.
 
     `waiting` are the owner's waiting pods that should get the change.
     """
@@ -291,7 +291,7 @@ def build_owner_patch(before: Pod, after: Pod, waiting: Iterable[Pod] = ()) -> O
 
 
 def _build_template_document(pod: Pod, owner: Owner) -> dict[str, Json]:
-    """Return the part of the pod that its owner's template contains, without what admission added."""
+    """Return the part of the pod that is in its owner's template, without what admission added."""
     spec = to_written_spec(pod)
     if owner.kind == "DaemonSet":
         spec = remove_node_pin(spec)

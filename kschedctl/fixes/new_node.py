@@ -27,20 +27,20 @@ from kschedctl.text.counts import counted
 if TYPE_CHECKING:
     from kschedctl.replay.settling import SettledCluster
 
-NOBODY = UserGroups()
+NO_USER_GROUPS = UserGroups()
 
 
 def explain_new_node(
     asked: TargetPod,
     now: str,
-    given: UserGroups = NOBODY,
+    given: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Return whether a node would come for a pod while others wait, or None if nobody is known to make nodes.
+    """Predict whether a node would be added for a pod while other pods wait, too. Raises InputError.
 
-    ``given`` holds node groups that people name, ``types`` Karpenter's instance types (None for those of the nodes).
-    Raises InputError.
+    The result is None if no autoscaler is known. ``given`` holds node groups that users name, and ``types`` Karpenter's
+    instance types, or None for those of the nodes.
     """
     answer = explain_new_node_for_pod(asked, now, given, types, settings)
     if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
@@ -50,20 +50,20 @@ def explain_new_node(
 
     def build_unlimited_autoscaler() -> Autoscaler:
         """Return the autoscaler without its size limits."""
-        return autoscaler_of(cluster, now, given, types, settings, limited=False)
+        return choose_autoscaler(cluster, now, given, types, settings, limited=False)
 
-    autoscaler = autoscaler_of(cluster, now, given, types, settings)
+    autoscaler = choose_autoscaler(cluster, now, given, types, settings)
     return add_queue_share(answer, cluster, asked.pod, autoscaler, build_unlimited_autoscaler)
 
 
 def explain_new_node_for_pod(
     asked: TargetPod,
     now: str,
-    given: UserGroups = NOBODY,
+    given: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NewNode | None:
-    """Return whether a node would be added for a pod, without regard to other waiting pods.
+    """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
     Arguments, result and errors are those of `explain_new_node`.
     """
@@ -83,14 +83,14 @@ def find_autoscaler_fixes(
     asked: TargetPod,
     current_answer: NewNode,
     now: str,
-    given: UserGroups = NOBODY,
+    given: UserGroups = NO_USER_GROUPS,
     *,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> tuple[Remedy, ...]:
-    """Return verified changes that let a node group grow, or a NodePool launch a node, for the pod.
+    """Return verified changes after which a node group grows, or a NodePool launches a node, for the pod.
 
-    `told` is the autoscaler's answer for the unchanged cluster. Raises InputError.
+    `current_answer` is the autoscaler's answer for the unchanged cluster. Raises InputError.
     """
     cluster = asked.scheduler.cluster
     if current_answer.would_launch:
@@ -118,19 +118,19 @@ def find_autoscaler_fixes(
     return find_node_pool_fixes(cluster, asked.pod, current_answer, replay_pools, types)
 
 
-def autoscaler_of(
+def choose_autoscaler(
     cluster: Cluster,
     now: str,
-    given: UserGroups = NOBODY,
+    given: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the autoscaler of the cluster, to be run loop after loop.
+    """Return the autoscaler of the cluster, to be run loop after loop. Raises InputError and UsageError.
 
     Arguments are those of `explain_new_node`. Without `limited`, maximum sizes of node groups and limits of NodePools
-    do not count. Raises InputError, and UsageError if nobody is known to add nodes.
+    do not count. UsageError means that no autoscaler is known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, given):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
@@ -144,29 +144,29 @@ def autoscaler_of(
 def simulate_node_growth(
     cluster: Cluster,
     now: str,
-    given: UserGroups = NOBODY,
+    given: UserGroups = NO_USER_GROUPS,
     types: Sequence[JsonObject] | None = None,
     settings: JsonObject | None = None,
 ) -> NodeGrowth | None:
-    """Return the nodes that are added for all waiting pods, loop after loop, or None if nothing adds nodes.
+    """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
 
     Arguments and errors are those of `explain_new_node`.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, given)):
         return None
 
-    return simulate_growth(cluster, autoscaler_of(cluster, now, given, types, settings), explains=True)
+    return simulate_growth(cluster, choose_autoscaler(cluster, now, given, types, settings), explains=True)
 
 
 def has_any_node_groups(cluster: Cluster, given: UserGroups) -> bool:
-    """Return whether the user or the cluster itself names node groups that can grow."""
+    """Return whether the user or the cluster names node groups that can grow."""
     return bool(given.groups or given.label) or has_node_groups(cluster)
 
 
 def get_node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
-    """Return the node groups and the autoscaler's options.
+    """Return the node groups with the autoscaler's options.
 
-    Raises InputError, and UsageError if nothing names a group.
+    Raises InputError, and UsageError if no group is named.
     """
     groups = find_node_groups(cluster, given)
     if not groups.groups and not groups.faults:
@@ -174,8 +174,8 @@ def get_node_groups(cluster: Cluster, given: UserGroups) -> NodeGroups:
     return groups
 
 
-MOST_LOOPS = 10
-"""How many loops of the autoscaler are replayed to find out how many nodes are enough."""
+MOST_LOOPS_FOR_POD = 10
+"""How many loops of the autoscaler are replayed for a single pod to find out how many nodes are enough."""
 MOST_WAITING = 300
 """With more waiting pods than this, the queue is not replayed for a single pod."""
 
@@ -186,21 +186,21 @@ def add_queue_share(
     """Return the answer for a pod, extended by its share of the new nodes when all waiting pods compete.
 
     The autoscaler adds nodes for all waiting pods, and kube-scheduler places the pods in the order of its queue. If
-    other pods take all nodes that may come, the autoscaler `without_limits` says how many would be enough.
+    other pods take all nodes that may come, the autoscaler `without_limits` shows how many would be enough.
     """
     key = pod.metadata.namespace, pod.metadata.name
     waiting = sum(other.key != pod.key and not other.terminated for other in cluster.unbound_pods())
     if not waiting or waiting > MOST_WAITING:
         return new_node
     cluster = replace(cluster, pods=cluster.pods.apply_changes({key: mark_unschedulable(pod)}))
-    growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS)
+    growth = simulate_growth(cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     if not growth.nodes:
         return new_node
     rivals = _find_rivals(cluster, pod, growth)
     if pod.key in growth.placements:
         share = QueueShare(growth.nodes, rivals, True, growth.nodes, growth.sentence)
     else:
-        enough = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS)
+        enough = simulate_growth(cluster, without_limits(), max_loops=MOST_LOOPS_FOR_POD)
         share = QueueShare(
             growth.nodes, rivals, False, enough.nodes if pod.key in enough.placements else None, growth.sentence
         )
@@ -221,9 +221,9 @@ class QueueAfterGrowth(NamedTuple):
 def replay_queue_with_new_nodes(
     cluster: Cluster, new: NewNodes, helped_pods: Sequence[str], autoscaler: Autoscaler
 ) -> QueueAfterGrowth:
-    """Replay the queue with the new nodes and report which of the pods they were added for still wait.
+    """Replay the queue with the new nodes, and report which of the helped pods still wait.
 
-    If the new nodes are not enough, the autoscaler goes on. Raises InputError.
+    If the new nodes are not enough, the autoscaler continues. Raises InputError.
     """
     from kschedctl.replay.settling import settle  # noqa: PLC0415 - few clusters tell who makes their nodes
 
@@ -241,7 +241,7 @@ def replay_queue_with_new_nodes(
         and pod.spec.node_name
         and pod.spec.node_name not in old_nodes
     )
-    further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS)
+    further_growth = simulate_growth(settled.cluster, autoscaler, max_loops=MOST_LOOPS_FOR_POD)
     enough = sum(map(len, new.nodes.values())) + further_growth.nodes
     return QueueAfterGrowth(
         still_pending, rivals, enough if still_pending.keys() <= further_growth.placements.keys() else None
@@ -249,12 +249,13 @@ def replay_queue_with_new_nodes(
 
 
 def _find_rivals(cluster: Cluster, pod: Pod, growth: NodeGrowth) -> tuple[str, ...]:
-    """Return the keys of the other pods that end up on new nodes."""
+    """Return the keys of the other pods that get a new node."""
     old_nodes = {node.metadata.name for node in cluster.nodes}
     return tuple(key for key, node in growth.placements.items() if node not in old_nodes and key != pod.key)
 
 
 MAX_LOOPS = 100
+"""How many loops of the autoscaler are replayed for all waiting pods."""
 UNFINISHED = "after {} it still adds nodes"
 
 
@@ -266,7 +267,7 @@ def simulate_growth(
     explains: bool = False,
     max_loops: int | None = None,
 ) -> NodeGrowth:
-    """Let an autoscaler add nodes for the pending pods until it adds no more, and report the result. Raises InputError.
+    """Let an autoscaler add nodes for the pending pods until it adds no more. Raises InputError.
 
     With ``explains``, the autoscaler is asked why its groups or pools add no nodes for the pods that never get one.
     """
@@ -302,13 +303,13 @@ def simulate_growth(
 
 
 def add_new_nodes(cluster: Cluster, new: NewNodes) -> Cluster:
-    """Return the cluster with new nodes and the DaemonSet pods that come with them."""
+    """Return the cluster with new nodes and their DaemonSet pods."""
     nodes = (*cluster.nodes, *(node for nodes in new.nodes.values() for node in nodes))
     return add_pods(replace(cluster, nodes=nodes), new.daemons)
 
 
 def _report_pools(cluster: Cluster, pools: Mapping[str, str]) -> Iterator[NewPoolNodes]:
-    """Yield how many new nodes each pool got in each zone. ``pools`` maps new nodes to their pools."""
+    """Yield the number of new nodes of each pool in each zone. ``pools`` maps new nodes to their pools."""
     new_nodes = [node for node in cluster.nodes if node.metadata.name in pools]
     pods = Counter(pod.spec.node_name for pod in cluster.pods)
     by_place: dict[tuple[str, str], list[Node]] = {}

@@ -51,14 +51,14 @@ class GroupChange(NamedTuple):
 def find_node_group_fixes(
     cluster: Cluster, pod: Pod, groups: Sequence[JsonObject], current_answer: NewNode, replay: Replay
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of node groups that let one of them grow for the pod.
+    """Return verified changes of node groups after which a group grows for the pod.
 
-    `told` is the autoscaler's answer for the unchanged groups.
+    `current_answer` is the autoscaler's answer for the unchanged groups.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
     verdicts = {pool.pool: pool for pool in current_answer.pools}
-    changes = [(group, change) for group in groups for change in _iter_changes(group, pod, verdicts)]
+    changes = [(group, change) for group in groups for change in _iter_group_changes(group, pod, verdicts)]
     matching_changes = [
         (group, change) for group, change in changes if change.maximum or resembles_pod_request(pod, group)
     ]
@@ -80,7 +80,7 @@ class _GroupFix:
         return any(pool.pool == self.id and pool.takes for pool in after.pools)
 
     def build_remedy(self, cluster: Cluster) -> Remedy:
-        """Return the change as a fix with its commands."""
+        """Build the report of the change as a fix, with its commands."""
         summary, change = self.change.summary, self.change
         commands = tuple(_iter_resize_commands(cluster, self.id, change.maximum)) if change.maximum else ()
         instruction = f"add the tags {', '.join(change.tags)}" if change.tags else f"{summary[0].lower()}{summary[1:]}"
@@ -99,8 +99,8 @@ class _GroupFix:
         )
 
 
-def _iter_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
-    """Yield changes of a group each of which may be enough for the pod."""
+def _iter_group_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdict]) -> Iterator[GroupChange]:
+    """Yield changes of a group that may each be enough for the pod."""
     id = str(group["id"])
     verdict = verdicts.get(id, PoolVerdict(id, False, ""))
     target, max_size = (int(str(group.get(key) or 0)) for key in ("target", "max"))
@@ -114,7 +114,7 @@ def _iter_changes(group: JsonObject, pod: Pod, verdicts: Mapping[str, PoolVerdic
 
 
 def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[GroupChange]:
-    """Yield the template completed with labels and extended resources that the pod asks for.
+    """Yield the template completed with the labels and extended resources that the pod asks for.
 
     Labels of Kubernetes' domains and labels with another value are not added, nor are devices that nothing hints at. A
     template for another operating system or architecture than that of the pod's image stays as it is.
@@ -144,7 +144,7 @@ def _complete_template(id: str, template: JsonObject, pod: Pod) -> Iterator[Grou
 
 
 def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[str, str]]:
-    """Yield, for each required term, the role labels to add so that the nodeSelector and the term match."""
+    """Yield, for each required term, the role labels that the template lacks to satisfy it and the nodeSelector."""
     for wanted in iter_wanted_labels(pod):
         missing = {key: values for key, values in wanted.items() if labels.get(key) not in values}
         is_role = all(key not in labels and not is_kubernetes_label(key) for key in missing)
@@ -155,7 +155,7 @@ def _iter_missing_labels(labels: Mapping[str, str], pod: Pod) -> Iterator[dict[s
 def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
     """Yield, for each required node affinity term, its labels and those of the nodeSelector, with accepted values.
 
-    Terms with other operators than In are left out.
+    Terms with operators other than In are left out.
     """
     selected: dict[str, tuple[str, ...]] = {key: (value,) for key, value in pod.spec.node_selector.items()}
     terms = find_required_terms(pod)
@@ -167,12 +167,12 @@ def iter_wanted_labels(pod: Pod) -> Iterator[dict[str, tuple[str, ...]]]:
 
 
 def is_kubernetes_label(key: str) -> bool:
-    """Return whether a label key is in one of Kubernetes' own domains."""
+    """Return whether the label is in one of Kubernetes' own domains."""
     return key.partition("/")[0].endswith(KUBERNETES)
 
 
 def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, str], pod: Pod) -> dict[str, str] | None:
-    """Return the extended resources that the template lacks, or None if nothing hints that its nodes have them."""
+    """Return the requested extended resources that the template lacks, or None if nothing hints at one of them."""
     offered = object_at(object_at(template, "status"), "allocatable")
     requests = {name: amount.value() for name, amount in compute_pod_requests(pod).items() if is_extended(name)}
     missing = {name: str(amount) for name, amount in requests.items() if amount and name not in offered}
@@ -183,7 +183,7 @@ def _find_missing_devices(id: str, template: JsonObject, labels: Mapping[str, st
 
 
 def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
-    """Return whether a word that the pod asks for is in the group's name, labels or taints."""
+    """Return whether the group's name, labels or taints contain a word that the pod asks for."""
     template = object_at(group, "template")
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")
@@ -194,7 +194,7 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
 
 
 def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:
-    """Yield the command that sets the maximum of a group that is an object of the cluster."""
+    """Yield the command that sets the group's maximum, if the group is an object in the cluster."""
     kind, _, namespaced_name = id.partition("/")
     namespace, _, name = namespaced_name.partition("/")
     kinds: dict[str, tuple[tuple[str, str, Sequence[MachineTemplateOwner | MachinePool]], ...]] = {

@@ -50,15 +50,15 @@ class PoolCorrection(NamedTuple):
 def find_node_pool_fixes(
     cluster: Cluster, pod: Pod, current_answer: NewNode, replay: Replay, types: Sequence[JsonObject] | None
 ) -> tuple[Remedy, ...]:
-    """Return verified changes of NodePools and node classes that let Karpenter launch a node for the pod.
+    """Return verified changes of NodePools and node classes after which Karpenter launches a node for the pod.
 
-    `told` is Karpenter's answer for the unchanged cluster, `types` the known instance types, or None for those of the
-    nodes.
+    `current_answer` is Karpenter's answer for the unchanged cluster. `types` are the known instance types, or None for
+    those of the nodes.
     """
     if current_answer.would_launch or current_answer.existing_node:
         return ()
-    changes = islice(_iter_changes(cluster, pod, types), MOST_TRIED)
-    return tuple(_build_remedy(change) for change in changes if _helps(change, replay))
+    changes = islice(_iter_pool_changes(cluster, pod, types), MOST_TRIED)
+    return tuple(_build_pool_remedy(change) for change in changes if _helps(change, replay))
 
 
 def _helps(change: PoolCorrection, replay: Replay) -> bool:
@@ -67,23 +67,23 @@ def _helps(change: PoolCorrection, replay: Replay) -> bool:
     return any(pool.pool == change.pool and pool.takes for pool in after.pools)
 
 
-def _build_remedy(change: PoolCorrection) -> Remedy:
-    """Return the change as a fix."""
+def _build_pool_remedy(change: PoolCorrection) -> Remedy:
+    """Build the report of the change as a fix."""
     opens = (f"a new node of NodePool {change.pool}",)
     step = Price.CORRECTION.name.lower()
     return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind.value,), step=step)
 
 
-def _iter_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
-    """Yield the changes of each NodePool that may be enough for the pod."""
+def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
+    """Yield the changes of each NodePool that may each be enough for the pod."""
     for pool in cluster.karpenter_node_pools:
-        yield from _add_labels(cluster, pool, pod)
+        yield from _add_missing_labels(cluster, pool, pod)
         yield from _fill_empty_labels(cluster, pool, pod)
         yield from _add_zone(cluster, pool, pod, types)
 
 
-def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with the labels that the pod wants and that its template neither has nor restricts."""
+def _add_missing_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
+    """Yield the pool with wanted labels that its template neither has nor restricts."""
     template = pool.spec.template
     named = {requirement.key: requirement for requirement in template.spec.requirements}
     for key, value in find_image_platform(pod).items():
@@ -104,7 +104,7 @@ def _add_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorr
 
 
 def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[PoolCorrection]:
-    """Yield the pool with a value for an empty label that is a topology key of the pod.
+    """Yield the pool with a value for empty labels that are topology keys of the pod.
 
     Karpenter treats an empty label as missing.
     """
@@ -120,7 +120,7 @@ def _fill_empty_labels(cluster: Cluster, pool: NodePool, pod: Pod) -> Iterator[P
 
 
 def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, str], summary: str) -> PoolCorrection:
-    """Return the correction that adds labels to the pool's template."""
+    """Build the correction that adds labels to the pool's template."""
     template = pool.spec.template
     metadata = replace(template.metadata, labels={**template.metadata.labels, **labels})
     changed_pool = replace(pool, spec=replace(pool.spec, template=replace(template, metadata=metadata)))
@@ -136,7 +136,7 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
 def _add_zone(
     cluster: Cluster, pool: NodePool, pod: Pod, types: Sequence[JsonObject] | None
 ) -> Iterator[PoolCorrection]:
-    """Yield the node class with a subnet added in the zone that the pod wants, if all its subnets are elsewhere.
+    """Yield the node class with a subnet in the zone that the pod wants, if all its subnets are elsewhere.
 
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
@@ -164,7 +164,7 @@ def _add_zone(
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:
-    """Return the instance type with each of its offerings repeated in the zone."""
+    """Return the instance type with each of its offerings repeated for the zone."""
     offerings = instance_type.get("offerings")
     zone_offerings = []
     for offering in offerings if isinstance(offerings, list) else ():

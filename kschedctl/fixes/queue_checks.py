@@ -46,7 +46,7 @@ HOLDS = QueueResult(True)
 
 @dataclass
 class QueueChecks:
-    """Checks of one pod's fixes, with one replay of the queue for each fix.
+    """Checks of one pod's fixes, each with one replay of the queue.
 
     The replay of the unchanged cluster is shared by all pods of a scheduler.
     """
@@ -57,7 +57,7 @@ class QueueChecks:
     _results: dict[frozenset[Fix], QueueResult | None] = field(default_factory=dict)
 
     def check(self, trial: RemedyTrial) -> QueueResult | None:
-        """Return the result of the fix in the queue, cached, or None if it was not replayed.
+        """Return the outcome of the fix in the queue, cached, or None if the queue was not replayed.
 
         It is not replayed if extenders would have to be asked about all pods, or after `MOST_RUNS` replays.
         """
@@ -67,7 +67,7 @@ class QueueChecks:
         return self._results[name]
 
     def _replay_queue(self, trial: RemedyTrial) -> QueueResult | None:
-        """Replay the queue with the fix, unless it cannot matter or is too expensive."""
+        """Replay the queue with the fix, unless other pods cannot interfere or the replay is too expensive."""
         scheduler = self.trials.scheduler
         if scheduler.call_extender is not None and scheduler.extenders:
             return None
@@ -91,10 +91,10 @@ class QueueChecks:
             variant_result = self.check(trial)
             if variant_result is not None and variant_result.holds:
                 others = (other for other in candidate.others if other is not trial)
-                return CheckedFix(RankedFix(trial, tuple(self._iter_holding(others))), variant_result)
+                return CheckedFix(RankedFix(trial, tuple(self._iter_holding_trials(others))), variant_result)
         return self._find_node_count(candidate.trial) or CheckedFix(RankedFix(candidate.trial), result)
 
-    def _iter_holding(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
+    def _iter_holding_trials(self, trials: Iterator[RemedyTrial]) -> Iterator[RemedyTrial]:
         """Yield those of the first few trials that hold in the queue."""
         for _, trial in zip(range(MOST_VARIANTS), trials, strict=False):
             result = self.check(trial)
@@ -102,7 +102,7 @@ class QueueChecks:
                 yield trial
 
     def _find_node_count(self, trial: RemedyTrial) -> CheckedFix | None:
-        """Find the smallest number of added nodes with which the pod gets a node in the queue."""
+        """Return the fix with the smallest number of added nodes that holds in the queue, or None."""
         adding = next((fix for fix in trial.changes if fix.with_node_count is not None), None)
         if adding is None or adding.with_node_count is None:
             return None
@@ -128,7 +128,7 @@ class QueueChecks:
 
 
 class RunWithoutFix(NamedTuple):
-    """The result of trying all waiting pods of the unchanged cluster."""
+    """The result of trying all waiting pods in the unchanged cluster."""
 
     placed: frozenset[str]
     """Keys of the pods that get a node, as `namespace/name`."""
@@ -137,7 +137,7 @@ class RunWithoutFix(NamedTuple):
 
 
 def replay_queue_without_fix(scheduler: Scheduler) -> RunWithoutFix:
-    """Try all waiting pods of the unchanged cluster, once per scheduler."""
+    """Try all waiting pods of the unchanged cluster, cached with the scheduler's view."""
     run: RunWithoutFix = scheduler.view.memo(replay_queue_without_fix, lambda: _replay_unchanged_queue(scheduler))
     return run
 
@@ -152,7 +152,7 @@ def _replay_unchanged_queue(scheduler: Scheduler) -> RunWithoutFix:
 
 
 def _has_other_waiting_pods(scheduler: Scheduler, trial: RemedyTrial) -> bool:
-    """Return whether any pod besides that of the trial waits for a node."""
+    """Return whether a pod other than the trial's waits for a node."""
     return any(is_pending(pod) and pod.key != trial.own.key for pod in scheduler.cluster.unbound_pods())
 
 
@@ -188,9 +188,7 @@ def _replay_queue_with_fix(trial: RemedyTrial) -> QueueResult:
 def _try_concerned_pods(
     scheduler: Scheduler, trial: RemedyTrial, target_key: ObjectKey
 ) -> tuple[Simulation, list[Outcome]]:
-    """Try the pods that the fix may concern, or all waiting pods if pods are evicted or the concerned ones are
-    unknown.
-    """
+    """Try only the pods that the fix may concern, if these are known and no pod is evicted. Try all otherwise."""
     changed = (
         find_nodes_with_new_room(trial, target_key) if replay_queue_without_fix(trial.scheduler).nothing_moves else None
     )
@@ -223,30 +221,32 @@ def _is_waiting_without_fix(scheduler: Scheduler, key: str) -> bool:
 
 
 def _is_in_cluster(trial: RemedyTrial) -> bool:
-    """Return whether the cluster has the target pod. A pod made from a manifest may have a UID and not be there."""
+    """Return whether the cluster has the target pod. A pod from a manifest may have a UID without being in the
+    cluster.
+    """
     return trial.scheduler.cluster.pod(trial.own.metadata.namespace, trial.own.metadata.name) is not None
 
 
 def _enters_queue_last(trial: RemedyTrial, target_key: ObjectKey) -> bool:
-    """Return whether the target pod is created or recreated by the fix and so is queued behind all others."""
+    """Return whether the fix creates or recreates the target pod, which is then behind all others in the queue."""
     edit = trial.edits.get(target_key)
     return not _is_in_cluster(trial) or (edit is not None and not is_valid_update(edit.before, edit.after))
 
 
-PER_NODE = frozenset({"Node", "CSINode", "Pod"})
-"""The kinds of objects of which an edit matters for single nodes, if pods are not counted elsewhere."""
-ON_A_NODE = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
-"""The plugins whose filters decide by the node alone whether a pod can be placed there."""
+SINGLE_NODE_KINDS = frozenset({"Node", "CSINode", "Pod"})
+"""The kinds of objects whose edits matter for a single node, if other nodes do not count its pods."""
+PER_NODE_PLUGINS = frozenset({NodeAffinity.name, NodeResourcesFit.name, TaintToleration.name})
+"""The plugins whose filters judge a node without regard to pods on other nodes."""
 
 
 def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> frozenset[str] | None:
-    """Return the names of the nodes on which the fix makes room; None if it may do so elsewhere."""
+    """Return the names of the nodes on which the fix makes room, or None if it may make room elsewhere."""
     names: set[str] = set()
     for key, edit in trial.edits.items():
         if key == target_key:
             continue
         before, after = edit.before, edit.after
-        if key.kind not in PER_NODE:
+        if key.kind not in SINGLE_NODE_KINDS:
             return None
         if isinstance(before, Node) and isinstance(after, Node) and before.metadata.labels != after.metadata.labels:
             return None  # the node comes to other topology domains
@@ -260,7 +260,7 @@ def find_nodes_with_new_room(trial: RemedyTrial, target_key: ObjectKey) -> froze
 
 
 def _may_block_other_nodes(pod: Pod) -> bool:
-    """Return whether a running pod may keep pods from other nodes than its own."""
+    """Return whether a running pod may keep other pods from nodes other than its own."""
     claims = any(volume.persistent_volume_claim or volume.ephemeral for volume in pod.spec.volumes)
     return claims or bool(pod.spec.affinity and pod.spec.affinity.pod_anti_affinity)
 
@@ -268,7 +268,7 @@ def _may_block_other_nodes(pod: Pod) -> bool:
 def find_concerned_pods(
     simulation: Simulation, waiting: Sequence[Position], nodes: frozenset[str], target_position: Position
 ) -> list[Position]:
-    """Return the `waiting` pods that may get a node with the fix, and the target pod, in their order."""
+    """Return those of the `waiting` pods that may get a node with the fix, including the target pod, in their order."""
     view = simulation.view
     if len(view.nominations[0]):
         return list(waiting)  # a pod that goes elsewhere leaves the node for which it was nominated to others
@@ -294,7 +294,7 @@ def find_concerned_pods(
 def estimate_nodes_needed(trial: RemedyTrial) -> int:
     """Estimate how many copies of the added node the target pod and the pods ahead of it in the queue need.
 
-    The pods are put on the first node that has room for their requests.
+    Each pod takes the first node that has room for its requests.
     """
     assert trial.cycle is not None
     view, row = trial.cycle.view, len(trial.scheduler.view.nodes)
@@ -318,7 +318,7 @@ def estimate_nodes_needed(trial: RemedyTrial) -> int:
 
 
 def _take_from_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
-    """Subtract the requests (R,) from the first array of free resources that covers them; return whether one does."""
+    """Subtract the requests (R,) from the first free amounts that cover them, and return whether there are any."""
     free = next((free for free in nodes if (requests <= free).all()), None)
     if free is None:
         return False
@@ -327,7 +327,7 @@ def _take_from_first_fit(nodes: Iterable[Ints], requests: Ints) -> bool:
 
 
 def _depends_on_other_pods(info: PodInfo) -> bool:
-    """Return whether placing other pods may make any node feasible for the pod: affinity, spread or pod groups."""
+    """Return whether placing other pods may make a node feasible for the pod."""
     affinity = info.spec.affinity and (info.spec.affinity.pod_affinity or info.spec.affinity.pod_anti_affinity)
     constraints = info.spec.topology_spread_constraints
     spread = any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
@@ -335,7 +335,7 @@ def _depends_on_other_pods(info: PodInfo) -> bool:
 
 
 def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
-    """Yield kind, namespace and name of the claims that the pod may share with other pods."""
+    """Yield the kind, namespace and name of each claim that the pod may share with other pods."""
     namespace = pod.metadata.namespace
     for volume in pod.spec.volumes:
         if volume.persistent_volume_claim:
@@ -348,7 +348,7 @@ def _iter_shared_claims(pod: Pod) -> Iterator[tuple[str, str, str]]:
 def _may_fit_on_empty_node(simulation: Simulation, position: Position, info: PodInfo, rows: Ints) -> bool:
     """Return whether one of the nodes (K,) would accept the pod if it ran no other pods."""
     framework = simulation.framework(position)
-    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= ON_A_NODE:
+    if framework is None or not {plugin.name for plugin in framework.plugins_at("filter")} >= PER_NODE_PLUGINS:
         return True
     view = simulation.view
     accepting = match_required_affinity(view.nodes, compile_required_node_affinity(info.spec))[rows]

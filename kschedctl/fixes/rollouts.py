@@ -66,14 +66,14 @@ class RolloutResult(NamedTuple):
     """The number of running pods of the owner that were restarted."""
     victims: tuple[str, ...] = ()
     """Evicted pods of other owners."""
-    refused: str = ""
+    harm: str = ""
     """Why the rollout would do harm; empty if more pods of the workload get a node."""
     chain: EvictionChain | None = None
     """What becomes of the victims, or None if there are none."""
 
 
 class Rollouts:
-    """Rollouts of trials' changes, each replayed once and only on demand."""
+    """The rollouts of trials' changes, each replayed once and on demand."""
 
     def __init__(self, manifest: Struct | None = None) -> None:
         self._manifest = manifest
@@ -82,39 +82,41 @@ class Rollouts:
     def replay(self, trial: RemedyTrial) -> RolloutResult | None:
         """Return the result of rolling out the trial's changes, cached.
 
-        None if no other pod has the changed template and nobody is evicted.
+        It is None if no other pod has the changed template and no pod is evicted.
         """
         if id(trial) not in self._known:
             self._known[id(trial)] = trial, _replay_rollout(trial, self._manifest)
         return self._known[id(trial)][1]
 
-    def holds(self, trial: RemedyTrial) -> bool:
+    def is_harmless(self, trial: RemedyTrial) -> bool:
         """Return whether rolling out the trial's changes does no harm."""
         rolled_out = self.replay(trial)
-        return rolled_out is None or not rolled_out.refused
+        return rolled_out is None or not rolled_out.harm
 
     def iter_harmful(self) -> Iterator[str]:
-        """Yield the changes that were replayed and would do harm, and why."""
-        for trial, rolled_out in islice(((t, f) for t, f in self._known.values() if f and f.refused), MOST_REFUSED):
+        """Yield a line for each replayed change that would do harm, with the reason."""
+        for trial, rolled_out in islice(((t, f) for t, f in self._known.values() if f and f.harm), MOST_REFUSED):
             assert rolled_out is not None
-            yield f"{' and '.join(fix.text for fix in trial.changes)}: {rolled_out.refused}"
+            yield f"{' and '.join(fix.text for fix in trial.changes)}: {rolled_out.harm}"
 
-    def iter_holding(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
+    def iter_harmless(self, best: Iterable[RankedFix]) -> Iterator[RankedFix]:
         """Yield the ranked fixes whose rollout does no harm, replaying each only when it is needed."""
         for candidate in best:
-            first, *others = [trial for trial in (candidate.trial, *candidate.others) if self.holds(trial)] or (None,)
+            first, *others = [trial for trial in (candidate.trial, *candidate.others) if self.is_harmless(trial)] or (
+                None,
+            )
             if first is not None:
                 yield RankedFix(first, tuple(other for other in others if other is not None))
 
 
 def changes_template(trial: RemedyTrial) -> bool:
-    """Return whether the trial changes the pod's spec, and with it the template of its workload."""
+    """Return whether the trial changes the pod's spec, and therefore the template of its workload."""
     own = next((edit for key, edit in trial.edits.items() if key == ObjectKey.of(trial.own)), None)
     return own is not None and isinstance(own.before, Pod) and own.before.spec != trial.own.spec
 
 
 def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
-    """Roll out the trial's changes; None if only the pod itself changes and nobody is evicted."""
+    """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted."""
     owner, pod_key = find_owner(trial.own), ObjectKey.of(trial.own)
     concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
     if concerns_pod_alone and not trial.victims:
@@ -127,14 +129,14 @@ def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResul
     try:
         change, cluster = _plan_rollout(owner, trial, old_pods, cluster, manifest)
     except InputError as error:
-        return RolloutResult(owner, refused=f"its pods are not created: {error.what}")
+        return RolloutResult(owner, harm=f"its pods are not created: {error.what}")
     staying = {pod.key for pod in (*change.kept, *change.removed)}
     deleted = [pod for pod in old_pods if pod.key not in staying]
     return _run_rollout(owner, change, Scheduler(cluster, trial.scheduler.call_extender), deleted)
 
 
 def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster) -> RolloutResult:
-    """Let the pod alone preempt in the changed cluster, and follow the replacements of its victims."""
+    """Let only the pod preempt in the changed cluster, and follow its victims' replacements."""
     pod = trial.pod
     if cluster.pod(pod.metadata.namespace, pod.metadata.name) is None:
         cluster = add_pods(cluster, [pod])
@@ -146,13 +148,13 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
     rolled_out = _add_evictions(RolloutResult(owner), simulation, [position])
     if simulation.view.node[position] >= 0:
         return rolled_out
-    return rolled_out._replace(refused=_explain_vain_eviction(rolled_out))
+    return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
 
 
 def _add_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
-    """Return the result with the evicted pods of other owners and their eviction chain."""
+    """Return the result with the evicted pods of other owners and what becomes of them."""
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
@@ -160,7 +162,7 @@ def _add_evictions(
 
 
 def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Return why a pod that evicts others still has no node in the end."""
+    """Explain why a pod that evicts others still has no node in the end."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
     if chain is not None and chain.outrun:
@@ -192,9 +194,9 @@ def _plan_rollout(
 
 
 def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload from its manifest or its ReplicaSets' annotations, or one with default values.
+    """Return the workload from its manifest or its ReplicaSets' annotations, or else with default values.
 
-    None for kinds whose controllers do not roll out changes.
+    It is None for kinds whose controllers do not roll out changes.
     """
     if isinstance(manifest, Deployment | StatefulSet | DaemonSet):
         return manifest
@@ -227,7 +229,7 @@ def _parse_revision(annotations: Mapping[str, str]) -> int:
 
 
 def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
-    """Set how many pods the rollout replaces at a time, and whether it proceeds in order.
+    """Set how many pods the rollout replaces at the same time, and whether it proceeds in order.
 
     Two waiting pods of a StatefulSet show that it creates pods in parallel. Whoever changes a StatefulSet also deletes
     its waiting pod, as the controller would wait for that pod forever.
@@ -241,7 +243,7 @@ def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
 
 
 def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
-    """Return the pod that replaces an old one, as its controller creates it."""
+    """Build the pod with the new template that the controller creates to replace an old pod."""
     owner, meta = find_owner(template), old.metadata
     labels = dict(template.metadata.labels)
     labels |= {
@@ -260,12 +262,12 @@ def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
 
 
 def _rename_to_new_replica_set(reference: OwnerReference, owner: Owner) -> OwnerReference:
-    """Return the owner reference, with the name of the new ReplicaSet if a Deployment is the owner."""
+    """Return the owner reference, which names the new ReplicaSet if a Deployment is the owner."""
     return replace(reference, name=f"{owner.name}-{NEW_TEMPLATE_HASH}") if owner.kind == "Deployment" else reference
 
 
 def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> PodSpec:
-    """Return the spec of a new pod: no node, no admission defaults.
+    """Build the spec of a new pod, without a node and without defaults from admission.
 
     A pod of a DaemonSet is pinned to the node of the old one, and a pod of a StatefulSet gets its own claims.
     """
@@ -284,7 +286,7 @@ def _build_new_spec(spec: PodSpec, owner: Owner, template: Pod, old: Pod) -> Pod
 
 
 def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
-    """Return the pod with the template's priority if admission did not know its PriorityClass."""
+    """Return the pod with the target's priority if admission did not know its PriorityClass."""
     if pod.spec.priority is not None:
         return pod
     spec = replace(pod.spec, priority=target_pod.spec.priority, preemption_policy=target_pod.spec.preemption_policy)
@@ -292,7 +294,7 @@ def _fill_in_priority(pod: Pod, target_pod: Pod) -> Pod:
 
 
 def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, deleted: Sequence[Pod]) -> RolloutResult:
-    """Run the rollout and return its result. `deleted` are the pods that the user deletes before it."""
+    """Run the rollout and return its result. `deleted` are pods that the user deletes before it."""
     simulation = Simulation(scheduler)
     view = simulation.view
     own_positions = [_get_position(view, pod) for pod in (*change.kept, *rename_replaced_pods(change), *change.new)]
@@ -306,23 +308,23 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     rolled_out = _add_evictions(RolloutResult(owner, restarted), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
-        return rolled_out._replace(refused="its rollout evicts pods of its own")
+        return rolled_out._replace(harm="its rollout evicts pods of its own")
     if rollout.denied is not None:
-        return rolled_out._replace(refused=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
+        return rolled_out._replace(harm=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:
-        return rolled_out._replace(refused=f"its rollout gets {rollout.status}")
+        return rolled_out._replace(harm=f"its rollout gets {rollout.status}")
     if placed < min(placed_before + 1, change.desired) and rolled_out.chain and rolled_out.chain.outrun:
-        return rolled_out._replace(refused=_explain_vain_eviction(rolled_out))
+        return rolled_out._replace(harm=_explain_vain_eviction(rolled_out))
     if placed < min(placed_before + 1, change.desired):
         return rolled_out._replace(
-            refused=f"{placed} of its pods {agreeing(placed, 'has', 'have')} a node then, "
+            harm=f"{placed} of its pods {agreeing(placed, 'has', 'have')} a node then, "
             f"{placed_before} {agreeing(placed_before, 'has', 'have')} one now"
         )
     return rolled_out
 
 
 def _get_position(view: Fork, pod: Pod) -> Position:
-    """Return the position of a pod that the view is known to have."""
+    """Return the position of a pod, which the view must have."""
     position = view.pods.find_position(pod.key)
     assert position is not None
     return position

@@ -1,6 +1,4 @@
-"""Collect the documents and list items that are read: objects by kind, and everything that is not an object of the
-cluster.
-"""
+"""A collector of the documents and list items that are read: objects by kind, manifests, and warnings."""
 
 from __future__ import annotations
 

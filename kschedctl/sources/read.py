@@ -1,4 +1,4 @@
-"""Read clusters and manifests from files, folders and standard input: YAML, JSON, lists of both, gzip."""
+"""Reading of clusters and manifests from files, folders and standard input: YAML, JSON, lists of both, gzip."""
 
 from __future__ import annotations
 

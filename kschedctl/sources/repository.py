@@ -1,5 +1,6 @@
-"""Read the manifests of many files for lint. An unreadable file costs only that file, and skipped documents are
-counted.
+"""Reading of the manifests of many files for lint.
+
+An unreadable file does not stop the others, and skipped documents are counted.
 """
 
 from __future__ import annotations

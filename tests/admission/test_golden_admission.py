@@ -39,7 +39,7 @@ def test_as_the_real_server(share: int) -> None:
 
 
 def is_same(got: Json, wanted: Json) -> bool:
-    """The order of several faults is chance."""
+    """Return whether two answers are equal, regardless of the order of several faults."""
     if (got["code"], got["allowed"], got["reason"]) != (wanted["code"], wanted["allowed"], wanted.get("reason")):
         return False
     if in_any_order(got["message"]) != in_any_order(wanted.get("message")):
@@ -54,7 +54,7 @@ def in_any_order(message: str | None) -> tuple[str, ...]:
 
 
 def plain(value: object) -> object:
-    """Nothing is like empty."""
+    """Return the value without empty parts."""
     if isinstance(value, dict):
         found = {name: plain(each) for name, each in value.items() if name != "tokenVolume"}
         return {name: each for name, each in found.items() if each is not False and each not in (None, [], {}, "")}

@@ -12,7 +12,7 @@ Json = dict[str, Any]
 
 
 def pod(*contexts: Json, **spec: Any) -> Json:
-    """Containers a, b, … with these security contexts."""
+    """Build a pod whose containers a, b, … have these security contexts."""
     containers = [{"name": chr(ord("a") + at), "securityContext": context} for at, context in enumerate(contexts)]
     return {"metadata": spec.pop("metadata", {}), "spec": {"containers": containers, **spec}}
 

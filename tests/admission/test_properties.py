@@ -24,7 +24,7 @@ NODE = {
 
 
 def cases(share: int) -> list[Json]:
-    """Those about pods."""
+    """Return the cases about pods."""
     found = [json.loads(line) for line in family_lines("autoscaling/admission")[share::SHARES]]
     return [case for case in found if "pod" in case["input"]]
 

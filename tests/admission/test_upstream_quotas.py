@@ -71,4 +71,4 @@ def test_resource_quota(quotas: list[Json], obj: Json, after: dict[str, Json] | 
     asked = request(json.loads(json.dumps(obj)), *quotas)
     assert passes(asked, resource_quota.check_quotas) == (after is not None)
     if after is not None:
-        assert {found.metadata.name: found.status.used for found in resource_quota.charge(asked, 1)} == after
+        assert {found.metadata.name: found.status.used for found in resource_quota.charge_quotas(asked, 1)} == after

@@ -18,7 +18,7 @@ def sizes(requests: Json, limits: Json) -> Json:
 
 
 def pod(number: int, each_of: Json, *init: Json, **spec: Any) -> Json:
-    """A pod of so many containers alike, and of init containers."""
+    """Build a pod with a number of equal containers and init containers."""
     containers = [
         {"name": f"foo-{i}", "image": "foo", "resources": json.loads(json.dumps(each_of))} for i in range(number)
     ]

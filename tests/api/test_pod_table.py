@@ -103,7 +103,7 @@ PODS_BY_NAME = st.dictionaries(NAMES, st.tuples(st.sampled_from(["", "n1", "n2"]
 
 
 def made(found: dict[tuple[str, str], tuple[str, str]]) -> dict[tuple[str, str], Pod]:
-    """Pods of one template a namespace, or of one for each UID that is none."""
+    """Build pods from a template per namespace, or from one per invalid UID."""
     pods = {}
     for (namespace, name), (node, uid) in found.items():
         labels = {"uid": uid} if uid == "u" else {}

@@ -87,7 +87,7 @@ texts = st.tuples(numbers, st.sampled_from([*EXPONENTS, *POWERS]))
 
 
 def amount(number: str, suffix: str) -> Fraction:
-    """The number by hand, rounded up to nano units."""
+    """Compute the number by hand, rounded up to nano units."""
     factor = Fraction(1024) ** POWERS[suffix] if suffix in POWERS else Fraction(10) ** EXPONENTS[suffix]
     return Fraction(ceil_div(Fraction(number) * factor * 10**9), 10**9)
 

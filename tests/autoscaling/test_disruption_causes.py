@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 
 def objects() -> list[Json]:
-    """Nodes k1 and k2 of NodePool base; one dns pod on each, with a soft spread over zones."""
+    """Build nodes k1 and k2 of NodePool base with a dns pod on each, which prefer to spread over zones."""
     items: list[Json] = yaml.safe_load((FIELD / "12-karpenter-soft-spread-blocks" / "in.yaml").read_text())["items"]
     return items
 

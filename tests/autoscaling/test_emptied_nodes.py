@@ -15,7 +15,7 @@ TWO_BUDGETS = "more than one PodDisruptionBudget selects it, which evictions do 
 
 
 def removable(answer: Json) -> Iterator[str]:
-    """The nodes that could go, each by itself, by what the real one answered."""
+    """Yield the nodes that the real autoscaler would remove one by one."""
     for name, told in (answer.get("nodes") or {}).items():
         if (told.get("alone") or {}).get("removable"):
             yield name

@@ -35,7 +35,7 @@ def machines(kind: str, project: str, least: int, most: int, replicas: int) -> J
 
 
 def machine_of(kind: str, project: str) -> list[Json]:
-    """The machine of node n1, and the MachineSet between it and a MachineDeployment."""
+    """Build the machine of node n1, and the MachineSet between it and a MachineDeployment."""
 
     def owned(kind: str, name: str, by: str, of: str, **more: Any) -> Json:
         owner = {"kind": by, "name": of, "apiVersion": f"{project}/v1beta1", "uid": "u"}

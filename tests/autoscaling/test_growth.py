@@ -11,7 +11,7 @@ import kschedctl
 from kschedctl.autoscaling.cluster_autoscaler.scale_down import scale_down
 from kschedctl.autoscaling.node_groups.discovery import UserGroups
 from kschedctl.commands.explain.pending_pods import add_growth
-from kschedctl.fixes.new_node import autoscaler_of, simulate_node_growth
+from kschedctl.fixes.new_node import choose_autoscaler, simulate_node_growth
 from kschedctl.reports.new_node import NodeGrowth
 
 Json = dict[str, Any]
@@ -42,11 +42,11 @@ def full(name: str) -> Json:
 def grown(
     manifest: Json, most: int, *zones: str
 ) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
-    """A group of one full node in each zone."""
+    """Simulate a manifest in a cluster with a group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
     cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)
     groups = [{"id": f"g-{zone}", "min": 0, "max": most, "target": 1, "nodes": [f"n-{zone}"]} for zone in zones]
-    report = kschedctl.simulate(cluster, [manifest], autoscaler=autoscaler_of(cluster, NOW, UserGroups(groups)))
+    report = kschedctl.simulate(cluster, [manifest], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
     assert report.growth is not None
     return report, report.growth
 
@@ -92,13 +92,13 @@ def test_groups_of_several_zones_grow_until_pods_are_spread() -> None:
 def test_nothing_grows_where_all_fit() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n-a", "a")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n-a"]}]
-    report = kschedctl.simulate(cluster, [web(2)], autoscaler=autoscaler_of(cluster, NOW, UserGroups(groups)))
+    report = kschedctl.simulate(cluster, [web(2)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
     assert (report.growth, report.good) == (None, True)
 
 
 def test_groups_without_limits_are_in_doubt() -> None:
     cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), full("n-a")], assume_complete=True)
-    report = kschedctl.simulate(cluster, [web(1)], autoscaler=autoscaler_of(cluster, NOW, UserGroups(label="pool")))
+    report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
     assert report.undecided
     assert report.growth is not None
     assert "their minimum and maximum are not known" in report.growth.doubts[0]
@@ -106,7 +106,7 @@ def test_groups_without_limits_are_in_doubt() -> None:
 
 def test_nobody_is_known_to_make_nodes() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="nothing names a node group"):
-        autoscaler_of(kschedctl.Cluster.from_objects([]), NOW)
+        choose_autoscaler(kschedctl.Cluster.from_objects([]), NOW)
 
 
 def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -118,7 +118,7 @@ def test_an_end_that_was_not_reached_is_in_doubt(monkeypatch: pytest.MonkeyPatch
 
 
 def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_report.PendingPods:
-    """Pods that want so much cpu wait beside a full node of 4 cores in the group g, which labels alone tell."""
+    """Report pods that request this much CPU and wait beside a full node of a group, which is known by labels only."""
     waiting = [
         {
             "kind": "Pod",

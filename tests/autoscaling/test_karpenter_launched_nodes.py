@@ -38,7 +38,7 @@ def placed(pod: Pod, node: str) -> Pod:
 
 
 def as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
-    """All pods where Karpenter wants them; those that it places nowhere are gone."""
+    """Return the cluster with all pods where Karpenter plans them, and without the pods that it does not place."""
     changes = {
         (pod.metadata.namespace, pod.metadata.name): placed(pod, planned[pod.key]) if pod.key in planned else None
         for pod in cluster.pods
@@ -48,7 +48,7 @@ def as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
 
 
 def plan(report: Provisioning) -> dict[str, str]:
-    """New nodes are numbered within their pool, in the order of claims."""
+    """Return the node of each pod. New nodes are numbered within their pool in the order of the claims."""
     planned, numbers = {pod: node.node for node in report.existing_nodes for pod in node.pods}, Counter[str]()
     for claim in report.new_node_claims:
         numbers[claim.node_pool] += 1

@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def instance_type(name: str, cpu: str, memory: str, arch: str = "amd64", zone: str = "a", **more: str) -> Json:
-    """100m of cpu and 10Mi of memory are not for pods."""
+    """Build an instance type. 100m of CPU and 10Mi of memory are not available to pods."""
     terms = {"topology.kubernetes.io/zone": zone, "karpenter.sh/capacity-type": "on-demand"}
     return {
         "name": name,

@@ -52,7 +52,7 @@ def waiting(name: str, priority: int, **spec: Any) -> Json:
 
 
 def answer(maximum: int, *pods: Json) -> NewNode:
-    """What is said of pod d/last, with a node group of one full node and this maximum."""
+    """Explain whether a node comes for pod d/last, with a node group of one full node and this maximum."""
     full = waiting("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)
@@ -103,7 +103,7 @@ def test_the_words(maximum: int, sentence: str) -> None:
 
 
 def scaled_up(*pods: Json) -> Any:
-    """What the next loop does with a node group of one full node that may have two more."""
+    """Run the next loop for a node group of one full node that may have two more."""
     full = waiting("full", 100, nodeName="n1")
     full["status"] = {"phase": "Running"}
     cluster = kschedctl.Cluster.from_objects([node("n1"), full, *pods], assume_complete=True)

@@ -30,7 +30,7 @@ def node(name: str, labels: Json | None = None, provider: str = "", annotations:
 
 
 def status(*groups: tuple[str, int, int, int, int], state: str = "NoActivity") -> Json:
-    """Of groups: name, min, max, target, registered."""
+    """Build the status ConfigMap for groups with name, minimum, maximum, target and registered nodes."""
     text = "autoscalerStatus: Running\ntime: 2026-06-01 12:00:00 +0000 UTC\nnodeGroups:\n"
     for name, least, most, target, registered in groups:
         text += (

@@ -20,7 +20,7 @@ def loop_of(case: Json) -> AutoscalerLoop:
 
 
 def is_taken(case: Json, loop: AutoscalerLoop, group: str, pod: str) -> bool:
-    """Whether the scheduler would put the pod on one more node of the group."""
+    """Return whether the scheduler would place the pod on one more node of the group."""
     template = loop.templates[group]
     node = {"apiVersion": "v1", "kind": "Node", **to_builtins(template.node)}
     pods = [{"apiVersion": "v1", "kind": "Pod", **to_builtins(each)} for each in template.pods]

@@ -42,7 +42,7 @@ def pool(*requirements: Json, **labels: str) -> Json:
 
 
 def node() -> Json:
-    """A full node of the pool, which proves one instance type."""
+    """Build a full node of the pool, which shows one instance type."""
     labels = {
         OS: "linux",
         ZONE: "b",

@@ -30,7 +30,7 @@ SPREAD = {
 
 
 def gaps(requests: Json, spec: Json, group: str = "empty", **template_spec: Any) -> tuple[TemplateGap, ...]:
-    """What is told of a group whose machines have 16 CPUs, besides a group of one node with 4 in zone a."""
+    """Return the gaps of a group with machines of 16 CPUs, beside a group of one node with 4 CPUs in zone a."""
     node = {
         "apiVersion": "v1",
         "kind": "Node",

@@ -30,7 +30,7 @@ class DrainRow(NamedTuple):
 
 
 def pod(name: str, owner: str = "", namespace: str = "default", **fields: Any) -> Json:
-    """Owned by ``kind/name``, if at all."""
+    """Build a pod that is owned by ``kind/name``, if an owner is given."""
     kind, _, owner_name = owner.partition("/")
     reference = {"apiVersion": "apps/v1", "kind": kind, "name": owner_name, "uid": owner_name, "controller": True}
     metadata = {"name": name, "namespace": namespace, "uid": name, "creationTimestamp": BEFORE}
@@ -196,7 +196,7 @@ def node(name: str) -> Json:
 
 
 def owners() -> list[Json]:
-    """What the pods' owner references name, in both namespaces."""
+    """Build the owners of the pods in both namespaces."""
     kinds = {"rs": "ReplicaSet", "rc": "ReplicationController", "ds": "DaemonSet", "job": "Job", "ss": "StatefulSet"}
     versions = {"rc": "v1", "job": "batch/v1"}
     made = []

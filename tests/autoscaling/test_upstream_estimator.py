@@ -20,7 +20,7 @@ HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def node(name: str, cpu: int, memory: int, zone: str) -> Json:
-    """Memory in MiB; ten pods at the most."""
+    """Build a node with memory in MiB and room for ten pods."""
     offers = {"cpu": f"{cpu}m", "memory": f"{memory}Mi", "pods": "10"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
     return {
@@ -32,7 +32,7 @@ def node(name: str, cpu: int, memory: int, zone: str) -> Json:
 
 
 def pods(count: int, cpu: int, memory: int, prefix: str = "p", **spec: Any) -> list[Json]:
-    """Memory in bytes."""
+    """Build pods with memory in bytes."""
     port = spec.pop("hostPort", None)
     container: Json = {"name": "c", "resources": {"requests": {"cpu": f"{cpu}m", "memory": str(memory)}}}
     container |= {"ports": [{"containerPort": port, "hostPort": port}]} if port else {}

@@ -99,7 +99,7 @@ EVENTS = {
 
 
 def left(expander: str, offers: tuple[Offer, ...], priorities: str | None = None) -> tuple[set[str], list[object]]:
-    """The groups that the expander leaves, and what it says."""
+    """Return the groups that the expander keeps, and its messages."""
     options = [Option(AutoscaledGroup(o.group, 0, 10, 1), o.nodes, (Pod(),) * o.pods) for o in offers]
     templates = {
         o.group: Node(status=NodeStatus(capacity={"cpu": f"{o.cpu * 500}m", "memory": f"{o.memory * 1000}Mi"}))

@@ -36,7 +36,7 @@ def node(name: str, cpu: int = 1000, memory: int = 10, *, ready: bool = True, **
 
 
 def pod(name: str, on: str, cpu: int = 100, memory: int = 0, kind: str = "ReplicaSet", **more: Any) -> Json:
-    """``cpu`` in millicores, ``memory`` in bytes."""
+    """Build a pod with ``cpu`` in millicores and ``memory`` in bytes."""
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "rs", "uid": kind, "controller": True}
     metadata = {
         "name": name,

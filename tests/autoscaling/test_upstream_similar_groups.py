@@ -142,7 +142,7 @@ def pod(name: str, cpu: int, owner: str = "", kind: str = "ReplicationController
 
 
 def grouped(pods: list[Pod]) -> list[list[str]]:
-    """As a cluster holds them."""
+    """Group the pods like a cluster with these pods does."""
     held = list(PodTable.from_pods(pods))
     return [[member.metadata.name for member in group.pods] for group in group_equivalent_pods(held)]
 

@@ -125,7 +125,7 @@ class Maker:
 
 
 def fields_v1(value: Any, depth: int = 2) -> Object:
-    """The field set that an API server keeps in managedFields for `value`, down to `depth`."""
+    """Return the field set that an API server keeps in managedFields for `value`, down to `depth`."""
     if depth and isinstance(value, dict):
         return {f"f:{key}": fields_v1(item, depth - 1) for key, item in value.items()}
     if depth and isinstance(value, list) and value and isinstance(value[0], dict):
@@ -156,6 +156,7 @@ class Nodes:
 
     @classmethod
     def of_size(cls, count: int) -> Nodes:
+        """Build this number of nodes, spread over the pools by their shares."""
         sizes = [max(1, round(pool.share * count)) for pool in POOLS]
         sizes[1] += count - sum(sizes)
         if sizes[1] < 1:
@@ -194,6 +195,7 @@ class Nodes:
 
 
 def node(nodes: Nodes, row: int, catalogue: list[str], make: Maker) -> Object:
+    """Build a node with labels, taints, images and conditions."""
     name, pool, zone = nodes.names[row], nodes.pools[row], ZONES[nodes.zones[row]]
     cpu, memory, gpus, pods = (int(value) for value in nodes.total[row])
     labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", HOSTNAME: name, ZONE: zone}
@@ -275,6 +277,7 @@ def apart(selector: Object) -> Object:
 
 
 def near(kind: str, selector: Object, key: str, required: bool = False, **term: Any) -> Object:
+    """Build a pod affinity or anti-affinity with one term."""
     target = {"labelSelector": selector, "topologyKey": key} | term
     if required:
         return {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [target]}}
@@ -327,7 +330,7 @@ def vary(work: Workload, before: Workload | None, nodes: int, make: Maker) -> No
 
 
 def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
-    """DaemonSets, Deployments and StatefulSets with `pods` replicas together, sizes long-tailed."""
+    """Build DaemonSets, Deployments and StatefulSets with `pods` replicas in total and long-tailed sizes."""
     found = [daemon(name, cpu, memory, nodes) for name, cpu, memory in (("kube-proxy", 100, 64), ("cni", 50, 128))]
     found += [daemon("node-exporter", 20, 64, nodes), shown(nodes)]
     rest = pods - sum(work.replicas for work in found)
@@ -355,7 +358,7 @@ def workloads(nodes: int, pods: int, make: Maker) -> list[Workload]:
 
 
 def level(found: list[Workload], pods: int) -> None:
-    """Let the plain workloads make up for what rounding and caps took away from or added to the sum."""
+    """Adjust plain workloads so that the total matches after rounding and caps."""
     plain = [work for work in found if work.kind == "ReplicaSet" and not work.apart and len(work.pools) > 1] or found[
         -1:
     ]
@@ -367,13 +370,14 @@ def level(found: list[Workload], pods: int) -> None:
 
 
 def shrink(found: list[Workload], most: int) -> None:
-    """Scale the CPU requests down where chance made them want more than `most` millicores together."""
+    """Scale CPU requests down if they exceed `most` millicores in total."""
     wanted = sum(work.cpu * work.replicas for work in found)
     for work in found:
         work.cpu = work.cpu * min(most, wanted) // wanted
 
 
 def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
+    """Build a DaemonSet that runs on all nodes."""
     host: Object = {"hostNetwork": True} if name != "cni" else {}
     spec = {"tolerations": [{"operator": "Exists"}], **host}
     pools = tuple(pool.name for pool in POOLS)
@@ -385,7 +389,7 @@ def daemon(name: str, cpu: int, memory: int, nodes: int) -> Workload:
 
 
 def shown(nodes: int) -> Workload:
-    """The workload that `bench/pending-spread-affinity` would be one more replica of."""
+    """Build a workload to which `bench/pending-spread-affinity` would be one more replica."""
     work = Workload("ReplicaSet", "bench", "spread-affinity", max(1, nodes // 10), f"{SHOP}:v1", 250, 256, apart=True)
     prefer = near("podAffinity", {"matchLabels": {"app.kubernetes.io/component": "cache"}}, ZONE, namespaceSelector={})
     constraints = [spread(work.selector, ZONE), spread(work.selector, HOSTNAME)]
@@ -397,6 +401,7 @@ def shown(nodes: int) -> Workload:
 
 
 def containers(work: Workload) -> list[Object]:
+    """Build the containers of a workload's pods."""
     gpu = {"nvidia.com/gpu": str(work.gpus)} if work.gpus else {}
     requests = {"cpu": f"{work.cpu}m", "memory": f"{work.memory}Mi", **gpu}
     probe = {"httpGet": {"path": "/healthz", "port": "http", "scheme": "HTTP"}, "timeoutSeconds": 1}
@@ -429,6 +434,7 @@ def containers(work: Workload) -> list[Object]:
 
 
 def token_volume() -> Object:
+    """Build the volume with the token of the service account."""
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     ca = {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}
     token = {"serviceAccountToken": {"expirationSeconds": 3607, "path": "token"}}
@@ -437,7 +443,7 @@ def token_volume() -> Object:
 
 
 def pod_spec(work: Workload) -> Object:
-    """The pod template's spec and what the API server adds to it; `@WORD@` marks what differs from pod to pod."""
+    """Build the spec of the pod template with the API server's additions; `@WORD@` marks what differs between pods."""
     claim = {"name": "data", "persistentVolumeClaim": {"claimName": "data-@NAME@"}}
     waits = [
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
@@ -467,6 +473,7 @@ def pod_spec(work: Workload) -> Object:
 
 
 def running(work: Workload) -> Object:
+    """Build the status of a running pod."""
     kinds = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
     times = {"lastProbeTime": None, "lastTransitionTime": "@TIME@"}
     state: Object = {"name": work.name, "ready": True, "restartCount": 0, "started": True, "lastState": {}}
@@ -486,6 +493,7 @@ def running(work: Workload) -> Object:
 
 
 def pod(work: Workload) -> Object:
+    """Build the template of a workload's pods, in which `@WORD@` marks what differs between pods."""
     labels = work.labels | {ZONE: "@ZONE@", "topology.kubernetes.io/region": REGION}
     if work.kind == "StatefulSet":
         labels |= {"statefulset.kubernetes.io/pod-name": "@NAME@", "apps.kubernetes.io/pod-index": "@INDEX@"}
@@ -513,7 +521,7 @@ class Replica:
 
 
 def replicas(works: list[Workload], nodes: Nodes, rng: np.random.Generator, make: Maker) -> list[Replica]:
-    """Every pod's name and node row, in the order of the API server: namespace, name."""
+    """Return the name and node row of each pod, in the order of the API server: by namespace and name."""
     found = []
     words: set[str] = set()
     for number, work in enumerate(works):
@@ -531,7 +539,7 @@ def replicas(works: list[Workload], nodes: Nodes, rng: np.random.Generator, make
 
 
 def pending_pods(make: Maker) -> Iterator[Object]:
-    """One pod a cause, sorted by name."""
+    """Yield one pending pod per cause, sorted by name."""
     plain = {"cpu": 500, "memory": 512}
     causes: dict[str, tuple[Object, Object]] = {
         "cpu": ({"cpu": 500_000, "memory": 512}, {}),
@@ -562,7 +570,7 @@ def pending_pods(make: Maker) -> Iterator[Object]:
 
 
 def pending(work: Workload, labels: Object, make: Maker) -> Object:
-    """A bare pod without a node, as `kubectl run` leaves it."""
+    """Build a bare pod without a node, as `kubectl run` creates it."""
     spec = json.loads(json.dumps(pod_spec(work)).replace("@TOKEN@", make.word(5)))
     del spec["nodeName"]
     if work.name == "pending-host-port":
@@ -580,6 +588,7 @@ def pending(work: Workload, labels: Object, make: Maker) -> Object:
 def small_kinds(
     works: list[Workload], nodes: Nodes, pods: list[Replica], make: Maker
 ) -> Iterator[tuple[str, list[Object]]]:
+    """Yield the objects of all kinds besides nodes and pods."""
     names = sorted({*TEAMS, "bench", "default", "kube-node-lease", "kube-public", "kube-system"})
     labels = [{"kubernetes.io/metadata.name": name, "team": name} for name in names]
     metas = [make.meta(name, labels=label) for name, label in zip(names, labels, strict=True)]
@@ -621,6 +630,7 @@ def service(work: Workload, make: Maker) -> Object:
 
 
 def budget(work: Workload, make: Maker) -> Object:
+    """Build the PodDisruptionBudget of a workload."""
     most = max(1, work.replicas // 10)
     status = {"disruptionsAllowed": most, "currentHealthy": work.replicas, "expectedPods": work.replicas}
     status |= {"desiredHealthy": work.replicas - most, "observedGeneration": 1}
@@ -629,6 +639,7 @@ def budget(work: Workload, make: Maker) -> Object:
 
 
 def controller(work: Workload, kind: str, make: Maker) -> Object:
+    """Build the controller of a workload, or the Deployment above it."""
     name, labels = (work.name, work.labels) if kind == "Deployment" else (work.owner, work.labels)
     spec = pod_spec(work)
     main = {key: value for key, value in spec["containers"][0].items() if key != "volumeMounts"}
@@ -646,7 +657,7 @@ def controller(work: Workload, kind: str, make: Maker) -> Object:
 
 
 def volume(claim: Replica, zone: str, make: Maker) -> tuple[Object, Object]:
-    """A bound claim and its volume, which sits in the pod's zone."""
+    """Build a bound claim and its volume, which is in the pod's zone."""
     claim_meta = make.meta(f"data-{claim.name}", claim.namespace)
     name = f"pvc-{claim_meta['uid']}"
     common = {"accessModes": ["ReadWriteOnce"], "storageClassName": "gp3", "volumeMode": "Filesystem"}
@@ -679,7 +690,7 @@ def dump(value: Object, indent: bool) -> str:
 
 
 def write_list(path: Path, items: Iterable[str], indent: bool) -> None:
-    """A `v1 List` of ready-made items, as kubectl lays it out."""
+    """Write a `v1 List` of rendered items in kubectl's layout."""
     start, between, end = '{"apiVersion":"v1","items":[', ",", '],"kind":"List","metadata":{"resourceVersion":""}}'
     if indent:
         start, between = '{\n    "apiVersion": "v1",\n    "items": [\n        ', ",\n        "
@@ -692,7 +703,7 @@ def write_list(path: Path, items: Iterable[str], indent: bool) -> None:
 
 
 def render_pods(works: list[Workload], pods: list[Replica], nodes: Nodes, make: Maker, indent: bool) -> Iterator[str]:
-    """Each pod's JSON, filled into its workload's template."""
+    """Yield the JSON of each pod, filled into the template of its workload."""
     templates: dict[int, str] = {}
     for replica in pods:
         template = templates.get(replica.work)
@@ -742,6 +753,7 @@ def write_cluster(outdir: Path, nodes: int = 5000, pods: int = 150_000, seed: in
 
 
 def main() -> None:
+    """Write a cluster of the size that the command line asks for."""
     parser = argparse.ArgumentParser(description="Write a big made-up cluster as kubectl prints it.")
     parser.add_argument("outdir", type=Path)
     parser.add_argument("--nodes", type=int, default=5000)

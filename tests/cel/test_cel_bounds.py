@@ -12,7 +12,7 @@ from kschedctl.cel.errors import AbortedError, CelError, CompileError
 
 
 def bound(values, result):
-    """``cel.bind(s0, first, cel.bind(s1, …, result))``"""
+    """Build ``cel.bind(s0, first, cel.bind(s1, …, result))``."""
     return "".join(f"cel.bind(s{i}, {value}, " for i, value in enumerate(values)) + result + ")" * len(values)
 
 

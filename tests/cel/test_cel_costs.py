@@ -48,7 +48,10 @@ def test_cost(expression):
 
 
 def loop(depth):
-    """Ten to a power of steps, and what they cost: 2 for each condition, 1 for each result asked for or given."""
+    """Build a loop of ten to this power of steps, and its cost.
+
+    The cost is 2 for each condition, and 1 for each result that is read or returned.
+    """
     return "".join(f"[0,1,2,3,4,5,6,7,8,9].all(x{i}, " for i in range(depth)) + "true" + ")" * depth
 
 

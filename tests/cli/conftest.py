@@ -28,7 +28,7 @@ class Outcome(NamedTuple):
 
     @property
     def commands(self) -> list[str]:
-        """Those that can be typed next."""
+        """Return the suggested commands."""
         return [line.strip() for line in self.out.splitlines() if line.lstrip().startswith("kschedctl ")]
 
 
@@ -51,7 +51,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write objects as a List into a file; its path. Where there are nodes, they are a whole cluster."""
+    """Return a function that writes objects as a List into a file and returns its path.
+
+    If there are nodes among them, they are a whole cluster.
+    """
 
     def write(*objects: Json, name: str = "cluster.json", whole: bool = True) -> str:
         path = tmp_path / name
@@ -64,7 +67,7 @@ def write(tmp_path: Path) -> Write:
 
 
 def node(name: str, cpu: str = "4", **spec: Any) -> Json:
-    """A node with an amount of cpu and enough of all else."""
+    """Build a node with an amount of CPU and plenty of everything else."""
     allocatable = {"cpu": cpu, "memory": "64Gi", "pods": "110"}
     metadata = {"name": name, "labels": {"kubernetes.io/hostname": name}}
     return {
@@ -77,7 +80,7 @@ def node(name: str, cpu: str = "4", **spec: Any) -> Json:
 
 
 def pod(name: str, cpu: str = "1", namespace: str = "default", uid: str = "", **spec: Any) -> Json:
-    """A pod of one container, labelled app=<name>."""
+    """Build a pod with one container, labelled app=<name>."""
     metadata = {"name": name, "namespace": namespace, "labels": {"app": name}} | ({"uid": uid} if uid else {})
     container = {"name": "c", "image": "registry.example.com/c:1", "resources": {"requests": {"cpu": cpu}}}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}

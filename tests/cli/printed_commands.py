@@ -28,13 +28,13 @@ SOURCE = tuple(field.name for field in fields(Source))
 
 
 def asked(arguments: list[str]) -> Answer | None:
-    """The answer of a command line; none of a command that prints by itself."""
+    """Return the answer of a command line, or None for a command that prints its output itself."""
     found = typer.main.get_command(app).main(arguments, prog_name="kschedctl", standalone_mode=False)
     return found if isinstance(found, Answer) else None
 
 
 def forms(arguments: list[str]) -> list[str]:
-    """The values of ``-o`` that the command has."""
+    """Return the values of ``-o`` that the command has."""
     command = command_of(arguments[0])
     command = getattr(command, "commands", {}).get(arguments[1], command) if len(arguments) > 1 else command
     (output,) = (each for each in command.params if "--output" in each.opts)
@@ -42,7 +42,7 @@ def forms(arguments: list[str]) -> list[str]:
 
 
 def printed(answer: Answer, form: str) -> set[str]:
-    """The command lines in one form of the answer."""
+    """Return the command lines in one form of the answer."""
     style = replace(answer.style, wide=form == "wide", width=UNFOLDED if form == "wide" else answer.style.width)
     content = replace(answer, format=form, style=style).render()
     assert isinstance(content, str)
@@ -103,7 +103,7 @@ class _Texts(HTMLParser):
 
 
 def source_of(arguments: list[str]) -> Source:
-    """The cluster that a command line names, as the program itself understands it. Raises what typer raises."""
+    """Return the cluster options of a command line, as the program parses them. Raises the errors of typer."""
     command, rest = command_of(arguments[0]), arguments[1:]
     given = command.make_context(arguments[0], list(rest)).params
     values = {name: given[name] for name in SOURCE if name in given}

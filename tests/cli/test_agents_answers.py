@@ -156,7 +156,7 @@ RECORDED_CLUSTER = kschedctl.Cluster.from_objects(PENDING["objects"])
 
 
 def answer(case: Case) -> str:
-    """The text that the agent gets."""
+    """Return the text that the agent gets."""
     recorded = case.arguments.get("pod") in RECORDED
     cluster = RECORDED_CLUSTER if recorded else kschedctl.Cluster.from_objects([*NODES, *case.objects])
     tool = next(tool for tool in TOOLS if tool.name == case.tool)

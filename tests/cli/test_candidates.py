@@ -34,7 +34,7 @@ def names(*words: str) -> list[str]:
 
 @pytest.fixture(params=["json", "yaml", "json.gz", "folder", "snapshot"])
 def source(request: pytest.FixtureRequest, run: Run, write: Write, tmp_path: Path) -> list[str]:
-    """The same small cluster in every form."""
+    """Provide the same small cluster in each form."""
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 7}
     team = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}}
     file = write(node("n2"), node("n1"), *PODS, high, team)

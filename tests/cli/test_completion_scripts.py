@@ -43,13 +43,13 @@ NAMES = [
 
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """An environment in which the shells find this program by both its names."""
+    """Return an environment in which shells find this program by both its names."""
     return _programs(tmp_path_factory.mktemp("bin"), f'exec {sys.executable} -m kschedctl "$@"')
 
 
 @pytest.fixture
 def scripted(tmp_path: Path) -> dict[str, str]:
-    """One in which the program prints what it is called with, and names in an order of their own."""
+    """Return an environment in which the program prints its arguments and names in a fixed order."""
     return _programs(tmp_path, r"""shift; printf '%s|' "$@"; printf '\na\tthe first: one\n:36\n'""")
 
 
@@ -74,7 +74,7 @@ def bash(words: list[str]) -> list[str]:
 
 
 def zsh(words: list[str]) -> list[str]:
-    """Outside of its line editor zsh has no candidates to show, so what shows them prints them."""
+    """Return the candidates of zsh, printed because zsh shows none outside of its line editor."""
     quoted = " ".join(f"'{word}'" for word in ("kschedctl", *words))
     return [
         *("zsh", "-f", "-c"),

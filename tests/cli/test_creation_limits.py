@@ -50,7 +50,7 @@ def limit(kind: str, name: str, namespace: str = "shop") -> Json:
 
 
 def running() -> Json:
-    """A pod of the Deployment, on n1."""
+    """Build a pod of the Deployment on n1."""
     found = pod("web-5d-x", namespace="shop", uid="u", nodeName="n1")
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "controller": True, "uid": "r"}
     found["metadata"] |= {"labels": {"app": "web", "pod-template-hash": "5d"}, "ownerReferences": [owner]}
@@ -58,7 +58,7 @@ def running() -> Json:
 
 
 def lines(run: Run, arguments: tuple[str, ...]) -> list[str]:
-    """What the report says of it; the same stands on the page once."""
+    """Return the lines of the report about the failure, which the page has once."""
     report = json.loads(run(*arguments, "-o", "json").out)
     found = [line for line in report["notReplayed"] if line.startswith(BEGINS)]
     assert " ".join(run(*arguments).out.split()).count(BEGINS) == len(found)

@@ -23,7 +23,7 @@ WEB = json.dumps(pod("web", namespace="shop"))
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> Path:
-    """Where the files are that the lines name."""
+    """Return a folder with the files that the lines name."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(WEB.encode())))
     (tmp_path / "web.yaml").write_text(WEB)

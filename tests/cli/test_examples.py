@@ -15,7 +15,7 @@ MOST_COLUMNS = 80
 
 
 def helps() -> Iterator[tuple[str, ...]]:
-    """The command lines that have a help of their own."""
+    """Yield the command lines that have a help of their own."""
     yield ()
     for name in COMMANDS:
         yield (name,)
@@ -24,7 +24,7 @@ def helps() -> Iterator[tuple[str, ...]]:
 
 @pytest.fixture
 def examples(run: Run, command: tuple[str, ...]) -> list[str]:
-    """The lines under "Examples:" of a help."""
+    """Return the lines below "Examples:" in a help."""
     section = run(*command, "--help").out.partition("Examples:\n")[2].partition("\n\n")[0]
     return [line.strip() for line in section.splitlines()]
 

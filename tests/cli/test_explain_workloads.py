@@ -20,7 +20,7 @@ VERSIONS = {"Job": "batch/v1", "CronJob": "batch/v1", "ReplicationController": "
 
 
 def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec: Any) -> Json:
-    """A manifest whose pods request an amount of cpu."""
+    """Build a manifest whose pods request an amount of CPU."""
     made = pod(name, cpu)
     template = {"metadata": {"labels": {"app": name}}, "spec": made["spec"]}
     if kind in ("Job", "CronJob"):
@@ -39,7 +39,7 @@ def workload(kind: str, name: str = "web", cpu: str = "1", uid: str = "", **spec
 
 
 def owned(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None = None, **spec: Any) -> Json:
-    """A pod that a cluster has, of a controller."""
+    """Build an existing pod of a controller."""
     made = pod(name, cpu, uid=f"uid-{name}", **spec)
     made["metadata"]["ownerReferences"] = [{"kind": kind, "name": owner, "controller": True, "uid": owner}]
     made["metadata"]["labels"] = labels or {"app": owner}

@@ -105,7 +105,7 @@ def test_simulations_are_replayed_from_what_was_recorded(run: Run, cluster: str,
 
 
 def forward(write: Write, command: str) -> tuple[list[str], str]:
-    """A command line that runs the scheduler forward, and the pod that it tries, whose node goes or that comes."""
+    """Return a command line that runs the scheduler forward, and the pod that it places."""
     zones = [node(name) for name in ("n1", "n2", "n3")]
     for number, each in enumerate(zones):
         each["metadata"]["labels"]["topology.kubernetes.io/zone"] = f"z{number}"
@@ -206,7 +206,7 @@ VOLUMES = [{"name": "scratch", "hostPath": {"path": "/fast"}}]
 
 
 def whole(name: str, **metadata: Any) -> Json:
-    """A pod with what no plugin reads."""
+    """Build a pod with fields that no plugin reads."""
     made = pod(name)
     made["metadata"] |= {"annotations": ANNOTATIONS, **metadata}
     made["spec"]["volumes"] = VOLUMES
@@ -215,7 +215,7 @@ def whole(name: str, **metadata: Any) -> Json:
 
 
 def sent(run: Run, tmp_path: Path, *options: str) -> tuple[Json, str]:
-    """The pod that the extender got, and all that was printed and written."""
+    """Return the pod that the extender received, and everything that was printed and written."""
     said = tmp_path / "said.json"
     with extender(script=SCRIPT) as server:
         common = [*options, "--config", config(tmp_path, server.url), "--call-extenders"]

@@ -25,7 +25,7 @@ def workload(kind: str, status: Json | None = None, **spec: Any) -> Json:
 
 
 def member(kind: str, name: str, ready: str = "True", **spec: Any) -> Json:
-    """A pod of the workload, on a node unless ``spec`` says otherwise."""
+    """Build a pod of the workload, on a node unless ``spec`` says otherwise."""
     found = pod(name, namespace="shop", uid=name, **{"nodeName": "n1", **spec})
     owner = {"apiVersion": "apps/v1", "kind": kind, "name": "web", "controller": True, "uid": "w"}
     found["metadata"] |= {"labels": {"app": "web"}, "ownerReferences": [owner]}

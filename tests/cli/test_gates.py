@@ -44,7 +44,7 @@ ASKED = (
 
 @pytest.fixture(autouse=True)
 def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that fits, and one, from line 6 on, that does not."""
+    """Write a manifest that fits and one, from line 6 on, that does not."""
     monkeypatch.chdir(tmp_path)
     Path("new.yaml").write_text(SMALL + LARGE)
 

@@ -84,7 +84,7 @@ def in_pipe(command: list[str], environment: dict[str, str]) -> bytes:
 
 
 def on_terminal(command: list[str], environment: dict[str, str]) -> bytes:
-    """What the command writes when its standard output is a terminal of 70 columns."""
+    """Return the output of the command on a terminal of 70 columns."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 70, 0, 0))
     with subprocess.Popen(command, env=environment, stdout=theirs, stderr=subprocess.STDOUT):
@@ -125,7 +125,7 @@ def test_color(arguments: list[str], terminal: bool, environment: dict[str, str]
 
 
 def without_commands(text: str) -> list[str]:
-    """The lines but for commands, which stay whole as they are to be copied."""
+    """Return the lines without commands, which are never folded."""
     return [line for line in text.splitlines() if not line.startswith(("  kschedctl ", "  kubectl "))]
 
 
@@ -173,12 +173,12 @@ def test_options_stand_under_what_they_are_about(run: Run) -> None:
 
 
 def sections_of(text: str) -> list[tuple[str, str]]:
-    """The headings of a help, with what stands under them."""
+    """Return the headings of a help with the text below each."""
     return re.findall(r"^([A-Z][a-z ]+):\n((?:  .*\n)+)", text, re.MULTILINE)
 
 
 def options_in(text: str) -> set[str]:
-    """The options that a help lists."""
+    """Return the options that a help lists."""
     return {
         option
         for _, listed in sections_of(text)
@@ -187,7 +187,7 @@ def options_in(text: str) -> set[str]:
 
 
 def subcommands(name: str) -> dict[tuple[str, ...], Any]:
-    """A command, or those in it, by the words that call it."""
+    """Return a command or its subcommands, by the words that call them."""
     command: Any = load_command(name)
     inner = getattr(command, "commands", {})
     return {(name, word): each for word, each in inner.items()} if inner else {(name,): command}

@@ -20,7 +20,7 @@ PRICE, OUT_OF_ORDER = "example.com/price", "example.com/out-of-order"
 
 @pytest.fixture
 def printed(run: Run) -> dict[str, str]:
-    """The code blocks by language."""
+    """Return the code blocks by language."""
     code, out, err = run("help", "plugins")
     assert (code, err) == (0, "")
     return dict(re.findall(r"```(\w+)\n(.*?)```", out, re.DOTALL))
@@ -28,7 +28,7 @@ def printed(run: Run) -> dict[str, str]:
 
 @pytest.fixture
 def config(printed: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The package installed as its pyproject.toml says; the profile that enables its plugins."""
+    """Install the package as its pyproject.toml says, and return a configuration that enables its plugins."""
     (tmp_path / "my_plugins.py").write_text(printed["python"])
     project = tomllib.loads(printed["toml"])["project"]
     (group, points), *_ = project["entry-points"].items()

@@ -46,7 +46,7 @@ HINTS = {
 
 
 def texts() -> Iterator[str]:
-    """What the program may print that names a command: its string literals, less docstrings and helps."""
+    """Yield the string literals of the program that may name a command, without docstrings and helps."""
     for file in Path(kschedctl.__file__).parent.rglob("*.py"):
         tree = ast.parse(file.read_text(encoding="utf-8"))
         silent = {id(each.value) for each in ast.walk(tree) if isinstance(each, ast.Expr)}

@@ -41,7 +41,7 @@ def node(name: str) -> Json:
 
 @pytest.fixture
 def cluster(write: Write) -> str:
-    """Two nodes; a running and a waiting pod with resources of their own, and a class of devices with a resource."""
+    """Write two nodes, a running and a waiting pod with pod-level resources, and a DeviceClass with a resource."""
     own = {"resources": {"requests": {"cpu": "2"}}}
     device_class = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "x.io/gpu"}}
     device_class["apiVersion"] = "resource.k8s.io/v1"

@@ -14,7 +14,7 @@ import kschedctl
 
 
 def case(family: str, wanted: str) -> Json:
-    """The smallest with something under a key of its answer."""
+    """Return the smallest case whose answer has something under a key."""
     cases = (json.loads(line) for line in family_lines(f"autoscaling/{family}"))
     found: Json = min(
         (each for each in cases if each["answer"].get(wanted)), key=lambda each: len(json.dumps(each["input"]))
@@ -23,7 +23,7 @@ def case(family: str, wanted: str) -> Json:
 
 
 def files(tmp_path: Path, given: Json) -> tuple[str, ...]:
-    """The cluster and the instance types."""
+    """Write the cluster and the instance types."""
     cluster, types = tmp_path / "cluster.json", tmp_path / "types.json"
     cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects(given)}))
     types.write_text(json.dumps(given["instanceTypes"]))

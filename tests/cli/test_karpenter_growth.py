@@ -16,7 +16,7 @@ TERMS = [
 
 
 def instance_type(name: str, cpu: int) -> Json:
-    """100m of cpu are not for pods."""
+    """Build an instance type. 100m of CPU are not available to pods."""
     resources = {"cpu": str(cpu), "memory": "16Gi"}
     offerings = [{"Price": cpu / 10, "Requirements": TERMS}]
     return {

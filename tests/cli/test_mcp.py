@@ -73,7 +73,7 @@ OTHERS = {"check_manifest", "lint_cluster", "provision_nodes", "disrupt_nodes"}
 
 
 def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
-    """What the work with a client gives, of a server on the demo."""
+    """Return the result of work with a client of a server on the demo."""
     protocol = (server or serving.McpServer(ServedCluster(Source(demo=True)))).protocol
 
     async def run() -> Any:
@@ -184,7 +184,7 @@ def test_an_error_says_what_to_ask_instead(name: str, arguments: dict[str, Any],
 
 
 def large_cluster() -> Cluster:
-    """5,000 nodes that refuse a pod each with an amount of its own."""
+    """Build a cluster of 5,000 nodes that each reject a pod for another amount."""
     nodes = [
         {
             "kind": "Node",
@@ -203,7 +203,7 @@ def large_cluster() -> Cluster:
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A server on a snapshot of it, read once."""
+    """Run a server on a snapshot of the large cluster, read once."""
     file = str(tmp_path_factory.mktemp("large") / "large.ksnap")
     large_cluster().save(file)
     return serving.McpServer(ServedCluster(Source(snapshot=[file])))
@@ -321,7 +321,7 @@ TOKEN = "a token"
 
 @pytest.fixture
 def address() -> Iterator[str]:
-    """Of a server over HTTP."""
+    """Run a server over HTTP and yield its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         where = f"127.0.0.1:{free.getsockname()[1]}"

@@ -51,7 +51,7 @@ def promtool(*arguments: str, text: str | None = None) -> subprocess.CompletedPr
 
 
 def _series(values: dict[str, str]) -> list[dict[str, str]]:
-    """In promtool's notation: ``3x60`` is ``3+0x60``, the same for an hour."""
+    """Parse series in promtool's notation: ``3x60`` is ``3+0x60``, the same value for an hour."""
     steady = {name: value if "+" in value else value.replace("x", "+0x") for name, value in values.items()}
     return [{"series": name, "values": value} for name, value in steady.items()]
 
@@ -91,7 +91,7 @@ def _expected(names: list[str], firing: str) -> dict[str, Any]:
 
 
 def _without_words(rules: Any) -> Any:
-    """Alerts without labels of series and without annotations, whose texts are tested elsewhere."""
+    """Return the alerts without labels of series and annotations, whose texts are tested elsewhere."""
     groups = []
     for group in rules["groups"]:
         counted = [{**rule, "expr": f"count({rule['expr']}) > 0"} for rule in group["rules"]]
@@ -123,7 +123,7 @@ def test_grafana_knows_every_field_of_the_dashboard(run: Run) -> None:
 
 
 def lost(given: Any, known: Any, path: str = "") -> Any:
-    """Paths of what is not there any more, or is another value."""
+    """Yield the paths of values that are missing or have changed."""
     if isinstance(given, dict) and isinstance(known, dict):
         for key, value in given.items():
             at = f"{path}.{key}".lstrip(".")

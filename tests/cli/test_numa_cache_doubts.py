@@ -22,7 +22,7 @@ profiles:
 
 
 def published(about: str) -> Json:
-    """Of node w1, about the pod of that name."""
+    """Build the published topology of node w1 with this pod."""
     attributes = {
         "topologyManagerPolicy": "single-numa-node",
         "nodeTopologyPodsFingerprint": compute_fingerprint([("default", about)]),

@@ -12,7 +12,7 @@ from kschedctl.commands.schema import DOCUMENTS, build_schema
 
 
 def owned(name: str, node_name: str, cpu: str = "1") -> dict[str, object]:
-    """A pod of a ReplicaSet."""
+    """Build a pod of a ReplicaSet."""
     found = pod(name, cpu, nodeName=node_name)
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "controller": True}
     found["metadata"]["ownerReferences"] = [owner]

@@ -145,7 +145,7 @@ ROOT = CI.parent
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What ``.ci/version`` changes."""
+    """Copy the files that ``.ci/version`` changes."""
     for name in (".ci/version", "kschedctl/text/version.py", "CHANGELOG.md"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

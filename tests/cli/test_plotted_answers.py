@@ -39,7 +39,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture
 def asked(tmp_path: Path) -> Callable[[str], list[str]]:
-    """The command line of a command that has plots."""
+    """Return a function that builds the command line of a command with plots."""
     metrics = tmp_path / "metrics.txt"
     metrics.write_text(attempts({0.003: 900, 0.02: 90, 0.7: 10}) + attempts({0.05: 5, 3.0: 5}, "unschedulable"))
     return lambda name: [str(metrics) if word == "METRICS" else word for word in PLOTTED[name]]

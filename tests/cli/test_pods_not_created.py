@@ -16,7 +16,7 @@ EXCEEDED = "exceeded quota: rq, requested: pods=1, used: pods=0, limited: pods=0
 
 
 def shown(text: str) -> str:
-    """Without line breaks and what frames cells."""
+    """Return the text without line breaks and cell borders."""
     return " ".join(text.replace("|", " ").split())
 
 

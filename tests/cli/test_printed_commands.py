@@ -43,7 +43,7 @@ def old(found: Json, phase: str = "Pending") -> Json:
 
 
 def objects() -> list[Json]:
-    """A pod of each fate that an answer has another command for, in more than one namespace."""
+    """Build a pod for each fate for which an answer suggests another command, in several namespaces."""
     zones = {"a1": "east", "a2": "east", "b1": "west", "b2": "west"}
     nodes = [node(name) for name in zones]
     for each in nodes:
@@ -116,7 +116,7 @@ def deployment(cpu: str) -> Json:
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    """Files with a blank in their path, which a shell would take for two."""
+    """Write files with a blank in their path, which a shell would split."""
     folder = tmp_path_factory.mktemp("on call")
     written: dict[str, Any] = {
         "web": deployment("2"),
@@ -258,7 +258,7 @@ class Runs:
         self.faults: list[str] = []
 
     def read(self, *about: Any) -> Any:
-        """The cluster that the options name, read once."""
+        """Read the cluster that the options name once."""
         key = repr(about)
         if key not in self.clusters:
             self.clusters[key] = READ(*about)
@@ -291,7 +291,7 @@ READ = cli_source._read_cluster
 
 
 def same_cluster(question: list[str]) -> list[Source]:
-    """What may be named where this is asked: of several snapshots one."""
+    """Return the source options for a question, which use one of several snapshots."""
     if question[0] == "demo":
         return [Source(demo=True)]
     source = source_of(question)

@@ -35,9 +35,9 @@ def quota(namespace: str) -> Json:
 
 
 def lent() -> list[Json]:
-    """Of the 3 cpu of a, b uses all, by pods that matter more and that are made anew.
+    """Build a cluster in which b uses all of a's 3 CPUs, with more important pods that are created again.
 
-    Both quotas have 6 cpu together, as the node: what comes back once a/web is nominated would be more.
+    Both quotas have 6 CPUs in total, as has the node. A pod that comes back once a/web is nominated would exceed them.
     """
     found = [node("w1", "6"), pod("web", "2", "a")]
     for i in range(3):

@@ -49,7 +49,7 @@ class Terminal:
         self.device, self.log, self.shown = device, log, b""
 
     def type(self, keys: str, logged: str) -> str:
-        """Press the keys, and give the line that then begins so in the log."""
+        """Press the keys and return the line of the log that begins with this text."""
         before = len(self._logged())
         os.write(self.device, keys.encode())
         end = monotonic() + PATIENCE_SECONDS
@@ -63,7 +63,7 @@ class Terminal:
         return self.log.read_text().splitlines() if self.log.exists() else []
 
     def _read(self) -> None:
-        """What the shell shows has to be taken from it, or it waits."""
+        """Read the output of the shell, which would block otherwise."""
         if select.select([self.device], [], [], 0.02)[0]:
             with suppress(OSError):
                 self.shown += os.read(self.device, 1 << 16)
@@ -71,7 +71,7 @@ class Terminal:
 
 @contextmanager
 def terminal(shell: Shell, home: Path) -> Iterator[Terminal]:
-    """The shell with its completions, where ``kschedctl`` is one that tells what it was called with."""
+    """Run the shell with its completions, where ``kschedctl`` logs its arguments."""
     log, (name, text, command) = home / "log", SETTINGS[shell]
     places = {"script": SCRIPTS / FILES[shell], "folder": SCRIPTS, "settings": home / name}
     (home / name).write_text(text.format(**places))

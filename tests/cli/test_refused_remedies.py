@@ -26,7 +26,7 @@ LIVE = {
 
 
 def met(number: int, wanted: int, there: int) -> list[Json]:
-    """The cluster as it was met: quotas as their controller leaves them, the namespace with its labels and account."""
+    """Build the cluster of the report: quotas with status, and the namespace with its labels and account."""
     told = case(number)
     found = deepcopy(objects(told, replicas=wanted, there=there))
     for each in found:
@@ -40,7 +40,7 @@ def met(number: int, wanted: int, there: int) -> list[Json]:
 
 
 def created_after(documents: list[Json], commands: list[str]) -> Any:
-    """What is created of the Deployment once its commands were run; the quotas' controller has seen it."""
+    """Return the pods that the Deployment creates once its commands were run and the quota controller has seen them."""
     store = Store([each for each in documents if each["kind"] != "Event"])
     for command in commands:
         kubectl.run(store, command)

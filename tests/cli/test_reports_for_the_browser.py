@@ -137,7 +137,7 @@ Reports = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """What a command writes, run once."""
+    """Return the report of a command that was run once."""
     folder = tmp_path_factory.mktemp("hostile")
     files = {"CLUSTER": folder / "cluster.json", "MANIFEST": folder / "web.json", "METRICS": folder / "metrics.txt"}
     files["CLUSTER"].write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": cluster()}))

@@ -12,7 +12,7 @@ NODES = 120
 
 @pytest.fixture
 def cluster(write: Write) -> str:
-    """120 nodes that all fit, of which 100 are enough."""
+    """Write 120 nodes that all fit, of which 100 are enough."""
     return write(*(node(f"n{i:03}") for i in range(NODES)), pod("web", namespace="d"))
 
 

@@ -19,7 +19,7 @@ QUESTIONS = ("simulate", "capacity", "drain", "failures", "whatif")
 
 @pytest.fixture
 def snapshots(run: Run, write: Write) -> dict[str, str]:
-    """A roomy and a tight cluster, saved to files."""
+    """Save a roomy and a tight cluster to files."""
     clusters = {
         "roomy": [node("n1", "a"), node("n2", "b"), running("r1", "n1")],
         "tight": [node("n1", "a"), node("n2", "b", cpu="1"), running("r1", "n1", cpu="3")],

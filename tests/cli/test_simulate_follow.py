@@ -28,7 +28,7 @@ def event(name: str, node_name: str, second: int) -> Json:
 
 @pytest.fixture
 def state(write: Write) -> str:
-    """``a`` runs on the empty node, ``b`` went to the full one."""
+    """Write a cluster in which ``a`` runs on the empty node and ``b`` went to the full one."""
     running = [pod("x", "4", uid="x", nodeName="full"), pod("a", uid="a", nodeName="empty"), pod("b", uid="b")]
     return write(node("empty"), node("full"), *running)
 

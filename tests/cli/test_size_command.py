@@ -37,7 +37,7 @@ TYPE = {
 
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
-    """A Deployment of three pods of 3 cpus, and nodes of 4 cpus for sale."""
+    """Write a Deployment of three pods with 3 CPUs, and an instance type with 4 CPUs."""
     (tmp_path / "app.json").write_text(json.dumps(DEPLOYMENT))
     (tmp_path / "types.json").write_text(json.dumps([TYPE]))
     return ["-f", str(tmp_path / "app.json"), "--instance-types", str(tmp_path / "types.json")]

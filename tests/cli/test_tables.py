@@ -47,7 +47,7 @@ ONE_OF_MANY = re.compile(rf"(?<![\d.,])1 (?:{NOUNS})\b")
 
 
 def is_typed(line: str) -> bool:
-    """Whether it is to be copied: such a line is in one piece, however long."""
+    """Return whether the line is a command to copy, which is never folded."""
     return line.startswith(("  kschedctl ", "  kubectl ", "  printf ", "  # "))
 
 

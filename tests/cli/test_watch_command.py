@@ -22,7 +22,7 @@ OWN += ("kschedctl_answer_timestamp_seconds",)
 
 
 def samples(text: str) -> dict[str, list[tuple[Labels, float]]]:
-    """Metric -> its numbers, as a client of OpenMetrics reads them."""
+    """Return the samples by metric, as a client of OpenMetrics reads them."""
     families = text_string_to_metric_families(text)
     return {family.name: [(sample.labels, sample.value) for sample in family.samples] for family in families}
 
@@ -177,7 +177,7 @@ def printed(run: Run, what: str) -> str:
 
 
 def labels_of(run: Run, write: Write) -> dict[str, set[str]]:
-    """Metric -> its labels, for all that there are."""
+    """Return the labels of each metric."""
     web = write(WEB, name="web.json")
     text = run("watch", "--demo", "-o", "openmetrics", "--losses", "zone", "--room-for", web).out
     found = {name: set[str]().union(*(labels for labels, _ in numbers)) for name, numbers in samples(text).items()}

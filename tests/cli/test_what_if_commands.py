@@ -53,7 +53,7 @@ CLUSTER = [node("n1", "a"), node("n2", "b"), running("r1", "n1")]
 
 @pytest.fixture
 def files(write: Write) -> list[str]:
-    """A cluster, and a manifest that is not in it yet."""
+    """Write a cluster, and a manifest of a workload that it does not have yet."""
     return ["-f", write(*CLUSTER), "-f", write(deployment(5), name="api.json")]
 
 

@@ -62,7 +62,7 @@ def start(document: dict[str, Any], time: str | None) -> None:
 
 
 def answers(change: Callable[..., None], time: str | None, folder: Path, capsys: Any) -> Mapping[str, tuple[int, str]]:
-    """What each command says of the demo where all such times are this one."""
+    """Return the answer of each command about the demo with all times of a kind set to zero."""
     documents = demo()
     for document in documents:
         change(document, time)

@@ -21,7 +21,7 @@ OF_VOLUME = {
 
 
 def refusal(old: Json, new: Json, subresource: str = "") -> str:
-    """Why the update is refused; empty where it is not."""
+    """Return why the update is rejected, or ""."""
     for name in SYSTEM:
         if (old["metadata"].get(name) or "") != (new["metadata"].get(name) or ""):
             return f"metadata.{name}: field is immutable"
@@ -43,7 +43,7 @@ def _less(spec: Json, names: set[str]) -> Json:
 
 
 def _fixed(*names: str) -> Callable[[Json, Json], str]:
-    """Fields of the object, or of its spec where they are written with a dot."""
+    """Return a check that these fields of the object, or of its spec if written with a dot, do not change."""
 
     def check(old: Json, new: Json) -> str:
         for name in names:

@@ -57,7 +57,7 @@ class Arguments:
 
 
 def run(store: Store, line: str) -> None:
-    """One line as a shell would run it. Raises RefusedError."""
+    """Run one line as a shell would. Raises RefusedError."""
     shell = shlex.shlex(line, posix=True, punctuation_chars="|;&<>")
     shell.whitespace_split = True
     commands: list[list[str]] = [[]]
@@ -102,7 +102,10 @@ def _apply(store: Store, document: Json) -> None:
 
 
 def _replace(store: Store, document: Json) -> None:
-    """Upstream: forceReplace in k8s.io/kubectl/pkg/cmd/replace (v1.36), which ignores that there is no such object."""
+    """Replace an object by force.
+
+    Upstream: forceReplace in k8s.io/kubectl/pkg/cmd/replace (v1.36), which ignores that there is no such object.
+    """
     if store.get(Key.of(document)) is not None:
         store.delete(Key.of(document))
     store.create(document)
@@ -140,7 +143,7 @@ def _get(store: Store, rest: list[str]) -> str:
 
 
 def _watched(store: Store, rest: list[str]) -> None:
-    """What only looks, or waits."""
+    """Run a command that only shows or waits."""
     if not rest:
         raise RefusedError("error: what?")
 
@@ -243,7 +246,7 @@ DRAINED = "kubectl drain waits for as long as a budget allows no eviction"
 
 
 def _drain(store: Store, rest: list[str]) -> None:
-    """Cordon the node and evict one pod after the other, as budgets allow, while controllers and the scheduler run.
+    """Cordon the node and evict its pods one by one as budgets allow, while controllers and the scheduler run.
 
     Upstream: RunNodeDrain and the pod filters of k8s.io/kubectl/pkg/drain (v1.36).
     """
@@ -292,7 +295,10 @@ def _is_selected(pod: Json, budget: Json) -> bool:
 
 
 def _disruptions_allowed(store: Store, budget: Json) -> int:
-    """Upstream: getExpectedPodCount and countHealthyPods in pkg/controller/disruption/disruption.go (v1.36)."""
+    """Return how many disruptions a budget allows.
+
+    Upstream: getExpectedPodCount and countHealthyPods in pkg/controller/disruption/disruption.go (v1.36).
+    """
     namespace = Key.of(budget).namespace
     pods = [each for each in store.of_kind("Pod") if Key.of(each).namespace == namespace]
     mine = [each for each in pods if _is_selected(each, budget)]

@@ -33,7 +33,7 @@ def reconcile(store: Store) -> None:
 
 
 def _resource_claims(store: Store, pod: Json) -> None:
-    """One of each template that the pod names, unless it has one; one that was deleted is made again."""
+    """Create the claim of each template that the pod names, unless the pod has it."""
     namespace = pod["metadata"].get("namespace") or "default"
     statuses = pod.setdefault("status", {}).setdefault("resourceClaimStatuses", [])
     for reference in pod["spec"].get("resourceClaims") or ():
@@ -52,7 +52,7 @@ def _resource_claims(store: Store, pod: Json) -> None:
 
 
 def _release_devices(store: Store) -> None:
-    """A pod that is gone uses nothing; what nobody uses any more is given back."""
+    """Remove pods that are gone from claims, and release the devices of unused claims."""
     uids = {pod["metadata"]["uid"] for pod in store.of_kind("Pod")}
     for claim in store.of_kind("ResourceClaim"):
         status = claim.get("status") or {}
@@ -79,7 +79,7 @@ def _ephemeral_claims(store: Store, pod: Json) -> None:
 
 
 def _release_volumes(store: Store) -> None:
-    """Of claims that are gone: kept where they are to be retained, else deleted with what is on them."""
+    """Release the volumes of deleted claims: retained or deleted, as their policy says."""
     for volume in store.of_kind("PersistentVolume"):
         holder, phase = volume["spec"].get("claimRef"), (volume.get("status") or {}).get("phase")
         if holder is None:
@@ -97,7 +97,7 @@ def _release_volumes(store: Store) -> None:
 
 
 def _bind(store: Store, claim: Json) -> None:
-    """To the volume that names it or that it names, else, unless its class waits, to a free or a new one."""
+    """Bind the claim to a volume that names it or that it names, else to a free or new one unless its class waits."""
     spec = claim["spec"]
     claim.setdefault("status", {"phase": "Pending"})
     if claim["status"].get("phase") == "Bound":
@@ -139,13 +139,13 @@ def _reserved(store: Store, claim: Json) -> Iterator[Json]:
 
 
 def _free(store: Store, claim: Json) -> Iterator[Json]:
-    """Volumes that match, the smallest first."""
+    """Yield the matching volumes, the smallest first."""
     free = [each for each in store.of_kind("PersistentVolume") if each["spec"].get("claimRef") is None]
     yield from sorted((each for each in free if _matches(each, claim["spec"])), key=_size)
 
 
 def _matches(volume: Json, wanted: Json) -> bool:
-    """By class, mode, access, size and labels."""
+    """Return whether a volume matches by class, mode, access, size and labels."""
     own, labels = volume["spec"], volume["metadata"].get("labels") or {}
     selected = (wanted.get("selector") or {}).get("matchLabels") or {}
     same = (("storageClassName", ""), ("volumeMode", "Filesystem"))
@@ -174,7 +174,7 @@ def _waits_for_pod(claim: Json, storage_class: Json) -> bool:
 
 
 def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
-    """A volume that can be reached from everywhere."""
+    """Create a volume that all nodes can reach."""
     spec = {
         "capacity": claim["spec"]["resources"]["requests"],
         "accessModes": claim["spec"]["accessModes"],
@@ -190,7 +190,7 @@ def _provisioned(store: Store, claim: Json, made_by: Json) -> Json:
 
 
 def _detach(store: Store) -> None:
-    """Attachments that some pod of the node used, and none uses any more."""
+    """Delete the attachments that a pod of the node used and none uses any more."""
     used = set()
     for pod in store.of_kind("Pod"):
         for name in claims_of(pod) if pod["spec"].get("nodeName") else ():

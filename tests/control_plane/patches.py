@@ -34,7 +34,7 @@ def json_patch(document: Json, operations: list[Json]) -> Json:
 
 
 def merge_patch(document: Any, patch: Any) -> Any:
-    """RFC 7386."""
+    """Apply a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return deepcopy(patch)
     found = deepcopy(document) if isinstance(document, dict) else {}
@@ -47,7 +47,7 @@ def merge_patch(document: Any, patch: Any) -> Any:
 
 
 def strategic_patch(document: Any, patch: Any, field: str = "") -> Any:
-    """As merge patches, but for lists that are merged by a key, and directives."""
+    """Apply a strategic merge patch, which merges some lists by a key and has directives."""
     if isinstance(patch, list):
         return _list(document or [], patch, MERGE_KEYS.get(field))
     if not isinstance(patch, dict):

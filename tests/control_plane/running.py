@@ -20,7 +20,7 @@ BOUND_BY_SCHEDULER = ("PersistentVolumeClaim", "PersistentVolume", "ResourceClai
 
 
 def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | None = None) -> None:
-    """Until nothing changes any more; fails if that never is."""
+    """Run controllers and scheduler until nothing changes. Fails if that does not happen."""
     for _ in range(MOST_ROUNDS):
         before = len(store.log), str(store.documents())
         workloads.reconcile(store)
@@ -31,7 +31,7 @@ def run(store: Store, gates: Mapping[str, bool] | None = None, config: Json | No
 
 
 def schedule(store: Store, gates: Mapping[str, bool] | None, config: Json | None) -> bool:
-    """The pods that wait, each bound or preempting, as our own replay has it; whether anything changed."""
+    """Schedule the waiting pods by our replay, with bindings and preemptions, and return whether anything changed."""
     waiting = [pod for pod in store.of_kind("Pod") if not pod["spec"].get("nodeName")]
     seen = str(store.documents())
     if not waiting or seen == getattr(store, "seen", None):
@@ -61,7 +61,7 @@ def schedule(store: Store, gates: Mapping[str, bool] | None, config: Json | None
 
 
 def _write_back(store: Store, before: Cluster, after: Cluster) -> None:
-    """What the scheduler wrote of claims and volumes."""
+    """Store what the scheduler wrote to claims and volumes."""
     for kind in BOUND_BY_SCHEDULER:
         known = {(each.metadata.namespace, each.metadata.name): each for each in getattr(before, FIELDS[kind])}
         for each in getattr(after, FIELDS[kind]):

@@ -28,7 +28,8 @@ SORTS["application/strategic-merge-patch+json"] = "strategic"
 
 
 def plural(kind: str) -> str:
-    """
+    """Return the plural of a kind in URLs.
+
     >>> plural("StorageClass"), plural("CSIStorageCapacity"), plural("Pod")
     ('storageclasses', 'csistoragecapacities', 'pods')
     """
@@ -48,7 +49,7 @@ def path_of(key: Key) -> str:
 
 
 def _key(path: str) -> tuple[str, Key] | None:
-    """The kind, and of an object its key, with an empty name for a list; None for another path."""
+    """Return the kind and the key of a path, with an empty name for a list, or None for any other path."""
     parts = path.strip("/").split("/")
     version, rest = ("v1", parts[2:]) if parts[0] == "api" else ("/".join(parts[1:3]), parts[3:])
     namespace = ""
@@ -67,7 +68,7 @@ class ServedControlPlane:
         self.store, self.after, self._make = store, after, make
 
     def read(self, path: str, query: Mapping[str, str]) -> Any:
-        """A list, or an object; None for what is not served."""
+        """Return a list or an object, or None if the path is not served."""
         found = None if "watch" in query else _key(path)
         if found is None:
             return None

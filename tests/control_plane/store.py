@@ -66,7 +66,7 @@ class Store:
         return self.objects.get(key)
 
     def read(self, key: Key) -> Json:
-        """Raises RefusedError where it is not there."""
+        """Return the object. Raises RefusedError if it does not exist."""
         if key not in self.objects:
             raise RefusedError(f'Error from server (NotFound): {key.kind} "{key.name}" not found')
         return self.objects[key]
@@ -96,7 +96,7 @@ class Store:
         return found
 
     def update(self, document: Json, why: str = "updated", subresource: str = "") -> Json:
-        """The object replaced, less its status, which only controllers write. Raises RefusedError."""
+        """Replace the object except for its status, which only controllers write. Raises RefusedError."""
         key = Key.of(document)
         old = self.read(key)
         if reason := refusal(old, document, subresource):
@@ -109,7 +109,7 @@ class Store:
         return self.update(patched(self.read(key), patch, sort), "patched", subresource)
 
     def delete(self, key: Key) -> None:
-        """Gone at once, with all that it owned. Raises RefusedError where finalizers keep it."""
+        """Delete the object at once with everything that it owned. Raises RefusedError if finalizers keep it."""
         found = self.read(key)
         if keeper := next(self._keepers(found), ""):
             raise RefusedError(f"{key} stays in Terminating: {keeper}")
@@ -120,7 +120,7 @@ class Store:
     # -- what follows ----------------------------------------------------------------------------------------------
 
     def collect_garbage(self) -> None:
-        """Objects whose controller is gone go, too."""
+        """Delete the objects whose controller is gone."""
         while True:
             uids = {each["metadata"]["uid"] for each in self.objects.values()}
             orphans = [key for key, each in self.objects.items() if (own := owner(each)) and own["uid"] not in uids]
@@ -135,7 +135,7 @@ class Store:
         return [each for each in self.of_kind(kind) if (own := owner(each)) and own["uid"] == uid]
 
     def _keepers(self, found: Json) -> Iterator[str]:
-        """Who keeps an object from going: kubernetes.io/pvc-protection, pv-protection and those of claims."""
+        """Yield the finalizers that keep an object: those of volumes and claims in use."""
         meta, kind = found["metadata"], found["kind"]
         if kind == "PersistentVolumeClaim":
             for pod in self.of_kind("Pod"):
@@ -154,14 +154,14 @@ class Store:
 
 
 def patched(document: Json, patch: Any, sort: str) -> Json:
-    """A copy with the patch of a sort, as kubectl calls it: json, merge or strategic."""
+    """Return a copy with a patch of one of kubectl's types: json, merge or strategic."""
     apply: Mapping[str, Any] = {"json": json_patch, "merge": merge_patch, "strategic": strategic_patch}
     found: Json = apply[sort](document, patch)
     return found
 
 
 def owner(document: Json) -> Json | None:
-    """The reference to the controller."""
+    """Return the reference to the controller."""
     references = document["metadata"].get("ownerReferences") or ()
     return next((each for each in references if each.get("controller")), None)
 
@@ -172,7 +172,7 @@ def reference_to(document: Json) -> Json:
 
 
 def claims_of(pod: Json) -> list[str]:
-    """The names of its PersistentVolumeClaims."""
+    """Return the names of the pod's PersistentVolumeClaims."""
     found = []
     for volume in pod["spec"].get("volumes") or ():
         if "persistentVolumeClaim" in volume:
@@ -183,7 +183,7 @@ def claims_of(pod: Json) -> list[str]:
 
 
 def _admit(pod: Json, store: Store) -> None:
-    """What admission and the registry make of a new pod: its priority, and label keys in its selectors."""
+    """Complete a new pod as admission and the registry do: its priority, and label keys in its selectors."""
     spec, labels = pod["spec"], pod["metadata"].get("labels") or {}
     named = store.get(Key("PriorityClass", "", spec.get("priorityClassName") or ""))
     if spec.get("priorityClassName") and named is None:

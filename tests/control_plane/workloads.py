@@ -16,7 +16,7 @@ HASH, REVISION, COST = "pod-template-hash", "controller-revision-hash", "control
 
 
 def reconcile(store: Store) -> None:
-    """One look of each controller at each workload."""
+    """Run each controller once on each workload."""
     for kind, control in CONTROLLERS.items():
         for each in store.of_kind(kind):
             if Key.of(each) in store.objects:
@@ -28,7 +28,7 @@ def ready(pod: Json) -> bool:
 
 
 def make_pod(store: Store, by: Json, template: Json, name: str, labels: Json, **spec: Any) -> None:
-    """A pod of the template, unless admission refuses it."""
+    """Create a pod of the template, unless admission denies it."""
     meta = deepcopy(template.get("metadata") or {})
     meta |= {"name": name, "namespace": by["metadata"].get("namespace") or "default"}
     meta["labels"] = {**(meta.get("labels") or {}), **labels}
@@ -49,7 +49,7 @@ def remove(store: Store, pod: Json) -> None:
 
 
 def replicas(store: Store, found: Json) -> None:
-    """As many pods as are wanted; the surplus goes in the order of upstream's ActivePodsWithRanks."""
+    """Create or delete pods until the wanted number exists, in the order of upstream's ActivePodsWithRanks."""
     pods, wanted = store.owned(found), found["spec"].get("replicas", 1)
     template = found["spec"]["template"]
     for _ in range(wanted - len(pods)):
@@ -74,7 +74,7 @@ def job(store: Store, found: Json) -> None:
 
 
 def deployment(store: Store, found: Json) -> None:
-    """One step of a rolling update: the new ReplicaSet grows, or the old ones shrink."""
+    """Take one step of a rolling update: the new ReplicaSet grows, or the old ones shrink."""
     spec, sets = found["spec"], store.owned(found, "ReplicaSet")
     new = next((each for each in sets if _template(each) == spec["template"]), None)
     if new is None:
@@ -96,7 +96,7 @@ def deployment(store: Store, found: Json) -> None:
 
 
 def _shrink(store: Store, new: Json, old: list[Json], total: int, least: int) -> None:
-    """Old pods that are not ready first, then as many as are ready beyond what has to be."""
+    """Delete old pods: first those that are not ready, then as many ready ones as are not needed."""
     available = {id(each): sum(map(ready, store.owned(each))) for each in (new, *old)}
     limit = total - least - (new["spec"]["replicas"] - available[id(new)])
     if limit <= 0:
@@ -113,7 +113,7 @@ def _shrink(store: Store, new: Json, old: list[Json], total: int, least: int) ->
 
 
 def _template(replica_set: Json) -> Json:
-    """As the Deployment has it."""
+    """Return the template as the Deployment has it."""
     found = deepcopy(replica_set["spec"]["template"])
     found["metadata"]["labels"].pop(HASH, None)
     return found
@@ -130,7 +130,7 @@ def _new_set(store: Store, found: Json) -> Json:
 
 
 def noted(found: Json) -> Json:
-    """What the controller notes at each ReplicaSet."""
+    """Return the annotations that the controller adds to each ReplicaSet."""
     replicas = found["spec"]["replicas"]
     rolling = (found["spec"].get("strategy") or {}).get("rollingUpdate") or {}
     most = replicas + _share(rolling.get("maxSurge", "25%"), replicas, up=True)
@@ -151,7 +151,7 @@ def _share(amount: int | str, of: int, up: bool) -> int:
 
 
 def stateful_set(store: Store, found: Json) -> None:
-    """Pods in order, each once all before it are ready; then those of an old template, the last first."""
+    """Create pods in order, each once all before it are ready, then replace old ones from the last to the first."""
     spec, meta = found["spec"], found["metadata"]
     first = (spec.get("ordinals") or {}).get("start", 0)
     parallel = spec.get("podManagementPolicy") == "Parallel"
@@ -177,7 +177,7 @@ def stateful_set(store: Store, found: Json) -> None:
 
 
 def _revision(store: Store, found: Json) -> str:
-    """The number of its template among all that it had."""
+    """Return the number of the template among all templates of the StatefulSet."""
     known = found.setdefault("revisions", [])
     if found["spec"]["template"] not in known:
         known.append(deepcopy(found["spec"]["template"]))
@@ -252,7 +252,7 @@ CONTROLLERS = {
 
 
 def workload_of(store: Store, pod: Json) -> Json | None:
-    """The workload behind a pod, of a ReplicaSet its Deployment."""
+    """Return the workload behind a pod. For a ReplicaSet this is its Deployment."""
     found: Json | None = None
     named = owner(pod)
     while named is not None:

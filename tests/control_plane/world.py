@@ -22,7 +22,7 @@ OF_GROUP = {"Deployment": "apps/v1", "ReplicaSet": "apps/v1", "StatefulSet": "ap
 
 
 def control_plane(documents: Iterable[Json], asked: str) -> Store:
-    """Of documents as kubectl prints them; what the ``asked`` pod was made of is the current template."""
+    """Build a store from documents as kubectl prints them. The ``asked`` pod is of the current template."""
     found = json.loads(json.dumps([each for each in documents if each["kind"] not in ("Event", "Lease")]))
     for each in found:
         each["metadata"].setdefault("labels", {})
@@ -42,7 +42,7 @@ def control_plane(documents: Iterable[Json], asked: str) -> Store:
 
 
 def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
-    """The object of that kind and name, as the controller of the pods."""
+    """Create the object of that kind and name as the controller of the pods."""
     maker = MAKERS.get(key.kind)
     meta: Json = {"name": key.name, "namespace": key.namespace, "labels": {}, "uid": f"uid-{next(store.numbers)}"}
     made: Json = {"kind": key.kind, "apiVersion": OF_GROUP.get(key.kind, "batch/v1"), "metadata": meta, "spec": {}}
@@ -63,7 +63,7 @@ def _adopt(store: Store, key: Key, pods: list[Json]) -> None:
 
 
 def _deploy(store: Store, replica_set: Json, key: Key, hashed: str) -> None:
-    """The Deployment behind a ReplicaSet; one that has several stands in the middle of a rollout."""
+    """Create the Deployment behind a ReplicaSet. With several ReplicaSets it is in the middle of a rollout."""
     name = Key("Deployment", key.namespace, key.name.removesuffix(f"-{hashed}"))
     template, count = deepcopy(replica_set["spec"]["template"]), replica_set["spec"]["replicas"]
     template["metadata"]["labels"].pop(HASH, None)
@@ -88,7 +88,7 @@ def _replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
 
 
 def _stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
-    """In order, unless that could not have led to these pods; with templates of the claims that are named after it."""
+    """Build a StatefulSet for the pods, ordered if possible, with templates of the claims named after it."""
     numbers = sorted(int(pod["metadata"]["name"].rpartition("-")[2]) for pod in pods)
     template, claims = template_of(pods[0]), []
     for volume in template["spec"].get("volumes") or ():
@@ -130,7 +130,7 @@ MAKERS: Mapping[str, Any] = {
 
 
 def template_of(pod: Json, keep: tuple[str, ...] = ()) -> Json:
-    """Less what controllers, the scheduler and the API server add to a pod."""
+    """Return the pod without the fields that controllers, scheduler and API server add."""
     labels = {k: v for k, v in (pod["metadata"].get("labels") or {}).items() if k not in ADDED or k in keep}
     spec = {k: v for k, v in deepcopy(pod["spec"]).items() if k not in ("nodeName", "priority", "preemptionPolicy")}
     if "tolerations" in spec:

@@ -42,7 +42,7 @@ def recorded(name: str) -> list[Case]:
 
 
 def fork(case: Case, *, ended: bool = False) -> Fork:
-    """The cluster of a case."""
+    """Build the cluster of a case."""
     objects: dict[str, list[Any]] = {}
     for field, (version, kind) in KINDS.items():
         for document in case.get(field, ()):
@@ -57,7 +57,7 @@ def arguments(plugin: str, document: Case | None) -> PluginArguments:
 
 
 def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
-    """A round on the case's cluster, and the list that fills with who is evicted; budgets allow everything."""
+    """Start a round on the case's cluster, with a list of evicted pods. Budgets allow everything."""
     evicted = list[str]()
     seen, ended = (SeenPods(fork(case, ended=of_ended), parse_microseconds(case["now"])) for of_ended in (False, True))
     for side in (seen, ended) if "readyNodes" in case else ():
@@ -82,16 +82,17 @@ def here(case: Case, evictor: str) -> tuple[DeschedulingRound, list[str]]:
 
 
 def evicted_by(case: Case) -> list[str]:
-    """Whom the case's plugin evicts."""
+    """Return the pods that the case's plugin evicts."""
     where, evicted = here(case, "evictor")
     PLUGIN_TYPES[case["plugin"]](arguments(case["plugin"], case["args"]), where).run()
     return evicted
 
 
 def agrees(case: Case, evicted: list[str]) -> bool:
-    """Whether it is one of the upstream's answers; where these vary by Go's map order, as many as in one of them.
+    """Return whether the evictions are among upstream's answers.
 
-    A pod of two owners is evicted once for each of them there.
+    If these vary by Go's map order, as many evictions as in one of them are enough. A pod with two owners is evicted
+    once for each.
     """
     answers = [sorted(set(answer)) for answer in case["evicted"]]
     if len(answers) == 1:

@@ -10,7 +10,7 @@ from kschedctl.descheduling.descheduler import PLUGIN_TYPES
 
 
 def missing(case: Case) -> list[str]:
-    """What of the case is not replayed."""
+    """Return the parts of the case that are not replayed."""
     if case["plugin"] not in PLUGIN_TYPES:
         return [""]
     return list(arguments(case["plugin"], case["args"]).iter_unreplayed())

@@ -22,7 +22,7 @@ BALANCING = {
 
 
 def with_arguments(plugin: str, args: Case) -> Case:
-    """A policy of that plugin alone."""
+    """Build a policy of this plugin only."""
     point = "balance" if plugin in BALANCING else "deschedule"
     plugins = {} if plugin == EVICTOR else {point: {"enabled": [plugin]}}
     profile = {"name": "p", "pluginConfig": [{"name": plugin, "args": args}], "plugins": plugins}

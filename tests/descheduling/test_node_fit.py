@@ -22,7 +22,7 @@ def amounts(requests: list[int]) -> Case:
 
 
 def pod(name: str, row: Case, on: str) -> Case:
-    """``repels``: it has these labels, and is against others that do."""
+    """Build a pod. With ``repels`` it has these labels and anti-affinity to them."""
     made: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": amounts(row["requests"])}}]}
     labels = row.get("repels", {})
     if labels:

@@ -114,7 +114,7 @@ class World:
 
 
 def best_nodes(world: World, name: str, where: dict[str, str]) -> list[str]:
-    """Where kube-scheduler may put the pod that comes for an evicted one: while that is there, or else afterwards."""
+    """Return the best nodes for the replacement of an evicted pod, which may still be there."""
     (evicted,) = (made for made in world.objects if made["kind"] == "Pod" and made["metadata"]["name"] == name)
     meta = {**evicted["metadata"], "name": "leaving", "uid": "leaving", "deletionTimestamp": NOW}
     leaving = {**evicted, "metadata": meta, "spec": {**evicted["spec"], "nodeName": where[name]}}
@@ -122,7 +122,7 @@ def best_nodes(world: World, name: str, where: dict[str, str]) -> list[str]:
 
 
 def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list[str]:
-    """The best nodes for a pod that waits, with the others in their places."""
+    """Return the best nodes for a waiting pod, with the other pods in their places."""
     objects = [*more, *(made for made in world.objects if made["kind"] != "Pod")]
     for made in (made for made in world.objects if made["kind"] == "Pod"):
         own = made["metadata"]["name"]

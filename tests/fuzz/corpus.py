@@ -45,7 +45,7 @@ class Input:
 
 
 def make(seed: str, snapshot: bytes, command: str = "") -> Input:
-    """The input of this seed; ``snapshot``: one that is sound; ``command``: which is asked, else any."""
+    """Make the input of this seed, from a sound snapshot and for one command or any."""
     rng = random.Random(seed)
     command = command or rng.choices(list(COMMANDS), [weight for weight, _ in COMMANDS.values()])[0]
     return COMMANDS[command][1](rng, snapshot)
@@ -199,7 +199,7 @@ spec: {hard: {pods: 5}, scopeSelector: {matchExpressions: [{operator: In, scopeN
 
 
 def cluster(rng: random.Random) -> tuple[list[Json], Json | None]:
-    """The objects of a cluster, and its scheduler's configuration."""
+    """Draw the objects of a cluster and the configuration of its scheduler."""
     kind = rng.random()
     if kind < 0.15:
         return demo(), None
@@ -214,7 +214,7 @@ def cluster(rng: random.Random) -> tuple[list[Json], Json | None]:
 
 
 def mistype_expressions(rng: random.Random, found: Any) -> None:
-    """Some CEL expressions become others."""
+    """Replace some CEL expressions by others."""
     for inner in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
         mistype_expressions(rng, inner)
     if isinstance(found, dict) and isinstance(found.get("expression"), str) and rng.random() < 0.5:
@@ -245,7 +245,7 @@ FAMILIES = sorted(path.name.removesuffix(".jsonl.xz") for path in (TESTS / "gold
 
 
 def wrong(rng: random.Random, found: list[Any], padding: bool = True) -> bytes:
-    """The documents as bytes, wrong in one or both ways; now and then more than a MiB of them."""
+    """Return the documents as bytes with one or two kinds of faults, sometimes longer than a MiB."""
     if padding and rng.random() < 0.04:
         return _long_list(rng, found)
     objects = any(isinstance(document, dict) and "metadata" in document for document in found)
@@ -261,7 +261,7 @@ def wrong(rng: random.Random, found: list[Any], padding: bool = True) -> bytes:
 
 
 def _long_list(rng: random.Random, found: list[Any]) -> bytes:
-    """A JSON list of more than a MiB, with names of their own for all, and something wrong in one or in the bytes."""
+    """Build a JSON list of more than a MiB with unique names and a fault in an item or in the bytes."""
     kind = rng.choice(("Pod", "Node", ""))
     some = [d for d in found if not kind or d.get("kind") == kind] or found
     items = []
@@ -284,7 +284,7 @@ def _maybe(rng: random.Random, chance: float, *arguments: str) -> list[str]:
 
 
 def _source(rng: random.Random, snapshot: bytes, input: Input) -> list[str]:
-    """Where the cluster comes from; the names of pods that it has, as long as nothing is wrong with it."""
+    """Draw the source of the cluster, and return the names of its pods if nothing is wrong with it."""
     found, config = cluster(rng)
     if rng.random() < 0.15:
         input.arguments += ["--snapshot", "s.ksched"]
@@ -376,7 +376,7 @@ def _whatif(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _studies(rng: random.Random, snapshot: bytes) -> Input:
-    """What asks about a whole cluster, or about one pod of it."""
+    """Draw a command about a whole cluster or one of its pods."""
     of_a_pod = rng.random() < 0.3
     input = Input(rng.choice(OF_A_POD if of_a_pod else OF_A_CLUSTER).split())
     pods = _source(rng, snapshot, input)
@@ -439,7 +439,7 @@ def _lint(rng: random.Random, snapshot: bytes) -> Input:
 
 
 def _manifests(rng: random.Random, snapshot: bytes) -> Input:
-    """lint of manifests that are wrong, four on average, where all else is sound."""
+    """Draw faulty manifests for lint, four on average, in an otherwise sound input."""
     input = Input(["lint"])
     for i in range(rng.choice((1, 2, 3, 4, 6, 8))):
         found = documents(WORKLOAD if rng.random() < 0.3 else rng.choice(manifests()))

@@ -47,7 +47,7 @@ class TooLongError(BaseException):
 
 
 def run_all(seed: str, numbers: Sequence[int], snapshot: bytes, command: str = "") -> Iterator[Result]:
-    """Each of these inputs, one after the other."""
+    """Run these inputs one after the other."""
     left = list(numbers)
     while left:
         ours, theirs = multiprocessing.Pipe(duplex=False)
@@ -82,7 +82,7 @@ def _child(seed: str, numbers: Sequence[int], snapshot: bytes, command: str, con
 
 
 def run(number: int, given: Input) -> Result:
-    """One input in a folder of its own."""
+    """Run one input in a folder of its own."""
     with tempfile.TemporaryDirectory() as folder, _inside(folder), _limits():
         for name, data in given.files.items():
             Path(name).write_bytes(data)
@@ -137,7 +137,7 @@ def _inside(folder: str) -> Iterator[None]:
 
 @contextmanager
 def _limits() -> Iterator[None]:
-    """An input ends after SECONDS, and runs out of memory at MOST_BYTES."""
+    """End an input after SECONDS, and limit its memory to MOST_BYTES."""
 
     def end(signum: int, frame: object) -> None:
         raise TooLongError
@@ -160,7 +160,7 @@ _LINUX = sys.platform == "linux"
 
 
 def _memory(reset: bool = False) -> int:
-    """The most memory of this process in bytes since it was reset, where the system tells; ``reset``: now."""
+    """Return the peak memory of this process in bytes since it was reset, if the system tells it."""
     if not _LINUX:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     if reset:

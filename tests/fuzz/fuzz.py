@@ -22,7 +22,7 @@ from kschedctl.cli.main import main as kschedctl
 
 
 def sound_snapshot() -> bytes:
-    """A snapshot of the demo cluster."""
+    """Build a snapshot of the demo cluster."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "demo.ksched"
         kschedctl(["snapshot", "save", "--demo", "-q", "-o", str(path)])
@@ -40,7 +40,7 @@ def keep(folder: Path, number: int, given: Input) -> None:
 
 
 def fuzz(seed: str, numbers: Sequence[int], folder: Path | None = None, command: str = "") -> list[Result]:
-    """The results of these inputs; faults are told at once, and kept in the folder."""
+    """Run these inputs. Faults are printed at once and kept in the folder."""
     snapshot = sound_snapshot()
     results = []
     for result in run_all(seed, numbers, snapshot, command):

@@ -43,7 +43,7 @@ Change = Callable[[random.Random, Any], Any]
 
 
 def mutated(rng: random.Random, value: Any, times: int) -> Any:
-    """A copy of a document with so many places changed, half of them to values that may stand there."""
+    """Return a copy of a document with this many changed places, half of them with plausible values."""
     value, changes = copy.deepcopy(value), rng.choice((_CHANGES, _LIKELY))
     for _ in range(times):
         places = list(_places(value))
@@ -60,7 +60,7 @@ def odd(rng: random.Random) -> Any:
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Every (mapping or list, key or index) in a document."""
+    """Yield every (mapping or list, key or index) in a document."""
     stack = [value]
     while stack:
         holder = stack.pop()
@@ -90,7 +90,7 @@ def _rename(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _transplant(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """What stands elsewhere comes here, as long as that does not grow without end."""
+    """Copy a value from elsewhere to this place, unless the document would grow without end."""
     other, at = rng.choice(places)
     found = other.get(at) if isinstance(other, dict) else other[at] if at < len(other) else None
     if len(str(found)) < 5000:
@@ -98,7 +98,7 @@ def _transplant(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """A number becomes another one, text that is one too."""
+    """Replace a number by another one, or a text by a number."""
     if isinstance(holder[key], int) and not isinstance(holder[key], bool):
         holder[key] = rng.choice((0, -1, 1, 1000, 10**6, 2**31, 2**63, 10**18, -(10**18), HUGE))
     elif isinstance(holder[key], str):
@@ -108,7 +108,7 @@ def _number(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """Another value of the same type: one that stands elsewhere, or one that is at a limit."""
+    """Replace a value by another one of its type, from elsewhere or at a limit."""
     type_ = type(holder[key])
     if rng.random() < 0.5:
         found = [value for value in _ODD if type(value) is type_ and value not in (HUGE, DEEP)]
@@ -121,7 +121,7 @@ def _like(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
 
 
 def _again(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """An item stands twice, or goes."""
+    """Repeat or remove an item."""
     if isinstance(holder, list):
         holder.insert(key, copy.deepcopy(holder[key])) if rng.random() < 0.7 else holder.pop(key)
 
@@ -153,7 +153,7 @@ _OF_FIELDS: dict[str, tuple[Any, ...]] = {
 
 
 def _of_the_field(rng: random.Random, holder: Any, key: Any, places: Any) -> None:
-    """What is odd in this very field: zero times, amounts near 2**63, slashes, newer versions; a null among items."""
+    """Put an odd value into a field: zero times, amounts near 2**63, slashes, newer versions, or null items."""
     fitting = [(o, k) for o, k in places if k in _OF_FIELDS] if isinstance(key, int) or key not in _OF_FIELDS else []
     holder, key = rng.choice(fitting) if fitting else (holder, key)
     if isinstance(key, str) and key in _OF_FIELDS and key in holder:
@@ -175,7 +175,7 @@ _CHANGES = (_of_the_field, _swap_type, _swap_type, _wrap, _delete, _delete, _ren
 
 
 def written(rng: random.Random, documents: list[Any]) -> bytes:
-    """Documents as JSON or YAML, each by itself or in a list."""
+    """Write documents as JSON or YAML, one by one or in a list."""
     if rng.random() < 0.4:
         documents = [{"apiVersion": "v1", "kind": rng.choice(("List", "List", "PodList")), "items": documents}]
     if rng.random() < 0.5:
@@ -197,7 +197,7 @@ def _yaml(document: Any) -> str:
 
 
 def damaged(rng: random.Random, data: bytes) -> bytes:
-    """The bytes cut, flipped, or stuffed with what parsers dislike."""
+    """Return the bytes cut, flipped, or stuffed with characters that parsers dislike."""
     for _ in range(rng.choice((1, 1, 1, 2, 5))):
         data = rng.choice(_DAMAGES)(rng, data)
     return data
@@ -234,7 +234,7 @@ def _repeat(rng: random.Random, data: bytes) -> bytes:
 
 
 def _replace(rng: random.Random, data: bytes) -> bytes:
-    """A word becomes another word of the same text."""
+    """Replace a word by another word of the same text."""
     words = data.split(maxsplit=2000)[:2000]
     return data.replace(rng.choice(words)[:200], rng.choice(words)[:200], 3) if words else data
 

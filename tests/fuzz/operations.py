@@ -51,7 +51,7 @@ Operator = Callable[[random.Random, list[Any]], list[Any]]
 
 
 def operated(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """A copy of the documents, wrong in one of these ways or two."""
+    """Return a copy of the documents with one or two kinds of faults."""
     documents = copy.deepcopy(documents)
     for operator in rng.sample(OPERATORS, rng.choice((1, 1, 2))):
         documents = operator(rng, documents)
@@ -59,7 +59,7 @@ def operated(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def _mappings(value: Any) -> Iterator[Json]:
-    """Every mapping in it."""
+    """Yield every mapping in a value."""
     stack = [value]
     while stack:
         found = stack.pop()
@@ -69,7 +69,7 @@ def _mappings(value: Any) -> Iterator[Json]:
 
 
 def strange_times(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """Of all objects or of some."""
+    """Change the times of all or some objects."""
     field, time, share = rng.choice(TIME_FIELDS), rng.choice(TIMES), rng.choice((0.1, 1.0))
     for document in documents:
         if isinstance(document, dict) and rng.random() < share:
@@ -95,7 +95,7 @@ def large_integers(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def large_amounts(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """Requests, limits, capacities near 2^63."""
+    """Change requests, limits and capacities to amounts near 2^63."""
     fields = ("requests", "limits", "allocatable", "capacity", "hard", "overhead")
     places = [found[field] for found in _mappings(documents) for field in fields if isinstance(found.get(field), dict)]
     for found in rng.sample(places, min(len(places), rng.choice((1, 1, 5, 50)))):
@@ -109,7 +109,7 @@ def null_items(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def strange_names(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """Of one object, or of a kind; its name or its namespace."""
+    """Change the name or namespace of one object or of a kind."""
     kinds = [document.get("kind") for document in documents if isinstance(document, dict)]
     kind, field = rng.choice(kinds or [""]), rng.choice(("name", "name", "namespace"))
     for document in documents:
@@ -122,7 +122,7 @@ def strange_names(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def other_versions(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """Later ones, and some that never were; with a field that nobody knows, or without."""
+    """Change API versions to later or unknown ones, with or without an unknown field."""
     version = rng.choice(VERSIONS)
     kinds = [document.get("kind") for document in documents if isinstance(document, dict)]
     kind = rng.choice(kinds or [""])
@@ -136,7 +136,7 @@ def other_versions(rng: random.Random, documents: list[Any]) -> list[Any]:
 
 
 def duplicates(rng: random.Random, documents: list[Any]) -> list[Any]:
-    """The same object twice, or another one of its name."""
+    """Add the same object twice, or another object with its name."""
     for document in rng.sample(documents, min(len(documents), rng.choice((1, 1, 5)))):
         other = copy.deepcopy(document)
         if rng.random() < 0.5 and isinstance(other, dict):
@@ -151,7 +151,7 @@ OPERATORS: tuple[Operator, ...] = (
 
 
 def without_plugins(rng: random.Random) -> Json:
-    """A configuration that disables all plugins of some extension points."""
+    """Build a configuration that disables all plugins of some extension points."""
     plugins: Json = {point: {"disabled": [{"name": "*"}]} for point in rng.sample(POINTS, rng.choice((1, 1, 2, 3)))}
     if rng.random() < 0.4:
         off = rng.sample(("TaintToleration", "PodTopologySpread", "InterPodAffinity", "NodeResourcesFit"), 2)

@@ -42,7 +42,7 @@ PUBLIC = {id(getattr(kschedctl, name)) for name in kschedctl.PUBLIC_NAMES}
 
 
 def used(source: str) -> Iterator[tuple[str, object]]:
-    """Names and values that a module takes from the answering layers; of a module what it asks it for."""
+    """Yield the names and values that a module takes from the answering layers."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         if not (isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("kschedctl.")):

@@ -24,7 +24,7 @@ EVENT = {
 
 
 def node(i: int) -> dict[str, Any]:
-    """A fifth is tainted; each has another amount of cpu, at most 13 of them."""
+    """Build a node with one of 13 amounts of CPU. A fifth of the nodes is tainted."""
     labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
     taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
     room = {"cpu": f"{1000 + i % 1000 * 12}m", "memory": "16Gi", "pods": "110"}

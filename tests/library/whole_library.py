@@ -18,7 +18,7 @@ BINDING = {"kind": "Binding", "metadata": META, "target": {"kind": "Node", "name
 
 
 def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
-    """Each answer in a line, and fields of the reports by their types."""
+    """Yield each answer in a line, with fields of the reports by their types."""
     explained = kschedctl.explain(cluster, PENDING, remedies=True)
     verdict: str = explained.verdict
     best: tuple[str, ...] = explained.best
@@ -67,7 +67,7 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
 
 
 def more_lines(cluster: kschedctl.Cluster) -> Iterable[str]:
-    """Of sections of the audit, metrics, configurations and versions."""
+    """Yield lines about sections of the audit, metrics, configurations and versions."""
     yield str(kschedctl.packing(cluster, nodes=1).headline)
     yield str(kschedctl.priorities(cluster, now=demo.DEMO_TIME).state)
     yield str(kschedctl.topology(cluster, keys=[ZONE]).workloads)

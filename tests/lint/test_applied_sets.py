@@ -75,7 +75,7 @@ def lint(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tm
 
 @pytest.fixture
 def find_rules(lint: Callable[..., Any]) -> Found:
-    """(file, rule) of what lint finds."""
+    """Return the file and rule of each finding."""
     return lambda *asked: sorted((f["file"], f["rule"]) for f in lint(*asked)["findings"])
 
 

@@ -30,7 +30,7 @@ ALL = pytest.mark.parametrize(
 
 
 def many(nodes: int) -> Explanation:
-    """Every third node fits with a score of its own number; the others are refused for one of two reasons."""
+    """Build an explanation in which every third node fits with its own score and two reasons reject the others."""
     cpu, taint = Refusal("NodeResourcesFit", "Insufficient cpu", "too little"), Refusal("TaintToleration", "tainted")
     fit = [f"n{i}" for i in range(0, nodes, 3)]
     found = tuple(

@@ -20,7 +20,7 @@ TITLE = "Nodes and plugins, for each pod"
 
 
 def explanation(pod: str, nodes: int, seed: int) -> Explanation:
-    """Some nodes fit with scores of their own, the others lack cpu of their own."""
+    """Build an explanation in which some nodes fit with different scores and the others lack different CPU."""
     chance = random.Random(seed)
     found, scores = [], {}
     for i in range(nodes):
@@ -41,7 +41,7 @@ def explanation(pod: str, nodes: int, seed: int) -> Explanation:
 
 
 def cells(page: Any, pod: str, nodes: int) -> list[list[str]]:
-    """All rows of a pod's matrix, opened by hand and laid out one beneath the other."""
+    """Return all rows of a pod's matrix, unfolded one below the other."""
     details = page.get_by_role("region", name=TITLE).locator("details", has_text=pod)
     details.locator("summary").click()
     details.get_by_role("checkbox").uncheck()

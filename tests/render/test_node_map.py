@@ -14,7 +14,7 @@ REASONS = ("Insufficient cpu", "node(s) had untolerated taint(s)", "node(s) were
 
 
 def report(nodes: int, reasons: tuple[str, ...] = REASONS) -> Explanation:
-    """One node of each fits; zones a and b in turn, pools of ten nodes."""
+    """Build an explanation with a node of each reason and one that fits, in two zones and pools of ten nodes."""
     found = tuple(
         NodeReport(
             f"n{i}", "ab"[i % 2], f"pool-{i // 10 % 3}", False, (Refusal("P", reasons[i % len(reasons)], f"fact {i}"),)

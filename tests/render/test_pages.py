@@ -22,7 +22,7 @@ def text(report: object, **style: object) -> str:
 
 
 def section(shown: str, title: str) -> list[str]:
-    """The lines under a heading."""
+    """Return the lines below a heading."""
     lines = shown.split("\n")
     start = next(i for i, line in enumerate(lines) if line.startswith(title)) + 1
     return lines[start : lines.index("", start)]

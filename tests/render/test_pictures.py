@@ -38,7 +38,7 @@ def picture(document: Document, form: str = "svg") -> str | bytes:
 
 
 def texts(drawn: str | bytes) -> list[str]:
-    """What is written in an SVG; it is XML."""
+    """Return the texts in an SVG."""
     assert isinstance(drawn, str)
     return ["".join(each.itertext()).strip() for each in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
 

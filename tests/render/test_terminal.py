@@ -36,7 +36,7 @@ BLOCKS = st.one_of(
 
 
 def characters(text: str) -> Counter[str]:
-    """How often each visible character is there, but for the commas of heads that came together."""
+    """Count each visible character, except for the commas between joined headers."""
     return Counter(re.sub(r"[\s,]", "", text))
 
 

@@ -153,7 +153,7 @@ def test_a_step_before_does_not_see_what_comes_later() -> None:
 
 
 def rolled(surge: int, unavailable: int, hard: str) -> Any:
-    """Three pods of an old version, of a quota of which three are used."""
+    """Roll out three pods of an old version that use all three pods of a quota."""
     changed = deployment(3, "200m")
     update = {"maxSurge": surge, "maxUnavailable": unavailable}
     changed["spec"]["strategy"] = {"type": "RollingUpdate", "rollingUpdate": update}

@@ -53,7 +53,7 @@ def simulated(objects: list[Json], *manifests: Any, **choices: Any) -> Simulatio
 
 
 def with_status(found: Json, namespace: str) -> Json:
-    """As the quota controller leaves a quota of which nothing is used."""
+    """Return the quota with the status that the quota controller writes if nothing is used."""
     placed = {**found, "metadata": {**found["metadata"], "namespace": namespace}}
     if found["kind"] != "ResourceQuota":
         return placed
@@ -62,7 +62,7 @@ def with_status(found: Json, namespace: str) -> Json:
 
 
 def around(told: Json) -> list[Json]:
-    """The namespace as it was, its account, and what else there was."""
+    """Build the namespace with its account and the other objects."""
     namespace = told["namespace"]
     metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
     account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}

@@ -27,7 +27,7 @@ HARDENED = "runAsNonRoot=true and seccompProfile.type=RuntimeDefault of the pod,
 
 
 def pods(replicas: int, requests: Json | None = None, limits: Json | None = None, **spec: Any) -> Json:
-    """A Deployment of one container."""
+    """Build a Deployment with one container."""
     resources = {name: given for name, given in (("requests", requests), ("limits", limits)) if given}
     made = deployment(replicas, None)
     made["spec"]["template"]["spec"] |= {"containers": [{"name": "c", "image": "c", "resources": resources}], **spec}
@@ -234,7 +234,7 @@ WORLDS = {
 
 
 def done(store: Store, fix: CreationFix) -> None:
-    """The commands run, and the quotas' controller has seen it."""
+    """Run the commands of a fix, followed by the quota controller."""
     for command in fix.commands:
         kubectl.run(store, command)
     for found in store.of_kind("ResourceQuota"):
@@ -242,7 +242,7 @@ def done(store: Store, fix: CreationFix) -> None:
 
 
 def edited(manifest: Json, fix: CreationFix) -> Json:
-    """The manifest with the changes that are its author's."""
+    """Return the manifest with the changes that its author makes."""
     found = deepcopy(manifest)
     for change in fix.changes:
         if change.get("kind") == "Deployment":
@@ -306,7 +306,7 @@ def test_what_is_created_and_waits_is_said_so() -> None:
 
 
 def stored(manifest: Json, there: int) -> list[Json]:
-    """A Deployment that the cluster has, with its ReplicaSet and so many of the pods."""
+    """Build an existing Deployment with its ReplicaSet and some of the pods."""
     labels = {"app": "web", "pod-template-hash": "5d"}
     owner = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True, "uid": "d"}
     spec = deepcopy(manifest["spec"])

@@ -104,7 +104,7 @@ def test_no_scheduler_there() -> None:
 
 @contextmanager
 def scheduler_of_its_own() -> Iterator[tuple[str, Callable[[], None]]]:
-    """A scheduler with one worker, each a process: its address, and what kills it."""
+    """Run a scheduler and one worker as processes, and yield its address and a function that kills it."""
     program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0"]
     scheduler = subprocess.Popen([*program, "--no-dashboard"], stderr=subprocess.PIPE, text=True)
     assert scheduler.stderr is not None

@@ -28,7 +28,7 @@ LIVE = {
 
 
 def around(told: Json, most: int) -> list[Json]:
-    """What the recording had around the workload; a quota that has room for so many pods, all of which are in use."""
+    """Build the recorded surroundings of the workload, with a quota whose pods are all in use."""
     namespace = told["namespace"]
     metadata = {"name": namespace, "uid": "n", "labels": told["labels"]}
     account = {"kind": "ServiceAccount", "apiVersion": "v1", "metadata": {"name": "default", "namespace": namespace}}

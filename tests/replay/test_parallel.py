@@ -27,7 +27,7 @@ PATIENCE_SECONDS = 60
 
 
 def lives(pid: int) -> bool:
-    """Whether there is such a process, and it is more than the record of one that ended."""
+    """Return whether the process exists and has not ended."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 def node(i: int) -> Json:
-    """Three zones; a fifth is tainted, a seventh cordoned."""
+    """Build a node in one of three zones. A fifth of the nodes is tainted, a seventh cordoned."""
     labels = {"topology.kubernetes.io/zone": f"zone-{i % 3}", "kubernetes.io/hostname": f"node-{i}"}
     taints = [{"key": "own", "value": "a", "effect": "NoSchedule"}] if i % 5 == 0 else []
     room = {"cpu": str(1 + i % 4), "memory": "16Gi", "pods": "110"}
@@ -59,7 +59,7 @@ def cluster(nodes: int) -> kschedctl.Cluster:
 
 
 def expanded(short: Json) -> Json:
-    """Each list of {"nodes", "answer"} as {name: answer}; ``nodes`` row by row."""
+    """Return each list of {"nodes", "answer"} as {name: answer}, with ``nodes`` one by one."""
     names = [*short["nodeOrder"], *short["otherNodes"]]
 
     def by_node(alike: list[Json]) -> Json:

@@ -37,7 +37,7 @@ def nodes(random: Random) -> list[Json]:
 
 
 def devices(random: Random, names: list[str]) -> list[Json]:
-    """Each node's own, some for all nodes of a zone, some with counters that they share."""
+    """Draw devices of single nodes, of all nodes of a zone, and with shared counters."""
     found = [object_of("DeviceClass", "gpu", {"extendedResourceName": "example.com/gpu"})]
     for name in names:
         found.append(resource_slice(random, f"of-{name}", {"nodeName": name}))
@@ -103,7 +103,7 @@ def volumes(random: Random) -> list[Json]:
 
 
 def pods(random: Random) -> list[Json]:
-    """With claims made of a few templates, with one claim in common, with volumes, with an extended resource."""
+    """Draw pods with claims of templates, with a shared claim, with volumes, and with an extended resource."""
     templates = [{"devices": {"requests": [request(random)]}} for _ in range(2)]
     common = object_of("ResourceClaim", "common", {"devices": {"requests": [request(random)]}})
     found = [common]
@@ -157,7 +157,7 @@ def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
 
 
 def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
-    """How many nodes fit, and the best of them, or the error."""
+    """Return the number of feasible nodes with the best ones, or the error."""
     framework = simulation.scheduler.framework("default-scheduler")
     assert framework is not None
     try:
@@ -170,7 +170,7 @@ def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
 
 
 def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
-    """The same by a full cycle on what the cluster is now."""
+    """Return the same by a full cycle on the present cluster."""
     scheduler = Scheduler(build_resulting_cluster(simulation))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
     assert framework is not None

@@ -26,7 +26,7 @@ ARGS = load_configuration(None, GATES).profiles["default-scheduler"].args
 
 
 def framework(case):
-    """The plugins that a case names; those of kube-scheduler with their default arguments."""
+    """Build the plugins that a case names. kube-scheduler's own have their default arguments."""
     own = from_table(case.get("fakePlugins", ()))
 
     def plugin(name):
@@ -42,7 +42,7 @@ def framework(case):
 
 
 def cycle(case):
-    """Claims are bound in this table's test, which its data do not say."""
+    """Run the cycle of a case, with claims bound as in the test of the table."""
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     objects = [{**each, "metadata": {**each["metadata"], **bound}} for each in case.get("objects", ())]
     view = snapshot({**case, "objects": objects})
@@ -80,7 +80,7 @@ def refused(found):
 
 
 def reported(found):
-    """Node -> the status that the framework reports, for the nodes that it looked at."""
+    """Return the status that the framework reports for each node that it looked at."""
     by_plugins = {
         found.view.nodes.names[row]: shown(found.filter.find_first_rejection(row)[1]) for row in refused(found)
     }

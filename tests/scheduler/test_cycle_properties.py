@@ -66,7 +66,7 @@ def cycle(cluster, view):
 
 
 def by_name(found):
-    """All that a cycle says of nodes, by their names."""
+    """Return everything that a cycle reports about nodes, by their names."""
     names = found.view.nodes.names
     scores = found.scores
     return {

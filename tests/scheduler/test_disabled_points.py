@@ -38,7 +38,7 @@ def node(name: str) -> dict[str, Any]:
 
 
 def pod(name: str, **spec: Any) -> dict[str, Any]:
-    """Every plugin has something to prepare for it."""
+    """Build a pod for which every plugin has something to prepare."""
     term = {"labelSelector": SELECTOR, "topologyKey": "kubernetes.io/hostname"}
     preferred = {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["2"]}]}}
     whole = {
@@ -68,7 +68,7 @@ def cluster(disabled: dict[str, Sequence[str]]) -> Cluster:
 
 
 def scores_of(found: Cluster) -> dict[str, list[int]]:
-    """Plugin -> the raw score of each node that fits."""
+    """Return the raw scores of each plugin for the feasible nodes."""
     scheduler = Scheduler(found)
     framework = scheduler.framework("default-scheduler")
     assert framework is not None
@@ -77,7 +77,7 @@ def scores_of(found: Cluster) -> dict[str, list[int]]:
 
 
 def simulated(found: Cluster) -> Outcome:
-    """What becomes of the pod that has no node, the first by name."""
+    """Simulate the pods and return the outcome of the first pod, by name, without a node."""
     (outcome,) = Simulation(Scheduler(found)).run([Position(0)])
     return outcome
 

@@ -108,7 +108,7 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
 
 
 def promised(document: dict[str, Any], random: Random) -> dict[str, Any]:
-    """One in three of the pods without a node nominated for one, and more important than others."""
+    """Nominate one in three of the pods without a node for some node, and make it more important than others."""
     if document["kind"] != "Pod" or document["spec"].get("nodeName") or random.random() > 0.33:
         return document
     spec = document["spec"] | {"priority": random.choice((0, 1, 50))}

@@ -41,7 +41,7 @@ def near(app: str) -> Json:
 
 
 def simulated(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[str, int]], dict[str, list[str]]]:
-    """The simulation, each pod with its row in the order in which they came about, and the retries by pod."""
+    """Return the simulation, the row of each pod in the order of placement, and the retries by pod."""
     simulation = Simulation(Scheduler(Cluster.from_objects(list(objects), **settings)))
     name = [pod.metadata.name for pod in simulation.view.pods.objects]
     outcomes = simulation.schedule(find_pending(simulation))

@@ -41,7 +41,7 @@ def volume(name: str, size: str) -> Json:
 
 
 def simulated(*objects: Json, pods: int) -> tuple[Simulation, list[str]]:
-    """The simulation, and the node of each of the first pods, empty for none."""
+    """Return the simulation, and the node of each of the first pods, or ""."""
     simulation = Simulation(Scheduler(Cluster.from_objects(objects)))
     outcomes = {outcome.position: outcome for outcome in simulation.run(range(pods))}
     names = simulation.view.nodes.names

@@ -33,7 +33,7 @@ def test_every_node_gets_its_turn() -> None:
 
 
 def naive(refused: list[bool], start: int, enough: int) -> tuple[list[int], int]:
-    """The nodes that a loop finds from ``start`` on, and where the next loop starts."""
+    """Return the nodes that a loop finds from ``start`` on, and the start of the next loop."""
     found, failed = [], 0
     for i in range(len(refused)):
         row = (start + i) % len(refused)

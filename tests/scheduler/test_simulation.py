@@ -39,7 +39,7 @@ def pod(random: Random, name: str, spec: Json, app: str) -> Json:
 
 
 def template(random: Random, app: str, volumes: bool) -> Json:
-    """What all pods of a template ask for."""
+    """Draw the spec of all pods of a template."""
     ports = [{"containerPort": 80, "hostPort": random.choice([80, 81])}] if random.random() < 0.15 else []
     requests = {"cpu": random.choice(["500m", "1", "2"]), **some_of(random, memory="1Gi")}
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": requests}, "ports": ports}]}
@@ -80,7 +80,7 @@ def terms(random: Random) -> Json:
 
 
 def storage(random: Random) -> list[Json]:
-    """Claims of a class that waits for its first consumer, and a few local volumes for them."""
+    """Draw claims of a class that waits for its first consumer, and local volumes for them."""
     classes = [
         {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"},
         {"kind": "StorageClass", "metadata": {"name": "csi"}, "provisioner": "csi.example.com"},
@@ -107,7 +107,7 @@ def storage(random: Random) -> list[Json]:
 
 
 def objects(random: Random) -> tuple[list[Json], list[str]]:
-    """A cluster's objects, and the keys of the pods that are to be scheduled."""
+    """Draw the objects of a cluster, and the keys of the pods to schedule."""
     volumes = random.random() < 0.4
     nodes = [node(random, f"n{i}") for i in range(random.randint(1, 6))]
     kinds = [(app, template(random, app, volumes)) for app in (random.choice(APPS) for _ in range(3))]
@@ -174,9 +174,10 @@ class Chain:
         self.node[key] = names[outcome.row]
 
     def _turns(self) -> dict[str, int]:
-        """Pods that never started go in the order in which they are listed, those that came here the other way round.
+        """Return the position of each pod in the queue.
 
-        An explanation takes all for pods that never started, and lists them by name.
+        Pods that never started go in the order in which they are listed, pods placed here in reverse. An explanation
+        treats all as never started and lists them by name.
         """
         turns: dict[str, int] = {}
         for node in self.running.values():
@@ -189,7 +190,7 @@ class Chain:
         return document["kind"] == "Pod" and key_of(document) in self.gone
 
     def _now(self, document: Json, turns: dict[str, int]) -> Json:
-        """On its node, under a name by which it comes in its turn there."""
+        """Return the pod on its node, under a name that gives it its position there."""
         if document["kind"] != "Pod" or key_of(document) not in turns:
             return document
         bound = self.node.get(key_of(document)) or document["spec"]["nodeName"]

@@ -64,7 +64,7 @@ def pod(random: Random, name: str, priority: int, **spec: Any) -> Json:
 
 
 def near(random: Random) -> Json:
-    """Some want to be where other pods are, which may come later or go."""
+    """Draw affinity to pods that may come later or go."""
     if random.random() < 0.7:
         return {}
     term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": random.choice("xy")}}}
@@ -95,7 +95,7 @@ def objects(random: Random, gangs: int) -> list[Json]:
 
 
 def coscheduled(random: Random) -> list[Json]:
-    """The same with groups of Coscheduling, in which some pods may never fit."""
+    """Draw the objects with groups of Coscheduling, in which some pods may never fit."""
     found = objects(random, 0)
     for i in range(random.randint(1, 3)):
         meta = {"name": f"g{i}", "namespace": "d", "creationTimestamp": f"2026-01-01T00:00:{random.randint(0, 3):02}Z"}
@@ -115,7 +115,7 @@ def coscheduled(random: Random) -> list[Json]:
 
 
 def coscheduling(random: Random) -> Json:
-    """A profile in which Coscheduling is asked after preemption, or before."""
+    """Draw a profile in which Coscheduling runs after preemption, or before."""
     enabled: Json = {point: {"enabled": [{"name": "Coscheduling"}]} for point in ("preFilter", "permit", "reserve")}
     preempting = [{"name": "DefaultPreemption"}, {"name": "Coscheduling"}]
     enabled["postFilter"] = {"disabled": [{"name": "*"}], "enabled": preempting[:: random.choice((1, -1))]}
@@ -156,9 +156,9 @@ def queued(scheduler: Scheduler) -> dict[str, str]:
 
 
 def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
-    """Until none is left to try but groups that were all tried in vain, also after a while: time passes as they are.
+    """Yield the cycles until only groups are left that were all tried in vain, also after a while.
 
-    When nobody can be tried backoffs and waits end.
+    Time passes as they run. When no pod can be tried, backoffs and waits end.
     """
     in_vain, waited = 0, False
     while True:
@@ -181,7 +181,7 @@ def cycles(loop: QueueReplay) -> Iterator[CycleRecord]:
 
 
 def backoff_ends(loop: QueueReplay) -> bool:
-    """That of the first who back off, if any do."""
+    """End the backoff of the first pods that back off, and return whether there were any."""
     end = loop.queue.backoff.find_next_completion()
     if end is not None:
         loop.queue.clock.time = max(loop.queue.clock.time, end)
@@ -190,7 +190,7 @@ def backoff_ends(loop: QueueReplay) -> bool:
 
 
 def backoffs_alone(time_passes: Any) -> Any:
-    """Nobody waits for five minutes."""
+    """Let only backoffs end, without the flush after five minutes."""
 
     def passes(self: QueuedPods) -> bool:
         return self.scheduling_queue.backoff.find_next_completion() is not None and time_passes(self)

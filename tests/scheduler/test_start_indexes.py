@@ -113,7 +113,7 @@ Told = tuple[int, int, int, int, int]
 
 
 def replayed(whole: Cycle, percentage: int, start: int) -> Told:
-    """Of the cycle itself, sampled from this index: nodes found, looked at, ties, what they lose, best ones in it."""
+    """Return the results of a cycle that samples from this index: nodes found and looked at, ties, and best ones."""
     cycle = run_cycle(whole.framework, whole.info, whole.view, Sampling(percentage, start))
     total = dict(zip(whole.scores.rows.tolist(), whole.scores.total.tolist(), strict=True))
     best = cycle.scores.best.tolist()

@@ -179,7 +179,7 @@ POD = {"kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [{"name"
 
 @pytest.fixture(autouse=True)
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A package ``odd-plugins`` 1.2 that registers the plugins above, and one that cannot be imported."""
+    """Install a package ``odd-plugins`` 1.2 that registers the plugins above and one that cannot be imported."""
     registered = (f"{name} = odd_plugins:{name}" for name in (*CLASSES, *FAULTY))
     install(tmp_path, "odd-plugins", *registered, *FACTORIES, "Absent = no_such_module:make")
     (tmp_path / "odd_plugins.py").write_text(MODULE)
@@ -195,7 +195,7 @@ def install(folder: Path, distribution: str, *points: str) -> None:
 
 
 def cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",), **plugins: Any) -> Cluster:
-    """A pod, nodes, and a profile that enables the plugin wherever it can run, unless it says where."""
+    """Build a pod, nodes, and a profile that enables the plugin at all or at certain extension points."""
     profile: dict[str, Any] = {"plugins": plugins or {"multiPoint": {"enabled": [{"name": name}]}}}
     if args is not None:
         profile["pluginConfig"] = [{"name": name, "args": args}]

@@ -25,7 +25,7 @@ def pod(name: str = "p", node_name: str = "", **spec: Any) -> Json:
 
 
 def explained(version: str, *objects: Json, gates: dict[str, bool] | None = None, config: Json | None = None) -> Json:
-    """Of pod p, which asks for nothing unless it is among the objects."""
+    """Explain pod p, which requests nothing unless it is among the objects."""
     named = {each["metadata"]["name"] for each in objects}
     documents = objects if "p" in named else (*objects, pod())
     cluster = kschedctl.Cluster.from_objects(documents, config, gates, kube_version=version)
@@ -254,7 +254,7 @@ def test_who_counts_as_the_most_important_victim(version: str, chosen: str) -> N
 
 
 def with_volumes(version: str, gates: dict[str, bool]) -> Json:
-    """A claim of 4Gi; one volume of 5Gi on n, one of 8Gi on m."""
+    """Explain a pod with a claim of 4Gi, for volumes of 5Gi on n and 8Gi on m."""
     mode, names = {"accessModes": ["ReadWriteOnce"], "storageClassName": "local"}, {"n": "5Gi", "m": "8Gi"}
     made = {"kind": "StorageClass", "metadata": {"name": "local"}, "provisioner": "kubernetes.io/no-provisioner"}
     objects: list[Json] = [made | {"volumeBindingMode": "WaitForFirstConsumer"}]

@@ -104,7 +104,7 @@ def test_pods_alike_share_one_info():
 
 
 def running(pod_name, container, request, **status):
-    """A pod with one container, and what its status says of that."""
+    """Build a pod with one container and its status."""
     made = pod(pod_name, "n0")
     made["spec"]["containers"] = [{"name": container, "resources": {"requests": {"cpu": request}}}]
     made["status"]["containerStatuses"] = [{"name": container, **status}]
@@ -189,7 +189,7 @@ def test_nominated_pods_that_a_pod_yields_to(other, count):
 
 
 def asking(random):
-    """Containers that request cpu, or nothing at all."""
+    """Draw containers that request CPU, or nothing at all."""
     return {"containers": many(random, 2, lambda r: {"resources": r.choice([{}, {"requests": {"cpu": "300m"}}])})}
 
 
@@ -268,7 +268,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
 
 
 def moved(cluster, places):
-    """The pods where they are now."""
+    """Return the pods at their present places."""
     pods = []
     for each in cluster.pods + cluster.nominated:
         spec = {key: value for key, value in each["spec"].items() if key != "nodeName"}

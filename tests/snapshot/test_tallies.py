@@ -16,7 +16,7 @@ NODES = 6
 
 
 def counted(places: list[tuple[int, int]], weights: list[int], codes: list[int], size: int) -> list[int]:
-    """The weights of pods, given by row and info, in each domain."""
+    """Count the weights of pods, given by row and info, in each domain."""
     sums = [0] * size
     for row, info in places:
         if codes[row] >= 0:
@@ -52,7 +52,7 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
 
 
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:
-    """A pod comes, or one leaves."""
+    """Add a pod, or remove one."""
     if places and random.random() < 0.5:
         row, info = places.pop(random.randrange(len(places)))
         trail.append(row, info, -1, 0)

@@ -57,7 +57,7 @@ TO_COME = {
 
 
 def newer(kind: str, version: str = "", **fields: Any) -> dict[str, Any]:
-    """An object that a cluster has, in version v99 of its group."""
+    """Build an existing object in version v99 of its group."""
     group, slash, _ = KINDS[kind].versions[0].rpartition("/")
     meta = {"name": "x", "namespace": "d", "uid": "1"}
     return {"kind": kind, "apiVersion": version or f"{group}{slash}v99", "metadata": meta, **fields}

@@ -193,7 +193,7 @@ NO_LIST = "a list of Kubernetes objects has a kind that ends in List"
 
 
 def streamed(data: bytes) -> Collector:
-    """What is collected when the list is read piece by piece."""
+    """Collect the objects of a list that is read in pieces."""
     collector = Collector()
     head = match_list_head(data)
     assert head is not None

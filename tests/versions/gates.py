@@ -19,7 +19,7 @@ _STAGE = re.compile(r'\{Version: version\.MustParse\("1\.(\d+)"\)(.*?)\}')
 
 
 def facts_of(text: str, minor: int) -> dict[str, str]:
-    """Gate -> its stage in this version, as GATE_STAGES writes it."""
+    """Return the stage of each gate in this version, as GATE_STAGES writes it."""
     if "MustParse" in text:
         return _of_source(text, minor)
     lines = (line.split("#")[0].split() for line in text.splitlines())
@@ -48,7 +48,7 @@ def _stage(fields: str) -> str:
 
 
 def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
-    """The gates of which the tables say something else of this version -> what is to be added to their stages."""
+    """Return the stages to add for gates of which the tables differ in this version."""
     found = {}
     for gate, stage in facts.items():
         said = find_stage(ALL_GATE_STAGES.get(gate, f"1.{minor} removed"), minor)
@@ -59,7 +59,7 @@ def changes(facts: Mapping[str, str], minor: int) -> dict[str, str]:
 
 
 def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
-    """The text of a table with these stages at the end of those of its gates; the gates that it has."""
+    """Return the text of a table with these stages added to its gates, and the gates that it has."""
     there = {gate for gate in added if f'    "{gate}": "' in table}
     for gate in there:
         table = re.sub(rf'(    "{gate}": "[^"]+)"', rf'\1, {added[gate]}"', table, count=1)
@@ -67,7 +67,7 @@ def with_changes(table: str, added: Mapping[str, str]) -> tuple[str, set[str]]:
 
 
 def with_new(table: str, added: Mapping[str, str]) -> str:
-    """The text of UNREAD_GATE_STAGES with lines for these gates, in their order."""
+    """Return the text of UNREAD_GATE_STAGES with lines for these gates in order."""
     start, end = table.index("UNREAD_GATE_STAGES: "), table.index("\n}\n")
     head, *lines = table[start:end].split("\n")
     lines = sorted([*lines, *(f'    "{gate}": "{stage}",' for gate, stage in added.items())])

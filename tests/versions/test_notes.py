@@ -14,7 +14,7 @@ NOTES = sorted(Path(__file__).parent.glob("notes-*.txt"))
 
 
 def noted(path: Path) -> dict[str, str]:
-    """The number of a pull request -> what it is to us."""
+    """Return our note on each pull request, by its number."""
     lines = (line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     return dict(line.split(" ", 1) for line in lines)
 

@@ -28,7 +28,7 @@ FOUND = " preemption: found a potential placement for pod on node "
 
 
 def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
-    """The answer, but for what preemption says and the score that every pod gets of StorageCapacityScoring."""
+    """Return the answer without preemption messages and the constant score of StorageCapacityScoring."""
     want, got = case["want"], answer({**case, "kubeVersion": "1.37"}, mix)
     got["message"] = (got["message"] or "").split(FOUND)[0] or None if mix is None else got["message"]
     for part in ("score", "normalized") if mix is None else ():
@@ -39,7 +39,7 @@ def of_1_37(case: Json, mix: VersionMix | None = None) -> Json:
 
 
 def faults(message: str) -> list[list[str]]:
-    """Of each flag that is refused, the gates that are named."""
+    """Return the gates that each rejected flag names."""
     return [[gate for gate in re.findall(r"\w+", fault) if gate in ALL_GATE_STAGES] for fault in message.split("; ")]
 
 
@@ -220,7 +220,7 @@ SLICE = {
 
 
 def claiming(class_name: str) -> list[Json]:
-    """A pod that claims a device of a class."""
+    """Build a pod that claims a device of a class."""
     requests = [{"name": "r", "exactly": {"deviceClassName": class_name}}]
     metadata = {"name": "c", "namespace": "d", "uid": "c"}
     claim = {"kind": "ResourceClaim", "apiVersion": "resource.k8s.io/v1", "metadata": metadata}

@@ -1,5 +1,4 @@
-"""Validation of pods and workloads as kube-apiserver does it: pure functions that yield FieldErrors, one file per
-subject.
+"""Validation of pods and workloads as kube-apiserver does it, by pure functions that yield FieldErrors.
 
 The rules, their order and their words are those of pkg/apis/core/validation/validation.go,
 pkg/apis/apps/validation/validation.go and pkg/apis/batch/validation/validation.go (v1.36), limited to fields that
@@ -12,7 +11,7 @@ from typing import NamedTuple
 
 
 class ValidationOptions(NamedTuple):
-    """What is validated, and the feature gates that matter, with their defaults of v1.36.
+    """The kind of object that is validated, and the relevant feature gates with their defaults of v1.36.
 
     Upstream: PodValidationOptions, and GetValidationOptionsFromPodSpecAndMeta in pkg/api/pod/util.go (v1.36).
     """

@@ -1,8 +1,4 @@
-"""Validation of objects that affect placement without creating pods: PDBs, PriorityClasses, claims, StorageClasses,
-HPAs.
-
-Upstream: pkg/apis/{policy,scheduling,core,storage,autoscaling}/validation/validation.go (v1.36).
-"""
+"""Validation of objects that affect placement without creating pods, such as PDBs and PriorityClasses."""
 
 from __future__ import annotations
 

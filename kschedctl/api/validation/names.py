@@ -38,7 +38,7 @@ _DECIMAL = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 def validate_dns_label(value: str) -> list[str]:
-    """Return why the string is not a DNS label, as the names of containers, volumes and namespaces must be.
+    """Return the errors of a string as a DNS label, such as the name of a container, volume or namespace.
 
     >>> validate_dns_label("web"), validate_dns_label("a.b")
     ([], ['must not contain dots'])
@@ -50,23 +50,23 @@ def validate_dns_label(value: str) -> list[str]:
 
 
 def validate_dns_subdomain(value: str) -> list[str]:
-    """Return why the string is not a DNS subdomain, as the names of pods, nodes and classes must be."""
+    """Return the errors of a string as a DNS subdomain, such as the name of a pod, node or class."""
     errors = _validate_length(value, 253)
     return errors if re.fullmatch(DNS_SUBDOMAIN, value) else [*errors, SUBDOMAIN_ERROR]
 
 
 def validate_qualified_name(value: str) -> list[str]:
-    """Return why the string is not a label key, which is also the form of resource names and scheduling gates."""
+    """Return the errors of a string as a label key, which resource names and scheduling gates have the form of."""
     return list(find_label_key_errors(value))
 
 
 def validate_label_value(value: str) -> list[str]:
-    """Return why the string is not a label value."""
+    """Return the errors of a string as a label value."""
     return list(find_label_value_errors(value))
 
 
 def validate_port_name(value: str) -> list[str]:
-    """Return why the string is not a port name.
+    """Return the errors of a string as a port name.
 
     >>> validate_port_name("-web")
     ['must not begin or end with a hyphen']
@@ -84,7 +84,7 @@ def validate_port_name(value: str) -> list[str]:
 
 
 def validate_decimal_integer(value: str) -> list[str]:
-    """Return why the string is not a decimal integer in canonical form."""
+    """Return the errors of a string as a decimal integer in canonical form."""
     if not value:
         return ["must be non-empty"]
     return [] if _DECIMAL.fullmatch(value) else ["must be a valid decimal integer in canonical form"]
@@ -105,21 +105,22 @@ def validate_syntax_of_each(path: Path, values: Iterable[str], rule: Rule) -> Va
     return (error for i, value in enumerate(values) for error in validate_syntax((*path, i), value, rule))
 
 
-def validate_labels(label_set: Mapping[str, str], path: Path, at: Path = ()) -> ValidationErrors:
+def validate_labels(label_set: Mapping[str, str], path: Path, actual_path: Path = ()) -> ValidationErrors:
     """Validate labels, or a selector that is a map.
 
-    Upstream reports the map, not its key, and for a template a path that does not exist. ``at`` is the actual path of
-    the map.
+    Upstream reports the map instead of its key, and for a template a path that does not exist. ``actual_path`` is the
+    actual path of the map.
     """
     for key, value in sorted(label_set.items()):
         for fault in (
             *validate_syntax(path, key, validate_qualified_name),
             *validate_syntax(path, value, validate_label_value),
         ):
-            yield fault._replace(at=(*(at or path), Key(key)))
+            yield fault._replace(at=(*(actual_path or path), Key(key)))
 
 
 def _validate_length(value: str, limit: int) -> list[str]:
+    """Return the error for a string of too many bytes."""
     return [] if len(value.encode()) <= limit else [f"must be no more than {limit} characters"]
 
 
@@ -167,6 +168,7 @@ def validate_label_selector(selector: LabelSelector | None, path: Path) -> Valid
 
 
 def _validate_selector_requirement(requirement: SelectorRequirement, path: Path) -> ValidationErrors:
+    """Validate the operator, key and values of a selector requirement."""
     values = requirement.values or ()
     match requirement.operator:
         case "In" | "NotIn":

@@ -188,8 +188,9 @@ def _is_whole_number_of_pages(name: str, amount: Quantity) -> bool:
 def _validate_claims(
     claims: Sequence[ContainerResourceClaim], claim_names: Collection[str], path: Path
 ) -> ValidationErrors:
-    """Validate that a container's claims are claims of the pod, each used once. Upstream:
-    validateResourceClaimNames.
+    """Validate that a container's claims are claims of the pod, each used once.
+
+    Upstream: validateResourceClaimNames.
     """
     used_keys: set[str] = set()
     for i, claim in enumerate(claims):

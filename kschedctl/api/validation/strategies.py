@@ -1,6 +1,4 @@
-"""Validation of a Deployment's update strategy. Upstream: ValidateDeploymentStrategy in pkg/apis/apps/validation
-(v1.36).
-"""
+"""Validation of a Deployment's update strategy. Upstream: pkg/apis/apps/validation/validation.go (v1.36)."""
 
 from __future__ import annotations
 
@@ -15,6 +13,8 @@ STRATEGIES = ("Recreate", "RollingUpdate")
 
 
 class _PrintedRollingUpdate(msgspec.Struct, frozen=True, rename="pascal"):
+    """The settings of a rolling update as upstream prints them."""
+
     max_unavailable: int | str
     max_surge: int | str
 
@@ -26,16 +26,15 @@ class _PrintedStrategy(msgspec.Struct, frozen=True, rename="pascal"):
     rolling_update: _PrintedRollingUpdate | None
 
 
-def _print_rolling_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
+def _to_printed_update(update: RollingUpdate | None) -> _PrintedRollingUpdate | None:
+    """Return the settings of a rolling update as upstream prints them in errors."""
     return None if update is None else _PrintedRollingUpdate(update.max_unavailable or 0, update.max_surge or 0)
 
 
 def validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErrors:
     """Validate a Deployment's update strategy. Upstream: ValidateDeploymentStrategy."""
     if update.type not in ("", *STRATEGIES):
-        yield not_supported(
-            path, _PrintedStrategy(update.type, _print_rolling_update(update.rolling_update)), STRATEGIES
-        )
+        yield not_supported(path, _PrintedStrategy(update.type, _to_printed_update(update.rolling_update)), STRATEGIES)
     elif update.type == "Recreate":
         if update.rolling_update is not None:
             rule = "may not be specified when strategy `type` is 'Recreate'"
@@ -47,14 +46,17 @@ def validate_deployment_strategy(update: Strategy, path: Path) -> ValidationErro
 
 
 def _validate_rolling_update(surge: int | str | None, unavailable: int | str | None, path: Path) -> ValidationErrors:
+    """Validate maxSurge and maxUnavailable of a rolling update, which both default to 25 %."""
     surge = "25%" if surge is None else surge
     unavailable = "25%" if unavailable is None else unavailable
-    at = (*path, "rollingUpdate")
-    yield from validate_int_or_percent(unavailable, (*at, "maxUnavailable"))
-    yield from validate_int_or_percent(surge, (*at, "maxSurge"))
+    update_path = (*path, "rollingUpdate")
+    yield from validate_int_or_percent(unavailable, (*update_path, "maxUnavailable"))
+    yield from validate_int_or_percent(surge, (*update_path, "maxSurge"))
     if _parse_number(surge) == _parse_number(unavailable) == 0:
-        yield invalid((*at, "maxUnavailable"), _print_number(unavailable), "may not be 0 when `maxSurge` is 0")
-    yield from validate_at_most_100_percent(unavailable, (*at, "maxUnavailable"))
+        yield invalid(
+            (*update_path, "maxUnavailable"), _to_printed_number(unavailable), "may not be 0 when `maxSurge` is 0"
+        )
+    yield from validate_at_most_100_percent(unavailable, (*update_path, "maxUnavailable"))
 
 
 def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
@@ -64,7 +66,7 @@ def validate_int_or_percent(value: int | str, path: Path) -> ValidationErrors:
     elif not re.fullmatch(r"[0-9]+%", value):
         example = "(e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')"
         rule = f"a valid percent string must be a numeric string followed by an ending '%' {example}"
-        yield invalid(path, _print_number(value), rule)
+        yield invalid(path, _to_printed_number(value), rule)
 
 
 def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErrors:
@@ -74,13 +76,15 @@ def validate_at_most_100_percent(value: int | str, path: Path) -> ValidationErro
 
 
 def _parse_number(value: int | str) -> int:
+    """Return a number or the digits of a percentage, or 0 if the text is invalid."""
     if isinstance(value, int):
         return value
     digits = value.removesuffix("%")
     return int(digits) if digits.isascii() and digits.isdecimal() and len(digits) < 19 else 0
 
 
-def _print_number(value: int | str) -> int | TypedString:
+def _to_printed_number(value: int | str) -> int | TypedString:
+    """Return a number or percentage as upstream prints it in errors."""
     return value if isinstance(value, int) else TypedString(value)
 
 

@@ -293,7 +293,7 @@ class ScaleDownPlan:
         return sum(1 for node in self.loop.nodes if (g := self.find_group(node)) and g.id == group)
 
     def _must_wait_for_pods(self, node: Node) -> bool:
-        """Return whether the node's removal has to wait for pods to end, and record that as the reason."""
+        """Return whether the node's removal has to wait for pods to end. Record the reason if it has to."""
         waits = bool(self.removals[node.metadata.name].moves.awaited)
         if waits:
             self.reasons[node.metadata.name] = "BlockedByOnCompletionPod"
@@ -303,13 +303,11 @@ class ScaleDownPlan:
         """Return the nodes to remove now within the allowed parallelism, atomic groups first."""
         options = self.loop.options
         remaining, remaining_drains = options.max_scale_down_parallelism, options.max_drain_parallelism
-        empty, drain = (
-            self._group_names_by_node_group(self.to_delete.empty),
-            self._group_names_by_node_group(self.to_delete.drain),
-        )
+        empty = self._group_names_by_node_group(self.to_delete.empty)
+        drain = self._group_names_by_node_group(self.to_delete.drain)
         chosen_empty: list[str] = []
         chosen_drained: list[str] = []
-        may_exceed = True
+        may_exceed = True  # as upstream, the first atomic group may exceed the limits
         atomic_groups = [name for name in dict.fromkeys((*empty, *drain)) if self._is_atomic_group(name)]
         for name in atomic_groups:
             empty_nodes, drained_nodes = empty.pop(name, []), drain.pop(name, [])

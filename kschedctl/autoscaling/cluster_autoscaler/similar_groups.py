@@ -102,7 +102,7 @@ def balance_increases(groups: Sequence[AutoscaledGroup], count: int) -> list[Inc
     growing = sorted((group for group in groups if group.headroom), key=lambda group: group.target)
     sizes = {group.id: group.target for group in growing}
     count = min(count, sum(max(group.headroom, 0) for group in growing))
-    start = current = 0
+    start = current = 0  # as upstream: groups at their maximum are moved before ``start``
     while count > 0:
         group = growing[current]
         if sizes[group.id] < group.max:

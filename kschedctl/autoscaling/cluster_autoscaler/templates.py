@@ -85,7 +85,7 @@ def _find_first_node_of_groups(groups: NodeGroupList, nodes: Iterable[Node]) -> 
 def _build_from_node(group: AutoscaledGroup, node: Node, sources: TemplateSources) -> NodeTemplate:
     """Build a template from a node with its mirror and DaemonSet pods.
 
-    Pods of DaemonSets that have none on the node are added if they are certain to run there.
+    Pods of other DaemonSets are added if a flag says so or if they can preempt other pods.
     """
     fresh = _build_fresh_node(group, node, sources.options)
     pods_on_node = [pod for pod in sources.pods_on(node.metadata.name) if not pod.metadata.deletion_timestamp]

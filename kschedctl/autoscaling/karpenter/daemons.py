@@ -80,7 +80,7 @@ class Daemons:
         The DaemonSet's pod stays relaxed afterwards.
         """
         if relaxed := tolerate_prefer_no_schedule_taints(self.pods[pod_index]):
-            self.pods[pod_index] = relaxed[0]
+            self.pods[pod_index] = relaxed.pod
         mask = np.zeros(len(template.columns), np.bool_)
         if not _tolerates_taints(self.pods[pod_index], template.taints):
             return mask
@@ -97,7 +97,7 @@ class Daemons:
             mask[options[:first]] = True
             options = options[first:]
             if len(options) and (relaxed := remove_required_node_affinity_term(self.pods[pod_index])):
-                self.pods[pod_index] = relaxed[0]
+                self.pods[pod_index] = relaxed.pod
         return mask
 
 

@@ -74,7 +74,7 @@ def get_allowed_disruptions(pool: NodePool, nodes: int, reason: str, now: int) -
 
 
 def _get_budget_limit(budget: DisruptionBudget, nodes: int, now: int) -> int:
-    """Return how many nodes one budget allows to disrupt, rounding percentages up. Raises InputError.
+    """Return how many disrupted nodes one budget allows, rounding percentages up. Raises InputError.
 
     A budget outside its schedule is unlimited.
     """

@@ -124,7 +124,7 @@ class RunNodes:
         """The nodes that took pods in this run."""
         return [self._used[row] for row in sorted(self._used)]
 
-    def place_on_first(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
+    def place_on_accepting_node(self, data: PodData, topology: RunTopology, movable: bool) -> bool:
         """Add the pod to the first node that accepts it, and return whether there is one."""
         for row in np.flatnonzero(self._find_possible_nodes(data, topology, movable)).tolist():
             node = self._used.get(row) or RunNode.from_existing(self.columns.existing[row])

@@ -55,7 +55,7 @@ def find_nearest_miss(
 def _relax_fully(setting: KarpenterSetting, pod: Pod) -> Pod:
     """Return the pod without any preferences, which is the last form that Karpenter tries."""
     while relaxed := relax_pod(pod, setting.pools.has_soft_taints):
-        pod = relaxed[0]
+        pod = relaxed.pod
     return pod
 
 

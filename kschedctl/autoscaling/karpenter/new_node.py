@@ -140,16 +140,15 @@ def iter_differences(setting: KarpenterSetting, pod: Pod) -> Iterator[str]:
 def _iter_preferences(pod: Pod) -> Iterator[str]:
     """Yield a description of each kind of preference that the pod has."""
     affinity = pod.spec.affinity
-    attracting = affinity and affinity.pod_affinity
-    if attracting and attracting.preferred_during_scheduling_ignored_during_execution:
+    pod_affinity = affinity and affinity.pod_affinity
+    if pod_affinity and pod_affinity.preferred_during_scheduling_ignored_during_execution:
         yield "preferred pod affinity"
-    repelling = affinity and affinity.pod_anti_affinity
-    if repelling and repelling.preferred_during_scheduling_ignored_during_execution:
+    pod_anti_affinity = affinity and affinity.pod_anti_affinity
+    if pod_anti_affinity and pod_anti_affinity.preferred_during_scheduling_ignored_during_execution:
         yield "preferred pod anti-affinity"
     node_affinity = affinity and affinity.node_affinity
     if node_affinity and (preferred := node_affinity.preferred_during_scheduling_ignored_during_execution):
-        heaviest = "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
-        yield heaviest
+        yield "the heaviest preferred node affinity term" if len(preferred) > 1 else "preferred node affinity"
     if any(constraint.when_unsatisfiable == "ScheduleAnyway" for constraint in pod.spec.topology_spread_constraints):
         yield "ScheduleAnyway spread constraints"
 

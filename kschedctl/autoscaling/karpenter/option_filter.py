@@ -49,10 +49,16 @@ class OptionFilter:
     requirements: Requirements
     remaining: Bools = field(init=False)
     """(T,) the instance types that meet everything."""
-    met: list[bool] = field(default_factory=lambda: [False] * 3)
-    """Whether any type so far met the requirements, had enough resources, and was offered."""
-    pairs: list[bool] = field(default_factory=lambda: [False] * 2)
-    """Whether any type so far failed only the requirements, or only the resources."""
+    any_compatible: bool = False
+    """Whether any type so far met the requirements."""
+    any_fits: bool = False
+    """Whether any type so far was offered and had enough resources."""
+    any_offered: bool = False
+    """Whether any type so far was offered."""
+    any_only_incompatible: bool = False
+    """Whether any type so far failed only because of the requirements."""
+    any_only_too_small: bool = False
+    """Whether any type so far failed only because of its resources."""
     overheads: list[Quantities] = field(default_factory=list)
     """Overhead of each DaemonGroup that has some."""
 
@@ -67,25 +73,26 @@ class OptionFilter:
         offered = self.columns.find_offered_types(self.requirements) & types
         fits = self.columns.find_fitting_types(requests) & offered
         self.remaining |= compatible & fits
-        self.met = [
-            before or bool(now.any()) for before, now in zip(self.met, (compatible, fits, offered), strict=True)
-        ]
-        pairs = (fits & ~compatible, compatible & offered & ~fits)
-        self.pairs = [before or bool(now.any()) for before, now in zip(self.pairs, pairs, strict=True)]
+        self.any_compatible |= bool(compatible.any())
+        self.any_fits |= bool(fits.any())
+        self.any_offered |= bool(offered.any())
+        self.any_only_incompatible |= bool((fits & ~compatible).any())
+        self.any_only_too_small |= bool((compatible & offered & ~fits).any())
 
     def describe_failure(self, requests: Quantities, amounts: Amounts) -> str:
         """Describe in Karpenter's words why no instance type remains."""
-        text = _MESSAGES.get((self.met[0], self.met[1], self.met[2])) or self._describe_combined_failure()
+        criteria = self.any_compatible, self.any_fits, self.any_offered
+        text = _MESSAGES.get(criteria) or self._describe_combined_failure()
         text += self.describe_details(requests)
-        if self.met == [True, False, True] and amounts.get("cpu", 0) >= MILLION:
+        if criteria == (True, False, True) and amounts.get("cpu", 0) >= MILLION:
             text += " (CPU request >= 1 Million, m vs M typo?)"
         return text
 
     def _describe_combined_failure(self) -> str:
         """Describe a failure that no single criterion explains."""
-        if self.pairs[0]:
+        if self.any_only_incompatible:
             return f"no instance type which had enough resources and the required offering {_MET}"
-        if self.pairs[1]:
+        if self.any_only_too_small:
             return f"no instance type which {_MET} and the required offering had the required resources"
         return "no instance type met the requirements/resources/offering tuple"
 

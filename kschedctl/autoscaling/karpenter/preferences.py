@@ -10,7 +10,7 @@ need a new node to meet a preference, even if another existing node has room.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,9 +28,6 @@ from kschedctl.api.objects import (
 from kschedctl.autoscaling.karpenter.requirements import get_required_terms
 
 PREFER_NO_SCHEDULE = Toleration(operator="Exists", effect="PreferNoSchedule")
-Relaxed = tuple[Pod, str]
-"""The relaxed pod, and a description of the change."""
-Weighted = TypeVar("Weighted", PreferredSchedulingTerm, WeightedPodAffinityTerm)
 _ALWAYS_RENDERED = {
     "PreferredSchedulingTerm": ("weight", "preference"),
     "WeightedPodAffinityTerm": ("weight", "podAffinityTerm"),
@@ -42,7 +39,15 @@ _ALWAYS_RENDERED = {
 SCHEDULE_ANYWAY = "ScheduleAnyway"
 
 
-def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
+class RelaxedPod(NamedTuple):
+    """A pod after a relaxation."""
+
+    pod: Pod
+    change: str
+    """Description of the relaxation, in Karpenter's words."""
+
+
+def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> RelaxedPod | None:
     """Apply the pod's next relaxation, or return None if nothing can be relaxed."""
     for step in _STEPS:
         if relaxed := step(pod):
@@ -50,12 +55,12 @@ def relax_pod(pod: Pod, tolerate_prefer_no_schedule: bool) -> Relaxed | None:
     return tolerate_prefer_no_schedule_taints(pod) if tolerate_prefer_no_schedule else None
 
 
-def remove_next_preference(pod: Pod) -> Relaxed | None:
+def remove_next_preference(pod: Pod) -> RelaxedPod | None:
     """Remove the pod's next preference, or return None if it has none."""
     return next(filter(None, (step(pod) for step in _PREFERENCE_STEPS)), None)
 
 
-def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
+def remove_required_node_affinity_term(pod: Pod) -> RelaxedPod | None:
     """Remove the first required node affinity term, or return None if no alternative would be left."""
     terms = get_required_terms(pod)
     if len(terms) < 2:
@@ -63,18 +68,19 @@ def remove_required_node_affinity_term(pod: Pod) -> Relaxed | None:
     node_affinity = _get_node_affinity(pod)
     changed = replace(node_affinity, required_during_scheduling_ignored_during_execution=NodeSelector(terms[1:]))
     path = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution[0]"
-    return _replace_affinity(pod, node_affinity=changed), f"removing: {path}={render_concisely(terms[0])}"
+    change = f"removing: {path}={render_concisely(terms[0])}"
+    return RelaxedPod(_replace_affinity(pod, node_affinity=changed), change)
 
 
-def tolerate_prefer_no_schedule_taints(pod: Pod) -> Relaxed | None:
+def tolerate_prefer_no_schedule_taints(pod: Pod) -> RelaxedPod | None:
     """Add a toleration of PreferNoSchedule taints, or return None if the pod already has it."""
     if any(replace(toleration, toleration_seconds=None) == PREFER_NO_SCHEDULE for toleration in pod.spec.tolerations):
         return None
     spec = replace(pod.spec, tolerations=(*pod.spec.tolerations, PREFER_NO_SCHEDULE))
-    return replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints"
+    return RelaxedPod(replace(pod, spec=spec), "adding: toleration for PreferNoSchedule taints")
 
 
-def _remove_preferred_pod_affinity_term(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_affinity_term(pod: Pod) -> RelaxedPod | None:
     """Remove the heaviest preferred pod affinity term."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_affinity
     if not affinity:
@@ -82,7 +88,7 @@ def _remove_preferred_pod_affinity_term(pod: Pod) -> Relaxed | None:
     return _remove_heaviest_term(affinity, "podAffinity", lambda changed: _replace_affinity(pod, pod_affinity=changed))
 
 
-def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> Relaxed | None:
+def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> RelaxedPod | None:
     """Remove the heaviest preferred pod anti-affinity term."""
     affinity = pod.spec.affinity and pod.spec.affinity.pod_anti_affinity
     if not affinity:
@@ -92,7 +98,7 @@ def _remove_preferred_pod_anti_affinity_term(pod: Pod) -> Relaxed | None:
     )
 
 
-def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
+def _remove_preferred_node_affinity_term(pod: Pod) -> RelaxedPod | None:
     """Remove the heaviest preferred node affinity term."""
     affinity = pod.spec.affinity and pod.spec.affinity.node_affinity
     if not affinity:
@@ -104,7 +110,7 @@ def _remove_preferred_node_affinity_term(pod: Pod) -> Relaxed | None:
 
 def _remove_heaviest_term(
     affinity: PodAffinity | NodeAffinity, name: str, replace_in_pod: Callable[[object], Pod]
-) -> Relaxed | None:
+) -> RelaxedPod | None:
     """Remove the heaviest preferred term and sort the others by weight, or return None if there are no terms.
 
     ``name`` is the affinity's field in the manifest. ``replace_in_pod`` returns the pod with the changed affinity.
@@ -117,20 +123,21 @@ def _remove_heaviest_term(
     heaviest, *remaining = sorted(terms, key=lambda term: -term.weight)
     changed_affinity = replace(affinity, preferred_during_scheduling_ignored_during_execution=tuple(remaining))
     path = f"spec.affinity.{name}.preferredDuringSchedulingIgnoredDuringExecution[0]"
-    return replace_in_pod(changed_affinity), f"removing: {path}={render_concisely(heaviest)}"
+    return RelaxedPod(replace_in_pod(changed_affinity), f"removing: {path}={render_concisely(heaviest)}")
 
 
-def _remove_schedule_anyway_spread(pod: Pod) -> Relaxed | None:
+def _remove_schedule_anyway_spread(pod: Pod) -> RelaxedPod | None:
     """Remove the first ScheduleAnyway constraint, or return None if there is none.
 
     As upstream, the last constraint takes its place.
     """
     constraints = list(pod.spec.topology_spread_constraints)
     for index, constraint in enumerate(constraints):
-        if constraint.when_unsatisfiable == "ScheduleAnyway":
+        if constraint.when_unsatisfiable == SCHEDULE_ANYWAY:
             constraints[index] = constraints[-1]
             spec = replace(pod.spec, topology_spread_constraints=tuple(constraints[:-1]))
-            return replace(pod, spec=spec), f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
+            change = f"removing: spec.topologySpreadConstraints = {render_concisely(constraint)}"
+            return RelaxedPod(replace(pod, spec=spec), change)
     return None
 
 
@@ -184,7 +191,7 @@ def describe_soft_constraints(pod: Pod) -> tuple[str, ...]:
 def remove_soft_constraints(pod: Pod) -> Pod:
     """Return the pod without its soft constraints, as Karpenter sees it with preferencePolicy=Ignore."""
     while relaxed := remove_next_preference(pod):
-        pod = relaxed[0]
+        pod = relaxed.pod
     return pod
 
 

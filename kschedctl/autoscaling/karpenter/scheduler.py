@@ -87,13 +87,13 @@ class SchedulerRun:
             relaxed = relax_pod(data.pod, self.settings.tolerates_prefer_no_schedule)
             if relaxed is None:
                 break
-            self.relaxations.append(Relaxation(data.pod.key, relaxed[1]))
-            data = data.with_relaxed_pod(self.settings.topology.update(relaxed[0]), self.settings.ignores_preferences)
+            self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
+            data = data.with_relaxed_pod(self.settings.topology.update(relaxed.pod), self.settings.ignores_preferences)
         return None if errors is None else tuple(errors)
 
     def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:
         """Add a pod to a node, to a claim of the run or to a new claim. Return the refusals, or None if it is added."""
-        if self.nodes.place_on_first(data, self.settings.topology, data.pod.key in self.movable):
+        if self.nodes.place_on_accepting_node(data, self.settings.topology, data.pod.key in self.movable):
             return None
         self.claims = [self.claims[index] for index in go_sort_order([len(claim.pods) for claim in self.claims])]
         for claim in self.claims:

@@ -140,10 +140,12 @@ class TypeColumns:
         """Return, for each resource, the largest capacity among the types in ``mask``."""
         largest: Quantities = {}
         rows = np.flatnonzero(mask)
+        if not len(rows):
+            return largest
         for name in self.capacity.names:
-            for index in rows[np.argsort(-self.capacity.get_column(name)[rows], kind="stable")].tolist()[:1]:
-                if name in self.types[index].capacity:
-                    largest[name] = self.types[index].capacity[name]
+            largest_type = self.types[rows[np.argmax(self.capacity.get_column(name)[rows])]]
+            if name in largest_type.capacity:
+                largest[name] = largest_type.capacity[name]
         return largest
 
 

@@ -115,6 +115,13 @@ def _iter_flag_sources(instance: AutoscalerInstance | None, user_groups: UserGro
     yield f"flags: {instance.where or 'its container'}, else the defaults of release 1.{minor}{replay_note}"
 
 
+class _SourcedGroups(NamedTuple):
+    """Node groups with descriptions of their sources."""
+
+    groups: list[JsonObject]
+    sources: tuple[str, ...]
+
+
 class _GroupMerger:
     """A merger of node groups that collects doubts and faults on the way."""
 
@@ -124,21 +131,24 @@ class _GroupMerger:
         self.doubts: list[str] = []
         self.faults: list[str] = []
 
-    def merge_groups(self) -> tuple[list[JsonObject], tuple[str, ...]]:
-        """Return the merged groups of the user and the cluster, and descriptions of their sources."""
-        groups, sources = self._read_groups_of_cluster()
+    def merge_groups(self) -> _SourcedGroups:
+        """Return the groups of the user, completed from the cluster, and then the other groups of the cluster."""
+        cluster_groups = self._read_groups_of_cluster()
         user_documents = self._user_groups.groups
         if not user_documents:
-            return groups, sources
-        by_id = {str(group["id"]): group for group in groups}
-        names = {group.get("id") for group in user_documents}
-        cluster_only = [] if sources == (BY_LABELS,) else [group for name, group in by_id.items() if name not in names]
-        merged = [{**by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
+            return cluster_groups
+        by_id = {str(group["id"]): group for group in cluster_groups.groups}
+        completed = [{**by_id.get(str(group.get("id")), {}), **group} for group in user_documents]
+        user_groups = list(self._iter_groups_with_nodes(completed, {}))
+        user_ids = {group.get("id") for group in user_documents}
+        other_groups = [group for name, group in by_id.items() if name not in user_ids]
         source = f"node groups: {self._user_groups.where}"
-        return [*self._iter_groups_with_nodes(merged, {}), *cluster_only], (source, *(sources if cluster_only else ()))
+        if not other_groups or cluster_groups.sources == (BY_LABELS,):
+            return _SourcedGroups(user_groups, (source,))
+        return _SourcedGroups([*user_groups, *other_groups], (source, *cluster_groups.sources))
 
-    def _read_groups_of_cluster(self) -> tuple[list[JsonObject], tuple[str, ...]]:
-        """Return the groups of the first source in the cluster that has any, and a description of that source.
+    def _read_groups_of_cluster(self) -> _SourcedGroups:
+        """Return the groups of the first source in the cluster that has any.
 
         The sources are the status ConfigMaps, Cluster API, the flags and the node labels, in this order.
         """
@@ -154,13 +164,14 @@ class _GroupMerger:
         by_machines = {str(group["id"]): group for group in machines.groups}
         if any(status.groups for status in statuses):
             groups = [group for status in statuses for group in self._iter_status_groups(status, by_machines)]
-            return groups, tuple(f"node groups: {status.where}, {status.time}" for status in statuses)
+            return _SourcedGroups(groups, tuple(f"node groups: {s.where}, {s.time}" for s in statuses))
         if by_machines:
-            return [self._mark_unknown_template(group) for group in machines.groups], ("node groups: Cluster API",)
+            groups = [self._mark_unknown_template(group) for group in machines.groups]
+            return _SourcedGroups(groups, ("node groups: Cluster API",))
         if self._flags.groups and self._cluster.autoscaler:
             groups = list(self._iter_groups_with_nodes(self._flags.groups, {}))
-            return groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",)
-        return _build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,)
+            return _SourcedGroups(groups, (f"node groups: --nodes of {self._cluster.autoscaler.where}",))
+        return _SourcedGroups(_build_groups_by_label(self._cluster, self._user_groups.label), (BY_LABELS,))
 
     def _iter_status_groups(
         self, status: AutoscalerStatus, by_machines: Mapping[str, JsonObject]

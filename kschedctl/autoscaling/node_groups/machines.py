@@ -108,7 +108,7 @@ def _iter_options(meta: ObjectMeta) -> Iterator[tuple[str, float]]:
 
 def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
     """Return the names of each group's nodes, from machines or else from the nodes' owner annotations."""
-    by_owner: dict[str, list[str]] = {}
+    by_group: dict[str, list[str]] = {}
     group_of_set: dict[tuple[str, str], str] = {}
     for machine_set in (*cluster.machine_sets, *cluster.openshift_machine_sets):
         deployment = _get_owner_name(machine_set.metadata, "MachineDeployment")
@@ -117,20 +117,20 @@ def _map_nodes_by_group(cluster: Cluster) -> dict[str, list[str]]:
             f"{kind}/{machine_set.metadata.namespace}/{name}"
         )
     for pool in cluster.machine_pools:
-        id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
-        by_owner[id] = [reference.name for reference in pool.status.node_refs if reference.name]
-    assigned = {name for names in by_owner.values() for name in names}
+        group_id = f"MachinePool/{pool.metadata.namespace}/{pool.metadata.name}"
+        by_group[group_id] = [reference.name for reference in pool.status.node_refs if reference.name]
+    assigned = {name for names in by_group.values() for name in names}
     for machine in (*cluster.machines, *cluster.openshift_machines):
         group = _find_machine_group(machine, group_of_set)
         if group and machine.status.node_ref and machine.status.node_ref.name not in assigned:
-            by_owner.setdefault(group, []).append(machine.status.node_ref.name)
+            by_group.setdefault(group, []).append(machine.status.node_ref.name)
             assigned.add(machine.status.node_ref.name)
     by_name = {name: group for (_, name), group in group_of_set.items()}
     for node in cluster.nodes:
         group = by_name.get(node.metadata.annotations.get(f"{CLUSTER_API}/owner-name", ""), "")
         if group and node.metadata.name not in assigned:
-            by_owner.setdefault(group, []).append(node.metadata.name)
-    return by_owner
+            by_group.setdefault(group, []).append(node.metadata.name)
+    return by_group
 
 
 def _find_machine_group(machine: Machine, group_of_set: Mapping[tuple[str, str], str]) -> str:

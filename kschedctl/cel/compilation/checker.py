@@ -1,7 +1,4 @@
-"""The type checker: types of all parts of an expression, and what its names and calls refer to.
-
-Upstream: github.com/google/cel-go/checker/{checker,env}.go (v0.26).
-"""
+"""The type checker, which finds the types of all parts of an expression and the meaning of its names and calls."""
 
 from __future__ import annotations
 
@@ -23,13 +20,13 @@ from kschedctl.cel.types import (
     UINT,
     Type,
     Unification,
+    build_type,
     is_dyn,
     is_dyn_or_error,
     list_of,
     map_of,
     most_general,
     optional_of,
-    type_of,
     unwrap_optional,
 )
 from kschedctl.cel.values import TypeValue, Uint
@@ -42,7 +39,7 @@ _LITERALS = {bool: BOOL, int: INT, Uint: UINT, float: DOUBLE, str: STRING, bytes
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """What a call refers to."""
+    """The function and overloads that a call refers to."""
 
     function: str
     """The qualified name of the function."""
@@ -61,12 +58,12 @@ class CheckedExpression:
     calls: Mapping[SyntaxNode, Resolution]
     named_types: Mapping[SyntaxNode, TypeValue]
     errors: list[tuple[int, str]]
-    """Offsets with messages."""
+    """The error messages with their offsets."""
 
 
 @dataclass
 class Checker:
-    """The checker of one expression, which can use ``variables`` and the fields of ``structs``."""
+    """The type checker of one expression, which can use ``variables`` and the fields of ``structs``."""
 
     variables: Mapping[str, Type]
     structs: Structs
@@ -79,51 +76,55 @@ class Checker:
     scopes: list[Scope] = field(default_factory=list)
 
     def check(self, root: SyntaxNode) -> CheckedExpression:
-        """Check an expression. Raises CompileError for types of absurd size."""
+        """Check an expression. Raises CompileError for types of excessive size."""
         self.scopes = [dict(self.variables)]
-        self.type_of_node(root)
+        self.get_type(root)
         types = {node: self.unification.resolve(t, final=True) for node, t in self.types.items()}
         return CheckedExpression(root, types, self.calls, self.named_types, self.errors)
 
-    def type_of_node(self, node: SyntaxNode) -> Type:
-        """Return the type of a node. A node that a macro uses twice is checked once."""
+    def get_type(self, node: SyntaxNode) -> Type:
+        """Return the type of a node. A node that a macro uses twice is checked only once."""
         if node not in self.types:
-            self.types[node] = self._type(node)
+            self.types[node] = self._check_node(node)
         return self.types[node]
 
-    def _type(self, node: SyntaxNode) -> Type:
+    def _check_node(self, node: SyntaxNode) -> Type:
+        """Return the type of a node that was not checked yet."""
         if isinstance(node, Literal):
             return _LITERALS[type(node.value)]
         return _CHECKS[type(node)](self, node)
 
     def _add_error(self, at: int, message: str) -> Type:
+        """Record an error and return the error type."""
         self.errors.append((at, message))
         return ERROR
 
     # -- names ---------------------------------------------------------------------------------------------------
 
     def _resolve_name(self, node: SyntaxNode, name: str) -> Type | None:
-        """Return the type of what a name refers to, or None."""
+        """Return the type of the variable or type that a name refers to, or None."""
         name = name.lstrip(".")
         for scope in reversed(self.scopes):
             if name in scope:
                 return scope[name]
-        t = TYPES.get(name) or (type_of("struct", name) if name in self.structs else None)
+        t = TYPES.get(name) or (build_type("struct", name) if name in self.structs else None)
         if t is None:
             return None
         self.named_types[node] = TypeValue(name)
-        return type_of("type", "", t)
+        return build_type("type", "", t)
 
-    def _ident(self, node: Ident) -> Type:
+    def _check_identifier(self, node: Ident) -> Type:
+        """Return the type of a name."""
         t = self._resolve_name(node, node.name)
-        return t or self._add_undeclared(node.at, node.name)
+        return t or self._add_undeclared_error(node.at, node.name)
 
-    def _add_undeclared(self, at: int, name: str) -> Type:
+    def _add_undeclared_error(self, at: int, name: str) -> Type:
+        """Record the error for an unknown name."""
         return self._add_error(at, f"undeclared reference to '{name}' (in container '')")
 
     def _check_selection(self, node: Select) -> Type:
         """Return the type of `a.b`, which may be a qualified name or the selection of a field."""
-        name = _qualified_name(node)
+        name = _get_qualified_name(node)
         t = self._resolve_name(node, name) if name and not node.tests else None
         if t is not None:
             return t
@@ -131,8 +132,8 @@ class Checker:
         return BOOL if node.tests else self.unification.resolve(result)
 
     def _check_field(self, at: int, operand: SyntaxNode, name: str, optional: bool) -> Type:
-        """Return the type of a field of the operand; wrapped in an optional for `a.?b`."""
-        target, is_opt = unwrap_optional(self.unification.resolve(self.type_of_node(operand)))
+        """Return the type of a field of the operand. For ``a.?b`` the type is optional."""
+        target, is_opt = unwrap_optional(self.unification.resolve(self.get_type(operand)))
         result = DYN
         if target.kind == "map":
             result = target.parameters[1]
@@ -154,54 +155,56 @@ class Checker:
             assert isinstance(name, Literal)
             return self.unification.resolve(self._check_field(node.at, operand, name.value, True))
         for arg in node.args:
-            self.type_of_node(arg)
+            self.get_type(arg)
         if node.target is None:
             return self._resolve_call(node, node.function.lstrip("."), None)
-        prefix = _qualified_name(node.target)
+        prefix = _get_qualified_name(node.target)
         if prefix and f"{prefix}.{node.function}".lstrip(".") in self.functions:
             return self._resolve_call(node, f"{prefix}.{node.function}".lstrip("."), None)
-        self.type_of_node(node.target)
+        self.get_type(node.target)
         return self._resolve_call(node, node.function, node.target)
 
     def _resolve_call(self, node: Call, name: str, target: SyntaxNode | None) -> Type:
-        """Find the overloads that accept the argument types, record them, and return the type of the result."""
+        """Record the overloads that accept the argument types, and return the type of the result."""
         overloads = self.functions.get(name)
         if overloads is None:
-            return self._add_undeclared(node.at, node.function if target is None else name)
-        given = tuple(self.type_of_node(arg) for arg in ((target,) if target else ()) + node.args)
+            return self._add_undeclared_error(node.at, node.function if target is None else name)
+        argument_types = tuple(self.get_type(arg) for arg in ((target,) if target else ()) + node.args)
         if name in ("_&&_", "_||_"):
-            return self._check_logical_operator(node, given, overloads)
+            return self._check_logical_operator(node, argument_types, overloads)
         matching, result = [], None
         for overload in overloads:
             if overload.member is not (target is not None):
                 continue
             fresh: dict[Type, Type] = {}
-            wanted = tuple(self.unification.instantiate(t, fresh) for t in overload.parameters)
-            if self.unification.unify(given, wanted):
+            parameter_types = tuple(self.unification.instantiate(t, fresh) for t in overload.parameters)
+            if self.unification.unify(argument_types, parameter_types):
                 matching.append(overload)
-                given_result = self.unification.resolve(self.unification.instantiate(overload.result, fresh))
+                overload_result = self.unification.resolve(self.unification.instantiate(overload.result, fresh))
                 if result is None:
-                    result = given_result
-                elif not is_dyn(result) and given_result != result:
+                    result = overload_result
+                elif not is_dyn(result) and overload_result != result:
                     result = DYN
         if result is None:
-            return self._add_unmatched_call(node, name, given, target is not None)
+            return self._add_unmatched_call_error(node, name, argument_types, target is not None)
         self.calls[node] = Resolution(name, tuple(matching), target)
         return result
 
-    def _check_logical_operator(self, node: Call, given: tuple[Type, ...], overloads: tuple[Overload, ...]) -> Type:
+    def _check_logical_operator(
+        self, node: Call, argument_types: tuple[Type, ...], overloads: tuple[Overload, ...]
+    ) -> Type:
         """Check that all operands of `&&` or `||` are booleans."""
         self.calls[node] = Resolution(node.function, overloads, None)
-        wrong = [i for i, t in enumerate(given) if not self.unification.unify((t,), (BOOL,))]
-        for i in wrong:
-            self._add_error(node.args[i].at, f"expected type 'bool' but found '{given[i]}'")
-        return ERROR if wrong else BOOL
+        wrong_indices = [i for i, t in enumerate(argument_types) if not self.unification.unify((t,), (BOOL,))]
+        for i in wrong_indices:
+            self._add_error(node.args[i].at, f"expected type 'bool' but found '{argument_types[i]}'")
+        return ERROR if wrong_indices else BOOL
 
-    def _add_unmatched_call(self, node: Call, name: str, given: tuple[Type, ...], member: bool) -> Type:
-        """Add the error that no overload accepts the argument types."""
-        shown = [str(self.unification.resolve(t, final=True)) for t in given]
-        receiver = f"{shown.pop(0)}." if member else ""
-        signature = f"{receiver}({', '.join(shown)})"
+    def _add_unmatched_call_error(self, node: Call, name: str, argument_types: tuple[Type, ...], member: bool) -> Type:
+        """Record the error that no overload accepts the argument types."""
+        type_names = [str(self.unification.resolve(t, final=True)) for t in argument_types]
+        receiver = f"{type_names.pop(0)}." if member else ""
+        signature = f"{receiver}({', '.join(type_names)})"
         return self._add_error(node.at, f"found no matching overload for '{name}' applied to '{signature}'")
 
     # -- what is made --------------------------------------------------------------------------------------------
@@ -219,15 +222,15 @@ class Checker:
         keys: Type | None = None
         values: Type | None = None
         for key, value, optional in node.entries:
-            keys = self._join_types(keys, self.type_of_node(key))
+            keys = self._join_types(keys, self.get_type(key))
             values = self._join_types(values, self._check_element(value, optional))
         if keys is None or values is None:
             return map_of(self.unification.new_parameter(), self.unification.new_parameter())
         return map_of(keys, values)
 
     def _check_element(self, node: SyntaxNode, optional: bool) -> Type:
-        """Return the type of an element. An optional element is left out if absent."""
-        t = self.type_of_node(node)
+        """Return the type of an element. For an optional element, it is the type of the value that may be missing."""
+        t = self.get_type(node)
         if not optional:
             return t
         inner, is_opt = unwrap_optional(t)
@@ -236,6 +239,7 @@ class Checker:
         return inner
 
     def _join_types(self, before: Type | None, now: Type) -> Type:
+        """Return the more general of two types, or dyn if they are not assignable to each other."""
         if before is None:
             return now
         return most_general(before, now) if self.unification.unify((before,), (now,)) else DYN
@@ -246,59 +250,62 @@ class Checker:
         message = MESSAGES.get(name)
         fields = message.fields if message else self.structs.get(name)
         if fields is None:
-            known = self._resolve_name(node, name)
+            known_type = self._resolve_name(node, name)
             for _, value, _, _ in node.fields:
-                self.type_of_node(value)
-            if known is None:
-                return self._add_undeclared(node.at, node.name)
-            return self._add_error(node.at, f"'{name}' is not a {'message ' if known.kind == 'type' else ''}type")
+                self.get_type(value)
+            if known_type is None:
+                return self._add_undeclared_error(node.at, node.name)
+            return self._add_error(node.at, f"'{name}' is not a {'message ' if known_type.kind == 'type' else ''}type")
         for field_name, value, optional, at in node.fields:
             t = self._check_element(value, optional)
-            wanted = fields.get(field_name)
-            if wanted is None:
+            field_type = fields.get(field_name)
+            if field_type is None:
                 self._add_error(at, f"undefined field '{field_name}'")
-            elif not self.unification.unify((wanted,), (t,)):
-                what = f"expected type of field '{field_name}' is '{wanted}' but provided type is '{t}'"
-                self._add_error(at, what)
-        return message.result if message else type_of("struct", name)
+            elif not self.unification.unify((field_type,), (t,)):
+                message_text = f"expected type of field '{field_name}' is '{field_type}' but provided type is '{t}'"
+                self._add_error(at, message_text)
+        return message.result if message else build_type("struct", name)
 
     # -- comprehensions ------------------------------------------------------------------------------------------
 
     def _check_fold(self, node: Fold) -> Type:
         """Return the type of a comprehension, whose variables are visible only inside it."""
-        ranged = self.unification.resolve(self.type_of_node(node.range))
-        accumulated = self.type_of_node(node.initial)
-        self.scopes.append({node.accumulator: accumulated})
-        self.scopes.append(dict(zip(node.names, self._find_variable_types(node, ranged), strict=True)))
+        range_type = self.unification.resolve(self.get_type(node.range))
+        accumulator_type = self.get_type(node.initial)
+        self.scopes.append({node.accumulator: accumulator_type})
+        self.scopes.append(dict(zip(node.names, self._find_variable_types(node, range_type), strict=True)))
         self._require_type(node.condition, BOOL)
-        self._require_type(node.step, accumulated)
+        self._require_type(node.step, accumulator_type)
         self.scopes.pop()
-        result = self.type_of_node(node.result)
+        result = self.get_type(node.result)
         self.scopes.pop()
         return self.unification.resolve(result)
 
-    def _find_variable_types(self, node: Fold, ranged: Type) -> tuple[Type, ...]:
+    def _find_variable_types(self, node: Fold, range_type: Type) -> tuple[Type, ...]:
         """Return the types of the variables of a comprehension."""
-        both = len(node.names) == 2
-        if ranged.kind == "list":
-            return (INT, ranged.parameters[0]) if both else ranged.parameters
-        if ranged.kind == "map":
-            return ranged.parameters if both else ranged.parameters[:1]
-        if ranged.kind in ("dyn", "error", "param"):
-            self.unification.unify((DYN,), (ranged,))
+        has_two_variables = len(node.names) == 2
+        if range_type.kind == "list":
+            return (INT, range_type.parameters[0]) if has_two_variables else range_type.parameters
+        if range_type.kind == "map":
+            return range_type.parameters if has_two_variables else range_type.parameters[:1]
+        if range_type.kind in ("dyn", "error", "param"):
+            self.unification.unify((DYN,), (range_type,))
             return (DYN,) * len(node.names)
-        what = f"expression of type '{ranged}' cannot be range of a comprehension (must be list, map, or dynamic)"
-        self._add_error(node.range.at, what)
+        message_text = (
+            f"expression of type '{range_type}' cannot be range of a comprehension (must be list, map, or dynamic)"
+        )
+        self._add_error(node.range.at, message_text)
         return (ERROR,) * len(node.names)
 
-    def _require_type(self, node: SyntaxNode, wanted: Type) -> None:
-        t = self.type_of_node(node)
-        if not self.unification.unify((wanted,), (t,)):
-            self._add_error(node.at, f"expected type '{wanted}' but found '{t}'")
+    def _require_type(self, node: SyntaxNode, required_type: Type) -> None:
+        """Record an error if a node does not have the required type."""
+        t = self.get_type(node)
+        if not self.unification.unify((required_type,), (t,)):
+            self._add_error(node.at, f"expected type '{required_type}' but found '{t}'")
 
 
 _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
-    Ident: Checker._ident,
+    Ident: Checker._check_identifier,
     Select: Checker._check_selection,
     Call: Checker._check_call,
     ListOf: Checker._check_list,
@@ -308,8 +315,8 @@ _CHECKS: Mapping[type[SyntaxNode], Callable[..., Type]] = {
 }
 
 
-def _qualified_name(node: SyntaxNode) -> str:
-    """Return ``a.b.c`` for names joined by dots, else ""."""
+def _get_qualified_name(node: SyntaxNode) -> str:
+    """Return ``a.b.c`` for names joined by dots, or "" for other nodes."""
     names = []
     while isinstance(node, Select) and not node.tests:
         names.append(node.field)

@@ -12,23 +12,23 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 
 from kschedctl.cel.compilation.checker import CheckedExpression, Checker, Structs
-from kschedctl.cel.compilation.declarations import all_functions
+from kschedctl.cel.compilation.declarations import get_functions
 from kschedctl.cel.compilation.program import Planner
 from kschedctl.cel.compilation.steps import COST, FIRST, Run
-from kschedctl.cel.errors import AbortedError, CelError, CompileError, build_compile_error, deep_recursion
+from kschedctl.cel.errors import AbortedError, CelError, CompileError, allow_deep_recursion, build_compile_error
 from kschedctl.cel.library import regular_expressions, times
 from kschedctl.cel.library.conversions import to_timestamp
-from kschedctl.cel.library.texts import ACCEPTED, Clause, describe_unfit, iter_clauses
+from kschedctl.cel.library.texts import ACCEPTED, Clause, describe_unfit_value, iter_clauses
 from kschedctl.cel.meter import get_work, reset_work
 from kschedctl.cel.parsing.parser import parse
-from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, children
+from kschedctl.cel.parsing.syntax import Call, ListOf, Literal, MapOf, SyntaxNode, get_children
 from kschedctl.cel.types import Type, unwrap_optional
 from kschedctl.cel.values import Value
 
 MAX_LENGTH = 100_000
-"""The number of code points that the parser accepts."""
+"""The maximum number of code points of an expression."""
 _SHALLOW_HEIGHT = 20
-"""The height of expressions that need no deep recursion."""
+"""The maximum height of expressions that need no deep recursion."""
 
 
 _UNEXPECTED_ERRORS = (TypeError, AttributeError, OverflowError, UnicodeError)
@@ -42,7 +42,7 @@ class Program:
     output: Type
     """The type of the result."""
     variables: tuple[str, ...]
-    """The variables in the order in which ``evaluate`` takes their values."""
+    """The variables in the order of the values that ``evaluate`` takes."""
     run: Run
     size: int
     deep: bool
@@ -54,11 +54,11 @@ class Program:
     """The work of the last evaluation that upstream's cost ignores."""
 
     def evaluate(self, *values: Value) -> Value:
-        """Evaluate the expression. Raises CelError, or AbortedError if that costs too much."""
+        """Evaluate the expression. Raises CelError, or AbortedError if the evaluation costs too much."""
         reset_work()
         frame = [0, *values, *[None] * (self.size - FIRST - len(values))]
         try:
-            with deep_recursion() if self.deep else nullcontext():
+            with allow_deep_recursion() if self.deep else nullcontext():
                 return self.run(frame)
         except RecursionError:
             raise AbortedError("internal error: the values nest too deep") from None
@@ -71,7 +71,7 @@ class Program:
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
     """Compile an expression. Raises CompileError."""
     reset_work()
-    with deep_recursion():
+    with allow_deep_recursion():
         try:
             return _compile(source, variables, structs)
         except RecursionError:
@@ -83,13 +83,13 @@ def compile_expression(source: str, variables: Mapping[str, Type], structs: Stru
 def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:
     """Parse, check, validate and plan an expression. Raises CompileError."""
     if len(source) > MAX_LENGTH:
-        what = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
-        raise CompileError(f"compilation failed: {what}")
+        problem = f"expression code point size exceeds limit: size: {len(source)}, limit {MAX_LENGTH}"
+        raise CompileError(f"compilation failed: {problem}")
     root = parse(source)
-    checked = Checker(variables, structs, all_functions()).check(root)
-    faults = checked.errors or validate_expression(checked)
-    if faults:
-        raise build_compile_error(source, faults)
+    checked = Checker(variables, structs, get_functions()).check(root)
+    errors = checked.errors or validate_expression(checked)
+    if errors:
+        raise build_compile_error(source, errors)
     slots = {name: FIRST + i for i, name in enumerate(variables)}
     planner = Planner(checked, [slots], FIRST + len(slots))
     step = planner.plan(root)
@@ -99,7 +99,8 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     )
 
 
-Faults = list[tuple[int, str]]
+OffsetErrors = list[tuple[int, str]]
+"""Error messages with their offsets."""
 
 _CONSTANTS: dict[str, Callable[[Value], object]] = {
     "duration": lambda value: times.parse_duration(value) if isinstance(value, str) else _raise_conversion_error(),
@@ -109,22 +110,23 @@ _CONSTANTS: dict[str, Callable[[Value], object]] = {
 
 
 def _raise_conversion_error() -> None:
+    """Raise CelError for a constant of the wrong type."""
     raise CelError("type conversion error")
 
 
-def validate_expression(checked: CheckedExpression) -> Faults:
-    """Return the errors of an expression that type-checks."""
-    faults: Faults = []
+def validate_expression(checked: CheckedExpression) -> OffsetErrors:
+    """Return the errors that the type checker does not find."""
+    errors: OffsetErrors = []
     for node, formatted in _iter_nodes(checked.root):
         match node:
             case Call():
-                faults += _validate_constant(node, checked)
-                faults += _validate_format(node, checked)
+                errors += _validate_constant(node, checked)
+                errors += _validate_format(node, checked)
             case ListOf() if not formatted:
-                faults += _validate_list(node, checked)
+                errors += _validate_list(node, checked)
             case MapOf() if not formatted:
-                faults += _validate_map(node, checked)
-    return faults
+                errors += _validate_map(node, checked)
+    return errors
 
 
 def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
@@ -138,11 +140,11 @@ def _iter_nodes(root: SyntaxNode) -> Iterator[tuple[SyntaxNode, bool]]:
         seen.add(node)
         yield node, formatted
         formatted = formatted or (isinstance(node, Call) and node.function == "format")
-        stack += [(child, formatted) for child in children(node)]
+        stack += [(child, formatted) for child in get_children(node)]
 
 
-def _validate_constant(node: Call, checked: CheckedExpression) -> Faults:
-    """Validate a literal duration, timestamp or pattern."""
+def _validate_constant(node: Call, checked: CheckedExpression) -> OffsetErrors:
+    """Return the error of an invalid literal duration, timestamp or pattern."""
     name = checked.calls[node].function if node in checked.calls else ""
     if name not in _CONSTANTS or not node.args or not isinstance(node.args[0], Literal):
         return []
@@ -153,8 +155,8 @@ def _validate_constant(node: Call, checked: CheckedExpression) -> Faults:
     return []
 
 
-def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
-    """Return the first element of a list literal whose type differs from the elements before it."""
+def _validate_list(node: ListOf, checked: CheckedExpression) -> OffsetErrors:
+    """Return the error for the first element of a list literal whose type differs from the elements before."""
     first: Type | None = None
     for i, element in enumerate(node.elements):
         t = checked.types[element]
@@ -165,22 +167,22 @@ def _validate_list(node: ListOf, checked: CheckedExpression) -> Faults:
     return []
 
 
-def _validate_map(node: MapOf, checked: CheckedExpression) -> Faults:
-    """Return the keys and values of a map literal whose types differ from those of the first entry."""
-    faults: Faults = []
+def _validate_map(node: MapOf, checked: CheckedExpression) -> OffsetErrors:
+    """Return the errors for keys and values of a map literal whose types differ from the first entry."""
+    errors: OffsetErrors = []
     first: tuple[Type, Type] | None = None
     for key, value, optional in node.entries:
         t = checked.types[value]
         types = checked.types[key], unwrap_optional(t)[0] if optional else t
         first = first or types
-        for part, wanted, given in zip((key, value), first, types, strict=True):
-            if wanted != given:
-                faults.append((part.at, f"expected type '{wanted}' but found '{given}'"))
-    return faults
+        for part, first_type, actual_type in zip((key, value), first, types, strict=True):
+            if first_type != actual_type:
+                errors.append((part.at, f"expected type '{first_type}' but found '{actual_type}'"))
+    return errors
 
 
-def _validate_format(node: Call, checked: CheckedExpression) -> Faults:
-    """Check a format string and its arguments if both are literals."""
+def _validate_format(node: Call, checked: CheckedExpression) -> OffsetErrors:
+    """Return the errors of a format string and its arguments, if both are literals."""
     target, args = node.target, node.args
     if node.function != "format" or not isinstance(target, Literal) or not isinstance(target.value, str):
         return []
@@ -194,7 +196,7 @@ def _validate_format(node: Call, checked: CheckedExpression) -> Faults:
     for clause, value in zip(wanted, values, strict=False):
         wrong = _find_unfit(value, clause.verb, checked)
         if wrong is not None:
-            return [(wrong.at, describe_unfit(clause.verb, _runtime_name(checked.types[wrong])))]
+            return [(wrong.at, describe_unfit_value(clause.verb, _runtime_name(checked.types[wrong])))]
     if len(values) > len(wanted):
         what = f"too many arguments supplied to string.format (expected {len(wanted)}, got {len(values)})"
         return [(node.at, what)]
@@ -208,7 +210,7 @@ def _find_unfit(value: SyntaxNode, verb: str, checked: CheckedExpression) -> Syn
     if kind != "dyn" and kind not in ACCEPTED[verb].split():
         return value
     if verb == "s" and isinstance(value, ListOf | MapOf):
-        return next((wrong for inner in children(value) if (wrong := _find_unfit(inner, verb, checked))), None)
+        return next((wrong for inner in get_children(value) if (wrong := _find_unfit(inner, verb, checked))), None)
     return None
 
 

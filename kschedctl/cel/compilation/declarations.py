@@ -1,4 +1,4 @@
-"""All functions with their overloads, in upstream's order."""
+"""The declarations of all functions with their overloads, in upstream's order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _LAZY_SIGNATURES = (
     "{optional(V)}.or(optional(V)) optional(V)",
     "{optional(V)}.orValue(V) V",
 )
-"""Functions that the program implements itself because not all arguments are always evaluated."""
+"""Functions that the program implements itself because some arguments may not be evaluated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ Functions = Mapping[str, tuple[Overload, ...]]
 
 
 @cache
-def all_functions() -> Functions:
+def get_functions() -> Functions:
     """Return the overloads of all functions by name."""
     table: dict[str, Callable[..., Value] | None] = dict.fromkeys(_LAZY_SIGNATURES)
     for library in _LIBRARIES:
@@ -82,7 +82,7 @@ def all_functions() -> Functions:
 
 
 def _parse_overload(signature: str, implementation: Callable[..., Value] | None) -> tuple[str, Overload]:
-    """Parse a signature such as `string.size() -> int` into the function's name and overload."""
+    """Parse a signature such as ``{string}.size() int`` into the function's name and overload."""
     match = _SIGNATURE.fullmatch(signature)
     assert match is not None, signature
     receiver, name, arguments, result = match.groups()

@@ -1,7 +1,4 @@
-"""The planner: a checked expression becomes Python functions that evaluate it and count its cost.
-
-Upstream: github.com/google/cel-go/interpreter/{planner,attributes,decorators}.go (v0.26).
-"""
+"""The planner, which turns a checked expression into Python functions that evaluate it and count its cost."""
 
 from __future__ import annotations
 
@@ -18,20 +15,20 @@ from kschedctl.cel.compilation.steps import (
     Frame,
     Loop,
     Run,
+    build_binary_call,
+    build_binding,
+    build_choice,
+    build_constant,
+    build_dispatcher,
+    build_field_test,
     build_guard,
-    call_binary,
+    build_logical_operation,
+    build_loop,
+    build_membership_test,
     charge_call,
-    choose_value,
-    combine_logically,
-    constant_of,
-    dispatch,
     is_present,
     precompute,
-    run_binding_of,
-    run_loop_of,
     select_value,
-    test_field,
-    test_membership,
     unwrap_entry,
 )
 from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, CompileError
@@ -49,16 +46,16 @@ class Planner:
 
     checked: CheckedExpression
     slots: list[dict[str, int]]
-    """The slots of variables by scope, innermost last."""
+    """The slots of variables by scope, the innermost scope last."""
     size: int
     planned: dict[SyntaxNode, Computation] = field(default_factory=dict)
     unsupported_patterns: list[str] = field(default_factory=list)
-    """Patterns that cannot be run here; for a computed pattern the name of the function."""
+    """The patterns that cannot be run here. For a computed pattern it is the name of the function."""
 
     def plan(self, node: SyntaxNode) -> Computation:
-        """Plan a node. Raises CompileError for a constant that cannot be computed."""
+        """Plan a node once. Raises CompileError for a constant that cannot be computed."""
         if node not in self.planned:
-            self.planned[node] = self._plan(node)
+            self.planned[node] = self._plan_node(node)
         return self.planned[node]
 
     def allocate_slot(self) -> int:
@@ -66,19 +63,20 @@ class Planner:
         self.size += 1
         return self.size - 1
 
-    def _plan(self, node: SyntaxNode) -> Computation:
-        """Plan the evaluation of a node that has not been planned yet."""
+    def _plan_node(self, node: SyntaxNode) -> Computation:
+        """Plan the evaluation of a node that was not planned yet."""
         named = self.checked.named_types.get(node)
         if named is not None and not isinstance(node, Message):
-            return constant_of(named)
+            return build_constant(named)
         return _PLANS[type(node)](self, node)
 
-    def _literal(self, node: Literal) -> Computation:
-        return constant_of(node.value)
+    def _plan_literal(self, node: Literal) -> Computation:
+        """Plan a constant."""
+        return build_constant(node.value)
 
     def _plan_fold(self, node: Fold) -> Computation:
         """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
-        ranged, initial = self.plan(node.range).run, self.plan(node.initial).run
+        range_run, initial = self.plan(node.range).run, self.plan(node.initial).run
         accumulator, variables = self.allocate_slot(), tuple(self.allocate_slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
         self.slots.append(dict(zip(node.names, variables, strict=True)))
@@ -87,11 +85,11 @@ class Planner:
         result = self.plan(node.result).run
         self.slots.pop()
         if node.names == (UNUSED,):
-            return Computation(run_binding_of(accumulator, initial, result))
-        return Computation(run_loop_of(Loop(ranged, initial, condition, step, result, accumulator, variables)))
+            return Computation(build_binding(accumulator, initial, result))
+        return Computation(build_loop(Loop(range_run, initial, condition, step, result, accumulator, variables)))
 
     def _plan_variable(self, node: Ident) -> Computation:
-        """Plan reading a variable from its slot in the frame. An error stored there is raised when it is read."""
+        """Plan the reading of a variable from its slot in the frame. A stored error is raised on reading."""
         name = node.name.lstrip(".")
         slot = next(scope[name] for scope in reversed(self.slots) if name in scope)
 
@@ -109,7 +107,7 @@ class Planner:
     # -- selections ----------------------------------------------------------------------------------------------
 
     def _plan_operand(self, node: SyntaxNode) -> tuple[Run, int]:
-        """Return the computation of what is selected from, and the cost of a selection."""
+        """Return the computation of the operand of a selection, and the cost of the selection."""
         step = self.plan(node)
         return step.run, 1 if step.attribute else 2
 
@@ -117,7 +115,7 @@ class Planner:
         """Plan `a.b`, or a test whether the field is present for `has(a.b)`."""
         (operand, cost), name = self._plan_operand(node.operand), node.field
         if node.tests:
-            return Computation(test_field(operand, name))
+            return Computation(build_field_test(operand, name))
         key = (str, name)
 
         def run(frame: Frame) -> Value:
@@ -156,10 +154,10 @@ class Planner:
         args = [*([resolution.target] if resolution.target else []), *node.args]
         steps = [self.plan(arg) for arg in args]
         if resolution.function in ("or", "orValue"):
-            return Computation(choose_value(steps[0].run, steps[1].run, resolution.function == "or"))
+            return Computation(build_choice(steps[0].run, steps[1].run, resolution.function == "or"))
         self._validate_pattern(resolution.function, args)
         if resolution.function == "@in" and steps[1].constant:
-            return test_membership(steps[0].run, steps[1].run([0]))
+            return build_membership_test(steps[0].run, steps[1].run([0]))
         step = Computation(self._plan_function(resolution, args, steps))
         if resolution.function in CONVERSIONS and steps[0].constant:
             return precompute(step)
@@ -170,9 +168,9 @@ class Planner:
         types = [self.checked.types[arg] for arg in args]
         overloads = [(build_guard(overload.parameters, types), overload) for overload in resolution.overloads]
         cost = costs.COSTS.get(resolution.function)
-        function = dispatch(overloads)
+        function = build_dispatcher(overloads)
         if len(steps) == 2 and cost is None:
-            return call_binary(function, steps[0].run, steps[1].run)
+            return build_binary_call(function, steps[0].run, steps[1].run)
         runs = [step.run for step in steps]
 
         def run(frame: Frame) -> Value:
@@ -206,7 +204,7 @@ class Planner:
     # -- what is made --------------------------------------------------------------------------------------------
 
     def _plan_list(self, node: ListOf) -> Computation:
-        """Plan a list literal; absent optional elements are left out."""
+        """Plan a list literal. Missing optional elements are left out."""
         steps = [self.plan(element) for element in node.elements]
         runs, optional = [step.run for step in steps], node.optional
 
@@ -225,7 +223,7 @@ class Planner:
         return precompute(step) if all(step.constant for step in steps) else step
 
     def _plan_map(self, node: MapOf) -> Computation:
-        """Plan a map literal; entries with absent optional values are left out."""
+        """Plan a map literal. Entries with missing optional values are left out."""
         steps = [(self.plan(key), self.plan(value), optional) for key, value, optional in node.entries]
 
         def run(frame: Frame) -> Value:
@@ -243,7 +241,7 @@ class Planner:
         return precompute(step) if all(key.constant and value.constant for key, value, _ in steps) else step
 
     def _plan_message(self, node: Message) -> Computation:
-        """Plan a message literal; absent optional fields are left out."""
+        """Plan a message literal. Missing optional fields are left out."""
         steps = [(name, self.plan(value).run, optional) for name, value, optional, _ in node.fields]
         message = MESSAGES.get(node.name.lstrip("."))
 
@@ -265,7 +263,8 @@ class Planner:
     # -- what does not always compute all its arguments ----------------------------------------------------------
 
     def _plan_logical_operator(self, node: Call) -> Computation:
-        return Computation(combine_logically([self.plan(arg).run for arg in node.args], node.function == "_||_"))
+        """Plan ``&&`` or ``||``."""
+        return Computation(build_logical_operation([self.plan(arg).run for arg in node.args], node.function == "_||_"))
 
     def _plan_conditional(self, node: Call) -> Computation:
         """Plan `a ? b : c`, which evaluates one branch only."""
@@ -280,7 +279,7 @@ class Planner:
         return Computation(run, attribute=True)
 
     def _plan_equality(self, node: Call) -> Computation:
-        """Plan `==` or `!=`. Values that cannot be compared are unequal for `!=` and an error for `==`."""
+        """Plan ``==`` or ``!=``. For incomparable values, ``!=`` is true and ``==`` raises CelError."""
         left, right = (self.plan(arg).run for arg in node.args)
         negative = node.function == "_!=_"
         cost = costs.inequality_cost if negative else costs.equality_cost
@@ -298,7 +297,7 @@ class Planner:
         return Computation(run)
 
     def _plan_loop_condition(self, node: Call) -> Computation:
-        """Plan a loop condition, which is true unless it evaluates to false."""
+        """Plan a loop condition, which counts as true unless it evaluates to false."""
         operand = self.plan(node.args[0]).run
 
         def run(frame: Frame) -> Value:
@@ -313,7 +312,7 @@ class Planner:
 
 
 _PLANS: Mapping[type[SyntaxNode], Callable[..., Computation]] = {
-    Literal: Planner._literal,
+    Literal: Planner._plan_literal,
     Ident: Planner._plan_variable,
     Select: Planner._plan_selection,
     Call: Planner._plan_call,

@@ -38,8 +38,9 @@ from kschedctl.cel.values import (
 
 
 def select_value(value: Value, index: Value, optional: bool = False) -> Value:
-    """Return what an index selects. The result is optional if requested or if the value is optional. Raises
-    CelError.
+    """Return the element at an index. Raises CelError if it is missing.
+
+    The result is optional if requested or if the value is optional.
     """
     if type(value) is Optional:
         if not value:
@@ -67,8 +68,8 @@ def _find_element(value: Value, index: Value) -> Value:
     if isinstance(value, Map):
         return value.find(index)
     if isinstance(value, list):
-        at = _to_position(index)
-        return value[at] if 0 <= at < len(value) else MISSING
+        position = _to_position(index)
+        return value[position] if 0 <= position < len(value) else MISSING
     return MISSING
 
 
@@ -82,6 +83,7 @@ def _to_position(index: Value) -> int:
 
 
 def _format_index(index: Value) -> str:
+    """Format an index for an error."""
     return str(index).lower() if isinstance(index, bool) else str(index)
 
 
@@ -101,16 +103,16 @@ _CLASSES: dict[str, type] = {
 }
 
 
-def build_guard(parameters: tuple[Type, ...], given: list[Type]) -> Callable[..., bool] | None:
-    """Return a test of all arguments, or None if the checker knows that they fit."""
-    if all(_always_matches(wanted, t) for wanted, t in zip(parameters, given, strict=True)):
+def build_guard(parameters: tuple[Type, ...], given_types: list[Type]) -> Callable[..., bool] | None:
+    """Build a test of all arguments, or return None if the checker knows that the arguments fit."""
+    if all(_always_matches(wanted_type, t) for wanted_type, t in zip(parameters, given_types, strict=True)):
         return None
-    guards = [(i, _build_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
+    guards = [(i, _build_type_guard(t)) for i, t in enumerate(parameters) if t.kind not in ("dyn", "param")]
     return lambda *values: all(fits(values[i]) for i, fits in guards)
 
 
 def _always_matches(wanted_type: Type, given_type: Type) -> bool:
-    """Return whether each value of the given type is one of the wanted type."""
+    """Return whether each value of the given type has the wanted type."""
     if wanted_type.kind in ("dyn", "param"):
         return True
     if wanted_type.kind != given_type.kind or wanted_type.name != given_type.name:
@@ -118,19 +120,21 @@ def _always_matches(wanted_type: Type, given_type: Type) -> bool:
     return all(map(_always_matches, wanted_type.parameters, given_type.parameters))
 
 
-def _build_guard(t: Type) -> Guard:
-    """Build a predicate that checks the type of a value at run time, looking at one element of a list or map."""
+def _build_type_guard(t: Type) -> Guard:
+    """Build a test of a value's type at run time, which looks at one element of a list or map."""
     if t.kind in _CLASSES:
-        wanted = _CLASSES[t.kind]
-        return lambda value: type(value) is wanted
+        wanted_class = _CLASSES[t.kind]
+        return lambda value: type(value) is wanted_class
     if t.kind == "list":
-        element = _build_guard(t.parameters[0])
+        element = _build_type_guard(t.parameters[0])
         return lambda value: isinstance(value, list) and (not value or element(value[0]))
     if t.kind == "map":
-        key, held = map(_build_guard, t.parameters)
-        return lambda value: isinstance(value, Map) and all(key(k) and held(value.find_own(k)) for k in list(value)[:1])
+        key, held = map(_build_type_guard, t.parameters)
+        return lambda value: (
+            isinstance(value, Map) and all(key(k) and held(value.find_stored(k)) for k in list(value)[:1])
+        )
     if t.name == "optional_type":
-        inner = _build_guard(t.parameters[0])
+        inner = _build_type_guard(t.parameters[0])
         return lambda value: type(value) is Optional and (not value or inner(value.value))
     if t.kind in ("struct", "opaque"):
         return lambda value: isinstance(value, Opaque) and value.type_name == t.name
@@ -146,35 +150,36 @@ TEXTS = frozenset([str, bytes])
 
 @dataclass(frozen=True, slots=True)
 class Computation:
-    """How to compute a node."""
+    """The computation of a node."""
 
     run: Run
     constant: bool = False
     """Whether the value is always the same."""
     attribute: bool = False
-    """Whether selections from it count as one."""
+    """Whether selections from the value count as one."""
 
 
-_TELLS_TYPES = frozenset([*operators.FUNCTIONS.values(), lists.flatten])
+_SELF_CHECKING = frozenset([*operators.FUNCTIONS.values(), lists.flatten])
+"""Implementations that distinguish the types of their arguments themselves."""
 _HASHED = frozenset([bool, int, Uint, float, str])
 _UNHASHABLE = frozenset(["kubernetes.Semver", "kubernetes.NamedFormat"])
 
 
-def constant_of(value: Value) -> Computation:
-    """Return the computation of a constant."""
+def build_constant(value: Value) -> Computation:
+    """Build the computation of a constant."""
     return Computation(lambda frame: value, constant=True)
 
 
 def precompute(step: Computation) -> Computation:
-    """Evaluate a computation of constants beforehand. Raises CompileError."""
+    """Evaluate a computation of constants in advance. Raises CompileError."""
     try:
-        return constant_of(step.run([0]))
+        return build_constant(step.run([0]))
     except (CelError, CostLimitError) as error:
         raise CompileError(f"program instantiation failed: {error}") from None
 
 
 def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
-    """Count the cost of a call before it is made. Raises CostLimitError."""
+    """Add the cost of a call to the frame before the call. Raises CostLimitError."""
     try:
         frame[COST] += cost(*values)
     except (TypeError, AttributeError):  # arguments that no overload takes
@@ -183,11 +188,11 @@ def charge_call(frame: Frame, cost: costs.Cost, values: Value) -> None:
         raise CostLimitError
 
 
-def dispatch(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
-    """Return a function that calls the first overload that fits the values."""
-    certain, first = overloads[0][0] is None, overloads[0][1].implementation
+def build_dispatcher(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Callable[..., Value]:
+    """Build a function that calls the first overload that fits the values."""
+    always_fits, first = overloads[0][0] is None, overloads[0][1].implementation
     assert first is not None
-    if certain or first in _TELLS_TYPES:
+    if always_fits or first in _SELF_CHECKING:
         return first
 
     def call(*values: Value) -> Value:
@@ -200,8 +205,8 @@ def dispatch(overloads: list[tuple[Callable[..., bool] | None, Overload]]) -> Ca
     return call
 
 
-def call_binary(function: Callable[..., Value], left: Run, right: Run) -> Run:
-    """Return the computation of a call that costs one."""
+def build_binary_call(function: Callable[..., Value], left: Run, right: Run) -> Run:
+    """Build the computation of a call with two arguments that costs one."""
 
     def run(frame: Frame) -> Value:
         first = left(frame)
@@ -212,8 +217,8 @@ def call_binary(function: Callable[..., Value], left: Run, right: Run) -> Run:
     return run
 
 
-def test_field(operand: Run, name: str) -> Run:
-    """Return the computation of ``has(operand.name)``."""
+def build_field_test(operand: Run, name: str) -> Run:
+    """Build the computation of ``has(operand.name)``."""
 
     def run(frame: Frame) -> Value:
         return has_field(operand(frame), name)
@@ -221,8 +226,11 @@ def test_field(operand: Run, name: str) -> Run:
     return run
 
 
-def combine_logically(terms: list[Run], decisive: bool) -> Run:
-    """Return the computation of ``||`` (true decides) or ``&&`` (false decides), whatever fails beside it."""
+def build_logical_operation(terms: list[Run], decisive: bool) -> Run:
+    """Build the computation of ``||`` (true decides) or ``&&`` (false decides).
+
+    A deciding term absorbs the errors of other terms.
+    """
 
     def run(frame: Frame) -> Value:
         fault: CelError | None = None
@@ -242,32 +250,33 @@ def combine_logically(terms: list[Run], decisive: bool) -> Run:
     return run
 
 
-def test_membership(value: Run, among: Value) -> Computation:
-    """Return the computation of membership in a constant list or map. Upstream turns a list of simple values into a
-    set.
+def build_membership_test(value: Run, container: Value) -> Computation:
+    """Build the computation of membership in a constant list or map.
+
+    Upstream turns a list of simple values into a set.
     """
-    if isinstance(among, list) and not among:
-        return constant_of(False)
-    hashed = isinstance(among, list) and all(type(item) in _HASHED for item in among)
+    if isinstance(container, list) and not container:
+        return build_constant(False)
+    is_set = isinstance(container, list) and all(type(item) in _HASHED for item in container)
 
     def run(frame: Frame) -> Value:
         wanted = value(frame)
-        if hashed and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
+        if is_set and (type(wanted) is bytes or (type(wanted) is Opaque and wanted.type_name in _UNHASHABLE)):
             raise AbortedError("internal error: runtime error: hash of unhashable type")
-        return operators.is_in(wanted, among)
+        return operators.is_in(wanted, container)
 
     return Computation(run)
 
 
-def choose_value(left: Run, right: Run, keeps: bool) -> Run:
-    """Return the computation of ``orValue``, or of ``or``, which keeps the value optional."""
+def build_choice(left: Run, right: Run, keeps_optional: bool) -> Run:
+    """Build the computation of ``orValue``, or of ``or``, which keeps the value optional."""
 
     def run(frame: Frame) -> Value:
         first = left(frame)
         if type(first) is not Optional:
             return first
         if first:
-            return first if keeps else first.value
+            return first if keeps_optional else first.value
         return right(frame)
 
     return run
@@ -287,12 +296,12 @@ def unwrap_entry(value: Optional) -> Value:
 
 @dataclass(frozen=True, slots=True)
 class DeferredAccumulator:
-    """An accumulator that is not computed yet."""
+    """An accumulator that was not computed yet."""
 
     initial: Run
 
     def get(self, frame: Frame, slot: int) -> Value:
-        """Compute and store the value. Raises CelError."""
+        """Compute the value and store it in the slot. Raises CelError."""
         try:
             value = self.initial(frame)
         except CelError as error:
@@ -317,8 +326,8 @@ class Loop:
     variables: tuple[int, ...]
 
 
-def run_loop_of(loop: Loop) -> Run:
-    """Return the function that runs a comprehension."""
+def build_loop(loop: Loop) -> Run:
+    """Build the function that runs a comprehension."""
     ranged, initial, condition, step, result = loop.ranged, loop.initial, loop.condition, loop.step, loop.result
     accumulator, variables = loop.accumulator, loop.variables
 
@@ -341,8 +350,8 @@ def run_loop_of(loop: Loop) -> Run:
     return run
 
 
-def run_binding_of(slot: int, initial: Run, result: Run) -> Run:
-    """Return the function that runs a comprehension which only names a value: the macro cel.bind."""
+def build_binding(slot: int, initial: Run, result: Run) -> Run:
+    """Build the function that runs a comprehension which only names a value, as the macro cel.bind does."""
 
     def run(frame: Frame) -> Value:
         frame[slot] = DeferredAccumulator(initial)
@@ -352,7 +361,7 @@ def run_binding_of(slot: int, initial: Run, result: Run) -> Run:
 
 
 def _should_continue(condition: Run, frame: Frame) -> bool:
-    """Return whether a loop continues: its condition is not false, or cannot be evaluated."""
+    """Return whether a loop continues because its condition is not false or cannot be evaluated."""
     try:
         return condition(frame) is not False
     except CelError:
@@ -360,18 +369,18 @@ def _should_continue(condition: Run, frame: Frame) -> bool:
 
 
 def _freeze(value: Value) -> Value:
-    """Return the final value of an accumulator."""
+    """Return the final value of an accumulator, which no longer grows."""
     if type(value) is GrowingList:
         return list(value)
     if type(value) is GrowingMap:
-        return Map((key, value.find_own(key)) for key in value)
+        return Map((key, value.find_stored(key)) for key in value)
     return value
 
 
-def _iter_elements(value: Value, both: bool) -> Iterable[tuple[Value, ...]]:
-    """Yield the values of the variables. Raises CelError."""
+def _iter_elements(value: Value, with_keys: bool) -> Iterable[tuple[Value, ...]]:
+    """Yield the values of the loop variables for each element. Raises CelError."""
     if isinstance(value, list):
-        return enumerate(value) if both else ((item,) for item in value)
+        return enumerate(value) if with_keys else ((item,) for item in value)
     if isinstance(value, Map):
-        return [(key, value.find_own(key)) if both else (key,) for key in value]
+        return [(key, value.find_stored(key)) if with_keys else (key,) for key in value]
     raise CelError(f"got '{type_name(value)}', expected iterable type")

@@ -47,11 +47,11 @@ def format_go_float(value: float) -> str:
         return "NaN"
     if math.isinf(value):
         return "+Inf" if value > 0 else "-Inf"
-    sign, digits, power = _to_scientific(value)
+    sign, digits, power = _split_scientific(value)
     if digits == "0":
         return f"{sign}0"
     if -4 <= power < 6:
-        return sign + _to_positional(digits, power)
+        return sign + _format_positional(digits, power)
     return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
 
 
@@ -61,8 +61,8 @@ def format_plain_float(value: float) -> str:
     >>> format_plain_float(3600.0), format_plain_float(1e-7), format_plain_float(-1.5e21)
     ('3600', '0.0000001', '-1500000000000000000000')
     """
-    sign, digits, power = _to_scientific(value)
-    return sign + _to_positional(digits, power)
+    sign, digits, power = _split_scientific(value)
+    return sign + _format_positional(digits, power)
 
 
 def format_seconds(length: Duration) -> str:
@@ -71,23 +71,24 @@ def format_seconds(length: Duration) -> str:
     return format_plain_float((whole + rest / 1e9) * (-1 if length.nanos < 0 else 1))
 
 
-def _to_scientific(value: float) -> tuple[str, str, int]:
-    """Return the sign, the shortest digits that identify the value, and the power of ten of the first digit."""
+def _split_scientific(value: float) -> tuple[str, str, int]:
+    """Return sign, shortest digits, and the power of ten of the first digit."""
     number = Decimal(repr(value)).normalize()
     sign, digits, exponent = number.as_tuple()
     power = int(exponent) + len(digits) - 1 if any(digits) else 0
     return "-" * sign, "".join(map(str, digits)) if any(digits) else "0", power
 
 
-def _to_positional(digits: str, power: int) -> str:
-    """Write digits with a decimal point and without an exponent."""
+def _format_positional(digits: str, power: int) -> str:
+    """Format digits with a decimal point and without an exponent."""
     if power < 0:
         return f"0.{'0' * (-power - 1)}{digits}"
     padded = digits.ljust(power + 1, "0")
     return padded[: power + 1] + ("." if padded[power + 1 :] else "") + padded[power + 1 :]
 
 
-def _conversion_error(source: str, target: str) -> CelError:
+def _build_conversion_error(source: str, target: str) -> CelError:
+    """Build the error for a value that cannot be converted."""
     return CelError(f"type conversion error from '{source}' to '{target}'")
 
 
@@ -97,7 +98,7 @@ def _parse_integer(text: str, low: int, high: int, target: str) -> int:
         value = int(text)
         if low <= value <= high:
             return value
-    raise _conversion_error("string", target)
+    raise _build_conversion_error("string", target)
 
 
 def to_int(value: Value) -> int:
@@ -140,7 +141,7 @@ def to_double(value: Value) -> float:
     except OverflowError:
         number = math.inf
     if math.isinf(number):
-        raise _conversion_error("string", "double")
+        raise _build_conversion_error("string", "double")
     return number
 
 
@@ -148,7 +149,7 @@ def to_bool(value: Value) -> bool:
     """Convert a value like ``bool(value)``. Raises CelError."""
     if isinstance(value, str):
         if value not in _TRUE | _FALSE:
-            raise _conversion_error("string", "bool")
+            raise _build_conversion_error("string", "bool")
         return value in _TRUE
     return bool(value)
 

@@ -46,21 +46,24 @@ class NamedFormat:
         return hash(self.name)
 
 
-def _check_prefix(check: _Check) -> _Check:
-    """Return a check of name prefixes, which may end with a dash."""
+def _build_prefix_check(check: _Check) -> _Check:
+    """Build a check for name prefixes, which may end with a dash."""
     return lambda text: check(complete_prefix(text))
 
 
 def _check_dns1035_label(text: str) -> list[str]:
+    """Return the errors of a text as a DNS-1035 label."""
     too_long = [] if len(text.encode()) <= 63 else ["must be no more than 63 characters"]
     return too_long if re.fullmatch(_OLD_LABEL, text) else [*too_long, _OLD_LABEL_ERROR]
 
 
 def _check_label_key(text: str) -> list[str]:
+    """Return the errors of a text as a label key."""
     return list(find_label_key_errors.__wrapped__(text))  # what expressions make up need not be remembered
 
 
 def _check_label_value(text: str) -> list[str]:
+    """Return the errors of a text as a label value."""
     return list(find_label_value_errors.__wrapped__(text))
 
 
@@ -73,12 +76,13 @@ def _find_uri_errors(text: str) -> list[str]:
     return []
 
 
-def _check_predicate(valid: Callable[[str], bool], error: str) -> _Check:
+def _build_check(valid: Callable[[str], bool], error: str) -> _Check:
+    """Build a check that returns the error if a predicate is false."""
     return lambda text: [] if valid(text) else [error]
 
 
 def _is_date(text: str) -> bool:
-    """Return whether the text is a date; year 0000 is valid, unlike in Python."""
+    """Return whether the text is a date. Unlike in Python, the year 0000 is valid."""
     if not _DATE.fullmatch(text) or text.startswith("0000"):
         return bool(_DATE.fullmatch(text)) and _is_date(f"2000{text[4:]}")
     try:
@@ -101,30 +105,32 @@ FORMATS: Mapping[str, NamedFormat] = {
     "dns1123Subdomain": NamedFormat("DNS1123Subdomain", validate_dns_subdomain, 60),
     "dns1035Label": NamedFormat("DNS1035Label", _check_dns1035_label, 30),
     "qualifiedName": NamedFormat("QualifiedName", _check_label_key, 60),
-    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _check_prefix(validate_dns_label), 30),
-    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _check_prefix(validate_dns_subdomain), 60),
-    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _check_prefix(_check_dns1035_label), 30),
+    "dns1123LabelPrefix": NamedFormat("DNS1123LabelPrefix", _build_prefix_check(validate_dns_label), 30),
+    "dns1123SubdomainPrefix": NamedFormat("DNS1123SubdomainPrefix", _build_prefix_check(validate_dns_subdomain), 60),
+    "dns1035LabelPrefix": NamedFormat("DNS1035LabelPrefix", _build_prefix_check(_check_dns1035_label), 30),
     "labelValue": NamedFormat("LabelValue", _check_label_value, 40),
     "uri": NamedFormat("URI", _find_uri_errors, 1103),
     "uuid": NamedFormat(
-        "uuid", _check_predicate(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
+        "uuid", _build_check(lambda text: bool(_UUID.fullmatch(text)), "does not match the UUID format"), 81
     ),
-    "byte": NamedFormat("byte", _check_predicate(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
-    "date": NamedFormat("date", _check_predicate(_is_date, "invalid date"), 83),
-    "datetime": NamedFormat("datetime", _check_predicate(_is_datetime, "invalid datetime"), 83),
+    "byte": NamedFormat("byte", _build_check(lambda text: bool(_BASE64.fullmatch(text)), "invalid base64"), 84),
+    "date": NamedFormat("date", _build_check(_is_date, "invalid date"), 83),
+    "datetime": NamedFormat("datetime", _build_check(_is_datetime, "invalid datetime"), 83),
 }
 
 
 def _get_format(name: str) -> Opaque:
+    """Return the named format as a value."""
     return Opaque("kubernetes.NamedFormat", FORMATS[name])
 
 
-def _format_function(name: str) -> Callable[[], Opaque]:
+def _build_format_function(name: str) -> Callable[[], Opaque]:
+    """Build the function of an expression that returns a named format."""
     return lambda: _get_format(name)
 
 
 def validate_format(form: Opaque, text: str) -> Optional:
-    """Return the errors of a text, or none if it has the format."""
+    """Return the errors of a text, or no value if the text has the format."""
     errors = form.held.errors(text)
     return Optional(errors) if errors else NONE
 
@@ -134,5 +140,5 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
         Optional(_get_format(name)) if name in FORMATS else NONE
     ),
     "{kubernetes.NamedFormat}.validate(string) optional(list(string))": validate_format,
-    **{f"format.{name}() kubernetes.NamedFormat": _format_function(name) for name in FORMATS},
+    **{f"format.{name}() kubernetes.NamedFormat": _build_format_function(name) for name in FORMATS},
 }

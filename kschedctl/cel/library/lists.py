@@ -38,7 +38,7 @@ _MOST_VALUES = 48  # resource/v1 ResourceSliceMaxAttributeValuesPerDevice
 
 
 def is_sorted(values: list[Value]) -> bool:
-    """Return whether no value is larger than the next."""
+    """Return whether no value is larger than the next one."""
     return all(_compare_leniently(first, second) <= 0 for first, second in pairwise(values))
 
 
@@ -51,7 +51,7 @@ def _compare_leniently(left: Value, right: Value) -> int:
 
 
 def _build_sum(zero: Value) -> Callable[[list[Value]], Value]:
-    """Build the function that adds up a list, starting from zero of the right type."""
+    """Build the function that adds up a list, starting from a zero of the right type."""
 
     def total(values: list[Value]) -> Value:
         result = zero
@@ -78,7 +78,7 @@ def _build_extreme(name: str, sign: int) -> Callable[[list[Value]], Value]:
 
 
 def _are_equal_or_false(value: Value, wanted: Value) -> bool:
-    """Return whether two values are equal; values that cannot be compared are not."""
+    """Return whether two values are equal. Incomparable values are not."""
     try:
         return are_equal(value, wanted)
     except CelError:
@@ -109,7 +109,7 @@ def slice_list(values: list[Value], start: int, end: int) -> list[Value]:
 def flatten(values: list[Value], depth: int = 1) -> list[Value]:
     """Flatten nested lists to a depth. Raises CelError.
 
-    A list whose element type the checker does not know stays unchanged if its elements are no lists.
+    A list of unknown element type stays unchanged if its elements are not lists.
     """
     if not isinstance(values, list) or type(depth) is not int:
         raise CelError(NO_SUCH_OVERLOAD)
@@ -144,7 +144,7 @@ def remove_duplicates(values: list[Value]) -> list[Value]:
 
 
 def list_range(count: int) -> list[int]:
-    """Return ``lists.range(n)``."""
+    """Return the numbers from 0 to before ``count``."""
     return list(range(count))
 
 
@@ -193,8 +193,8 @@ _GO_ZERO_TIME = -62135596800 * 10**9
 """The zero of Go's time, which upstream uses instead of 1970."""
 
 
-def optional_of_non_zero(value: Value) -> Optional:
-    """Return an optional value, without a value if it is zero, empty, false or null."""
+def build_optional_of_non_zero(value: Value) -> Optional:
+    """Return an optional value, which is missing if the value is zero, empty, false or null."""
     if isinstance(value, Opaque | TypeValue):
         return Optional(value)
     if isinstance(value, Duration | Timestamp):
@@ -207,7 +207,7 @@ def optional_of_non_zero(value: Value) -> Optional:
 
 
 def unwrap_present(values: list[Value]) -> list[Value]:
-    """Return the values that are present. Raises CelError."""
+    """Return the contents of the optional values that are present. Raises CelError."""
     for value in values:
         if not isinstance(value, Optional):
             raise CelError(f"value {value} is not optional")
@@ -215,11 +215,14 @@ def unwrap_present(values: list[Value]) -> list[Value]:
 
 
 def insert_entries(target: Map, *added: Value) -> Map:
-    """Return the map with a key and value, or the entries of a map, inserted. Raises CelError for an existing key."""
-    pairs = [added] if len(added) > 1 else [(key, added[0].find_own(key)) for key in added[0]]
-    grown = target if isinstance(target, GrowingMap) else Map((key, target.find_own(key)) for key in target)
+    """Return the map with a key and value, or the entries of another map, inserted.
+
+    Raises CelError for an existing key.
+    """
+    pairs = [added] if len(added) > 1 else [(key, added[0].find_stored(key)) for key in added[0]]
+    grown = target if isinstance(target, GrowingMap) else Map((key, target.find_stored(key)) for key in target)
     for key, value in pairs:
-        if grown.find_own(key) is not MISSING:
+        if grown.find_stored(key) is not MISSING:
             raise CelError(f"insert failed: key {key} already exists")
         grown.put(key, value)
     return grown
@@ -227,7 +230,7 @@ def insert_entries(target: Map, *added: Value) -> Map:
 
 _OPTIONAL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "optional.of(V) optional(V)": Optional,
-    "optional.ofNonZeroValue(V) optional(V)": optional_of_non_zero,
+    "optional.ofNonZeroValue(V) optional(V)": build_optional_of_non_zero,
     "optional.none() optional(V)": lambda: NONE,
     "optional.unwrap(list(optional(V))) list(V)": unwrap_present,
     "{list(optional(V))}.unwrapOpt() list(V)": unwrap_present,

@@ -23,9 +23,9 @@ from kschedctl.cel.types import (
     TIMESTAMP,
     UINT,
     Type,
+    build_type,
     list_of,
     map_of,
-    type_of,
 )
 from kschedctl.cel.values import Map, Uint, Value
 
@@ -40,7 +40,7 @@ class MessageType:
     """The type of the message for the checker."""
     fields: Mapping[str, Type]
     build: Callable[[Mapping[str, Value]], Value]
-    """Builds the value from the fields that were set."""
+    """A function that builds the value from the fields that were set."""
 
 
 def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> MessageType:
@@ -52,7 +52,7 @@ def _build_wrapper_type(t: Type, zero: Value, low: int = 0, high: int = 0) -> Me
             raise CelError("integer overflow" if type(value) is int else "unsigned integer overflow")
         return value
 
-    return MessageType(type_of("wrapper", "", t), {"value": t}, make)
+    return MessageType(build_type("wrapper", "", t), {"value": t}, make)
 
 
 def _to_float32(fields: Mapping[str, Value]) -> float:
@@ -63,7 +63,8 @@ def _to_float32(fields: Mapping[str, Value]) -> float:
         return float("inf") if fields["value"] > 0 else float("-inf")
 
 
-def _total_nanos(fields: Mapping[str, Value]) -> int:
+def _sum_nanos(fields: Mapping[str, Value]) -> int:
+    """Return the nanoseconds of the fields ``seconds`` and ``nanos``."""
     return int(fields.get("seconds", 0)) * 10**9 + int(fields.get("nanos", 0))
 
 
@@ -79,14 +80,14 @@ MESSAGES: Mapping[str, MessageType] = {
     f"{_PREFIX}BoolValue": _build_wrapper_type(BOOL, False),
     f"{_PREFIX}BytesValue": _build_wrapper_type(BYTES, b""),
     f"{_PREFIX}DoubleValue": _build_wrapper_type(DOUBLE, 0.0),
-    f"{_PREFIX}FloatValue": MessageType(type_of("wrapper", "", DOUBLE), {"value": DOUBLE}, _to_float32),
+    f"{_PREFIX}FloatValue": MessageType(build_type("wrapper", "", DOUBLE), {"value": DOUBLE}, _to_float32),
     f"{_PREFIX}Int32Value": _build_wrapper_type(INT, 0, -(2**31), 2**31 - 1),
     f"{_PREFIX}Int64Value": _build_wrapper_type(INT, 0),
     f"{_PREFIX}StringValue": _build_wrapper_type(STRING, ""),
     f"{_PREFIX}UInt32Value": _build_wrapper_type(UINT, Uint(0), 0, 2**32 - 1),
     f"{_PREFIX}UInt64Value": _build_wrapper_type(UINT, Uint(0)),
-    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: checked_duration(_total_nanos(fields))),
-    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: checked_timestamp(_total_nanos(fields))),
+    f"{_PREFIX}Duration": MessageType(DURATION, _MOMENT, lambda fields: checked_duration(_sum_nanos(fields))),
+    f"{_PREFIX}Timestamp": MessageType(TIMESTAMP, _MOMENT, lambda fields: checked_timestamp(_sum_nanos(fields))),
     f"{_PREFIX}Struct": MessageType(
         map_of(STRING, DYN), {"fields": map_of(STRING, DYN)}, lambda fields: fields.get("fields", Map())
     ),
@@ -98,11 +99,11 @@ TYPES: Mapping[str, Type] = {
     **{t.kind: t for t in (BOOL, BYTES, DOUBLE, INT, STRING, UINT)},
     "list": list_of(DYN),
     "map": map_of(DYN, DYN),
-    "null_type": type_of("null"),
-    "type": type_of("type"),
-    "optional_type": type_of("opaque", "optional_type", DYN),
-    "net.IP": type_of("opaque", "net.IP"),
-    "net.CIDR": type_of("opaque", "net.CIDR"),
+    "null_type": build_type("null"),
+    "type": build_type("type"),
+    "optional_type": build_type("opaque", "optional_type", DYN),
+    "net.IP": build_type("opaque", "net.IP"),
+    "net.CIDR": build_type("opaque", "net.CIDR"),
     **{name: message.result for name, message in MESSAGES.items()},
 }
 """The types that can be named, by name."""

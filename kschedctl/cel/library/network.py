@@ -1,8 +1,4 @@
-"""IP addresses, CIDRs and URLs. URLs are parsed as strictly as Go parses those of requests.
-
-Upstream: staging/src/k8s.io/apiserver/pkg/cel/library/{ip,cidr,urls}.go (v1.36), with netip and net/url of Go's
-standard library.
-"""
+"""IP addresses, CIDRs and URLs, which are parsed as strictly as in Go."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from urllib.parse import quote, unquote, unquote_plus
 
-from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, accepts_values_of
+from kschedctl.cel.errors import NO_SUCH_OVERLOAD, CelError, build_acceptance_test
 from kschedctl.cel.values import Map, Opaque, Value
 
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -59,7 +55,7 @@ def parse_cidr(text: str) -> Opaque:
 
 
 def _parse_argument(read: Callable[[str], Opaque], text: str) -> Opaque:
-    """Parse a string argument. Upstream drops the details of errors."""
+    """Parse a string argument. As upstream, errors have no details."""
     try:
         return read(text)
     except CelError:
@@ -67,10 +63,12 @@ def _parse_argument(read: Callable[[str], Opaque], text: str) -> Opaque:
 
 
 def _contains_ip(outer: Opaque, inner: Opaque) -> bool:
+    """Return whether a CIDR contains an IP address."""
     return inner.held in outer.held.network
 
 
 def _contains_network(outer: Opaque, inner: Opaque) -> bool:
+    """Return whether a CIDR contains another CIDR."""
     a, b = outer.held.network, inner.held.network
     return a.version == b.version and b.network_address in a and b.prefixlen >= a.prefixlen
 
@@ -88,14 +86,15 @@ def _is_global_unicast(value: Opaque) -> bool:
     return not special and str(held) != "255.255.255.255"
 
 
-def _mask(value: Opaque) -> Opaque:
+def _mask_cidr(value: Opaque) -> Opaque:
+    """Return the CIDR with the host bits cleared."""
     held: _Interface = value.held
     return Opaque("net.CIDR", ipaddress.ip_interface(str(held.network)))
 
 
 _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "ip(string) net.IP": parse_ip,
-    "isIP(string) bool": accepts_values_of(parse_ip),
+    "isIP(string) bool": build_acceptance_test(parse_ip),
     "ip.isCanonical(string) bool": lambda text: str(parse_ip(text).held) == text,
     "{net.IP}.family() int": lambda value: value.held.version,
     "{net.IP}.isUnspecified() bool": lambda value: value.held.is_unspecified,
@@ -104,7 +103,7 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{net.IP}.isLinkLocalUnicast() bool": lambda value: value.held.is_link_local,
     "{net.IP}.isGlobalUnicast() bool": _is_global_unicast,
     "cidr(string) net.CIDR": parse_cidr,
-    "isCIDR(string) bool": accepts_values_of(parse_cidr),
+    "isCIDR(string) bool": build_acceptance_test(parse_cidr),
     "{net.CIDR}.containsIP(net.IP) bool": _contains_ip,
     "{net.CIDR}.containsIP(string) bool": lambda outer, text: _contains_ip(outer, _parse_argument(parse_ip, text)),
     "{net.CIDR}.containsCIDR(net.CIDR) bool": _contains_network,
@@ -112,7 +111,7 @@ _ADDRESS_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
         outer, _parse_argument(parse_cidr, text)
     ),
     "{net.CIDR}.ip() net.IP": lambda value: Opaque("net.IP", value.held.ip),
-    "{net.CIDR}.masked() net.CIDR": _mask,
+    "{net.CIDR}.masked() net.CIDR": _mask_cidr,
     "{net.CIDR}.prefixLength() int": lambda value: value.held.network.prefixlen,
 }
 
@@ -202,7 +201,7 @@ def _parse_parts(text: str, fragment: str, in_request: bool) -> URL:
 
 
 def _split_scheme(text: str) -> tuple[str, str]:
-    """Split off the scheme, in lower case, or "" if there is none."""
+    """Split off the scheme in lower case, which is "" if there is none."""
     match = _SCHEME.match(text)
     if match is None and text.startswith(":"):
         raise ValueError("missing protocol scheme")
@@ -210,7 +209,7 @@ def _split_scheme(text: str) -> tuple[str, str]:
 
 
 def _split_authority(text: str) -> tuple[str, str]:
-    """Split user information from the host. Raises ValueError if one of them is invalid."""
+    """Split user information from the host. Raises ValueError if one of the two is invalid."""
     user, at, host = text.rpartition("@")
     if at and not _USER.fullmatch(user):
         raise ValueError("net/url: invalid userinfo")
@@ -220,7 +219,7 @@ def _split_authority(text: str) -> tuple[str, str]:
 
 
 def _parse_host(text: str) -> str:
-    """Check host and port, and return them unescaped. Raises ValueError."""
+    """Validate host and port, and return them unescaped. Raises ValueError."""
     if text.startswith("["):
         bracket = text.rfind("]")
         if bracket < 0:
@@ -238,6 +237,7 @@ def _parse_host(text: str) -> str:
 
 
 def _escape_path(text: str) -> str:
+    """Escape the path of a URL as Go does."""
     if _BAD_ESCAPE.search(text):
         raise ValueError("invalid URL escape")
     return text if _IN_PATH.fullmatch(text) else quote(unquote(text), safe=_SAFE_IN_PATH)
@@ -253,7 +253,7 @@ def to_url(text: str) -> Opaque:
 
 
 def parse_query(value: Opaque) -> Map:
-    """Return the values of each name in the query. Badly escaped parts are left out."""
+    """Return the values of each name in the query. Invalidly escaped parts are left out."""
     values: dict[str, list[str]] = {}
     for piece in value.held.query.split("&"):
         if not piece or ";" in piece or _BAD_ESCAPE.search(piece):
@@ -265,7 +265,7 @@ def parse_query(value: Opaque) -> Map:
 
 _URL_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "url(string) kubernetes.URL": to_url,
-    "isURL(string) bool": accepts_values_of(parse_request_url),
+    "isURL(string) bool": build_acceptance_test(parse_request_url),
     "{kubernetes.URL}.getScheme() string": lambda value: value.held.scheme,
     "{kubernetes.URL}.getHost() string": lambda value: value.held.host,
     "{kubernetes.URL}.getHostname() string": lambda value: value.held.hostname(),

@@ -67,7 +67,7 @@ def _find_operation(operations: Mapping[tuple[type, type], _Operation], left: Va
 
 
 def _concatenate(left: list[Value], right: list[Value]) -> list[Value]:
-    """Concatenate two lists; a list that a loop builds grows in place."""
+    """Concatenate two lists. A list that a loop builds grows in place."""
     if type(left) is GrowingList:
         left.extend(right)
         return left
@@ -117,6 +117,7 @@ def divide(left: Value, right: Value) -> Value:
 
 
 def _divide_doubles(left: float, right: float) -> float:
+    """Divide doubles as Go does, where division by zero gives infinity or NaN."""
     if right:
         return left / right
     return math.nan if left == 0 or math.isnan(left) else math.copysign(math.inf, left) * math.copysign(1, right)
@@ -157,11 +158,11 @@ def is_in(value: Value, container: Value) -> bool:
     if isinstance(container, list):
         return list_contains(container, value)
     if isinstance(container, Map):
-        return bool(container.find_own(value) is not _NOWHERE)
+        return bool(container.find_stored(value) is not _NOWHERE)
     raise CelError(NO_SUCH_OVERLOAD)
 
 
-_NOWHERE = Map().find_own("")
+_NOWHERE = Map().find_stored("")
 
 
 def size_of(value: Value) -> int:

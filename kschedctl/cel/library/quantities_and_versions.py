@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kschedctl.api.quantity import INT64_MAX, INT64_MIN, Format, Quantity, QuantityError, parse
-from kschedctl.cel.errors import CelError, accepts_values_of
+from kschedctl.cel.errors import CelError, build_acceptance_test
 from kschedctl.cel.values import INT_MAX, Opaque, Value
 
 QUANTITY = "kubernetes.Quantity"
@@ -26,7 +26,7 @@ def parse_quantity(text: str) -> Opaque:
 
 
 def is_quantity(text: str) -> bool:
-    """Return whether the text is a quantity, including those with too many digits for us."""
+    """Return whether the text is a quantity, including quantities with too many digits to be supported."""
     try:
         parse(text)
     except QuantityError as error:
@@ -34,8 +34,8 @@ def is_quantity(text: str) -> bool:
     return True
 
 
-def _to_whole(value: Opaque) -> int | None:
-    """Return the integer of upstream's small form, or None. Upstream does not reduce fractions."""
+def _to_integer(value: Opaque) -> int | None:
+    """Return the integer in upstream's small form, or None. Upstream does not reduce fractions."""
     held: Quantity = value.held
     if held.big or held.scale < 0:
         return None
@@ -43,15 +43,15 @@ def _to_whole(value: Opaque) -> int | None:
     return number if INT64_MIN <= number <= INT64_MAX else None
 
 
-def _as_integer(value: Opaque) -> int:
+def _convert_to_integer(value: Opaque) -> int:
     """Convert a quantity to an integer. Raises CelError if it is not a whole number within 64 bits."""
-    number = _to_whole(value)
+    number = _to_integer(value)
     if number is None:
         raise CelError("cannot convert value to integer")
     return number
 
 
-def _as_float(value: Opaque) -> float:
+def _convert_to_float(value: Opaque) -> float:
     """Convert a quantity to a float, or infinity if it is out of range."""
     held: Quantity = value.held
     try:
@@ -71,6 +71,7 @@ def _build_addition(sign: int) -> Callable[[Opaque, Value], Opaque]:
 
 
 def _compare_quantities(left: Opaque, right: Opaque) -> int:
+    """Return -1, 0 or 1 as the order of two quantities."""
     return int(left.held.cmp(right.held))
 
 
@@ -81,9 +82,9 @@ _QUANTITY_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{kubernetes.Quantity}.isGreaterThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) > 0,
     "{kubernetes.Quantity}.isLessThan(kubernetes.Quantity) bool": lambda a, b: _compare_quantities(a, b) < 0,
     "{kubernetes.Quantity}.compareTo(kubernetes.Quantity) int": _compare_quantities,
-    "{kubernetes.Quantity}.asApproximateFloat() double": _as_float,
-    "{kubernetes.Quantity}.asInteger() int": _as_integer,
-    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_whole(q) is not None,
+    "{kubernetes.Quantity}.asApproximateFloat() double": _convert_to_float,
+    "{kubernetes.Quantity}.asInteger() int": _convert_to_integer,
+    "{kubernetes.Quantity}.isInteger() bool": lambda q: _to_integer(q) is not None,
     "{kubernetes.Quantity}.add(kubernetes.Quantity) kubernetes.Quantity": _build_addition(1),
     "{kubernetes.Quantity}.add(int) kubernetes.Quantity": _build_addition(1),
     "{kubernetes.Quantity}.sub(kubernetes.Quantity) kubernetes.Quantity": _build_addition(-1),
@@ -102,7 +103,7 @@ class PreRelease(NamedTuple):
 
     @property
     def rank(self) -> tuple[bool, int, str]:
-        """Return the sort key."""
+        """The sort key."""
         return (True, 0, self.text) if self.number is None else (False, self.number, "")
 
 
@@ -175,13 +176,14 @@ def _parse_version_number(text: str, which: str) -> int:
 
 
 def _parse_uint64(text: str) -> int:
+    """Parse digits as a uint64. Raises ValueError if the number is out of range."""
     if len(text) > 20 or int(text) > 2**64 - 1:
         raise ValueError(f'strconv.ParseUint: parsing "{text[:100]}": value out of range')
     return int(text)
 
 
 def _parse_pre_release(text: str) -> PreRelease:
-    """Parse an identifier of a pre-release as a number, if it is one, and text. Raises ValueError."""
+    """Parse an identifier of a pre-release, which may be a number. Raises ValueError."""
     _validate_identifier(text, "Prerelease")
     if not text.isdigit():
         return PreRelease(None, text)
@@ -191,7 +193,7 @@ def _parse_pre_release(text: str) -> PreRelease:
 
 
 def _validate_identifier(identifier: str, what: str) -> None:
-    """Check that an identifier has allowed characters only. Raises ValueError."""
+    """Raise ValueError if an identifier is empty or has invalid characters."""
     if not identifier:
         raise ValueError(f"{what} is empty")
     if not _IDENTIFIER.fullmatch(identifier):
@@ -220,15 +222,16 @@ def _build_part_getter(name: str) -> Callable[[Opaque], int]:
 
 
 def _compare_versions(left: Opaque, right: Opaque) -> int:
-    mine: SemanticVersion = left.held
-    return mine.compare(right.held)
+    """Return -1, 0 or 1 as the order of two versions."""
+    version: SemanticVersion = left.held
+    return version.compare(right.held)
 
 
 _VERSION_FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "semver(string) kubernetes.Semver": to_version,
     "semver(string, bool) kubernetes.Semver": to_version,
-    "isSemver(string) bool": accepts_values_of(parse_semantic_version),
-    "isSemver(string, bool) bool": accepts_values_of(parse_semantic_version),
+    "isSemver(string) bool": build_acceptance_test(parse_semantic_version),
+    "isSemver(string, bool) bool": build_acceptance_test(parse_semantic_version),
     "{kubernetes.Semver}.isGreaterThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) > 0,
     "{kubernetes.Semver}.isLessThan(kubernetes.Semver) bool": lambda a, b: _compare_versions(a, b) < 0,
     "{kubernetes.Semver}.compareTo(kubernetes.Semver) int": _compare_versions,

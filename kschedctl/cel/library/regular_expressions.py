@@ -57,12 +57,12 @@ def has_re2() -> bool:
 
 
 def is_supported(pattern: str) -> bool:
-    """Return whether the pattern can be run here, or rejected if it is invalid."""
+    """Return whether the pattern can be run here, or can be rejected as invalid."""
     return has_re2() or compile_simple_pattern(pattern) is not None
 
 
 def validate_pattern(pattern: str) -> None:
-    """Raise CelError for an invalid pattern. A pattern that cannot be run here passes."""
+    """Raise CelError for an invalid pattern. A pattern that cannot be run here is accepted."""
     if has_re2():
         _compile_re2(pattern)
 
@@ -223,7 +223,7 @@ class _Translation:
     def _translate_alternatives(self) -> _TranslatedPart:
         """Translate alternatives separated by `|`."""
         parts = [self._translate_sequence()]
-        while self._peek() == "|":
+        while self._get_next_character() == "|":
             self.at += 1
             parts.append(self._translate_sequence())
         return _TranslatedPart(
@@ -233,7 +233,7 @@ class _Translation:
     def _translate_sequence(self) -> _TranslatedPart:
         """Translate a sequence up to the next `|`, `)` or the end."""
         whole = _TranslatedPart("")
-        while self._peek() not in ("", "|", ")"):
+        while self._get_next_character() not in ("", "|", ")"):
             part = self._translate_repetition()
             whole = _TranslatedPart(whole.text + part.text, whole.ways * part.ways, whole.unbounded + part.unbounded)
         return whole
@@ -245,7 +245,7 @@ class _Translation:
         if repetition is None:
             return part
         self.at = repetition.end()
-        lazy = "?" if self._peek() == "?" else ""
+        lazy = "?" if self._get_next_character() == "?" else ""
         self.at += len(lazy)
         optional = repetition.group() == "?"
         if _REPETITION.match(self.pattern, self.at) or part.text in _EMPTY_WIDTH or not (part.character or optional):
@@ -263,7 +263,7 @@ class _Translation:
 
     def _translate_atom(self) -> _TranslatedPart:
         """Translate a group, class, escape, anchor or character."""
-        character = self._peek()
+        character = self._get_next_character()
         if character == "(":
             return self._translate_group()
         if character == "[":
@@ -279,7 +279,7 @@ class _Translation:
 
     def _translate_escape(self) -> _TranslatedPart:
         r"""Translate an escape such as `\d`, after its backslash."""
-        escaped = _ESCAPES.get(self._peek())
+        escaped = _ESCAPES.get(self._get_next_character())
         if escaped is None:
             raise NotSimpleError(self.pattern)
         self.at += 1
@@ -291,7 +291,7 @@ class _Translation:
         if self.pattern.startswith("?:", self.at):
             self.at += 2
         part = self._translate_alternatives()
-        if self._peek() != ")":
+        if self._get_next_character() != ")":
             raise NotSimpleError(self.pattern)
         self.at += 1
         return part._replace(text=f"(?:{part.text})")
@@ -306,7 +306,8 @@ class _Translation:
             re.sub(r"\\([dws])", lambda escape: _IN_CLASS[escape[1]], character_class.group()), character=True
         )
 
-    def _peek(self) -> str:
+    def _get_next_character(self) -> str:
+        """Return the next character, or "" at the end."""
         return self.pattern[self.at : self.at + 1]
 
 
@@ -325,7 +326,9 @@ class SimplePattern(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
-    r"""Compile a pattern of the subset. Return None for others, and for those too slow on a text of usual length.
+    r"""Compile a pattern of the subset.
+
+    Return None for other patterns, and for patterns that are too slow on a text of usual length.
 
     >>> [compile_simple_pattern(p) is not None for p in (r"^gpu-[a-z0-9]+\.v(1|2)$", "(a+)+$", "(?i)a", "(a", "a{2,1}")]
     [True, False, False, False, False]

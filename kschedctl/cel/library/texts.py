@@ -27,7 +27,8 @@ _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2
 _SPACE += "\u202f\u205f\u3000"  # White_Space of Unicode, which str.strip exceeds by U+001C to U+001F
 
 
-def _index_error(at: int) -> CelError:
+def _build_index_error(at: int) -> CelError:
+    """Build the error for an index that is out of range."""
     return CelError(f"index out of range: {at}")
 
 
@@ -36,25 +37,28 @@ def find_index(text: str, part: str, start: int = 0) -> int:
     if not part:
         return start
     if start < 0:
-        raise _index_error(start)
+        raise _build_index_error(start)
     return text.find(part, start)
 
 
 def find_last_index(text: str, part: str, *start: int) -> int:
-    """Return the last index of a part, searching backwards from ``start`` or the end, or -1. Raises CelError."""
+    """Return the last index of a part, or -1. Raises CelError.
+
+    The search goes backwards from a start index, by default from the end.
+    """
     if not part:
         return start[0] if start else len(text)
     if not start:
         return text.rfind(part)
     if start[0] < 0:
-        raise _index_error(start[0])
+        raise _build_index_error(start[0])
     return -1 if start[0] >= len(text) else text.rfind(part, 0, start[0] + len(part))
 
 
 def char_at(text: str, at: int) -> str:
-    """Return the character at an index, "" right after the last one. Raises CelError."""
+    """Return the character at an index, or "" right after the last one. Raises CelError."""
     if not 0 <= at <= len(text):
-        raise _index_error(at)
+        raise _build_index_error(at)
     return text[at : at + 1]
 
 
@@ -64,7 +68,7 @@ def substring(text: str, start: int, *end: int) -> str:
         raise CelError(f"invalid substring range. start: {start}, end: {end[0]}")
     for at in (start, *end):
         if not 0 <= at <= len(text):
-            raise _index_error(at)
+            raise _build_index_error(at)
     return text[start : end[0]] if end else text[start:]
 
 
@@ -96,7 +100,8 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
     return [*characters[: limit - 1], text[limit - 1 :]]
 
 
-def _on_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
+def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
+    """Build a function that changes only the ASCII characters of a text."""
     return lambda text: change(text) if text.isascii() else "".join(change(c) if c.isascii() else c for c in text)
 
 
@@ -157,7 +162,10 @@ class Clause(NamedTuple):
 
 
 def iter_clauses(template: str, count: int) -> Iterator[Clause | str]:
-    """Yield the clauses of a format with ``count`` values, then the text after the last. Raises CelError."""
+    """Yield the clauses of a format for ``count`` values, and then the text after the last clause.
+
+    Raises CelError.
+    """
     before, at, index = "", 0, 0
     while (next_at := template.find("%", at)) >= 0:
         before, at = before + template[at:next_at], next_at
@@ -190,9 +198,9 @@ def _parse_clause(template: str, at: int, before: str) -> tuple[Clause, int]:
     return Clause(before, verb, int(digits) if digits else -1), match.end()
 
 
-def describe_unfit(verb: str, given: str) -> str:
+def describe_unfit_value(verb: str, given_type: str) -> str:
     """Return the error for a value whose type a clause does not accept."""
-    return f"error during formatting: {_ONLY[verb]}, was given {given}"
+    return f"error during formatting: {_ONLY[verb]}, was given {given_type}"
 
 
 def format_values(template: str, values: list[Value]) -> str:
@@ -209,7 +217,7 @@ def format_values(template: str, values: list[Value]) -> str:
 
 
 def _format_clause(clause: Clause, value: Value) -> str:
-    """Format a value as its clause says. Raises CelError if the verb does not suit the type."""
+    """Format a value by a clause. Raises CelError if the verb does not suit the type of the value."""
     verb = clause.verb
     match verb:
         case "s":
@@ -222,7 +230,7 @@ def _format_clause(clause: Clause, value: Value) -> str:
         case "b" if isinstance(value, bool):
             return str(int(value))
     if type(value) not in (int, Uint):
-        raise CelError(describe_unfit(verb, type_name(value)))
+        raise CelError(describe_unfit_value(verb, type_name(value)))
     return f"{int(value):{verb}}"
 
 
@@ -231,7 +239,7 @@ def _format_double(clause: Clause, value: Value) -> str:
     if value in ("NaN", "Infinity", "-Infinity") and isinstance(value, str):
         value = float(value)
     if type(value) is not float:
-        raise CelError(describe_unfit(clause.verb, type_name(value)))
+        raise CelError(describe_unfit_value(clause.verb, type_name(value)))
     precision = 6 if clause.precision < 0 else clause.precision
     if math.isnan(value):
         return "NaN"
@@ -253,16 +261,17 @@ def _format_text(value: Value) -> str:
     if isinstance(value, list):
         return f"[{', '.join(map(_format_inner, value))}]"
     if isinstance(value, Map):
-        pairs = sorted((_format_key(key), _format_inner(value.find_own(key))) for key in value)
+        pairs = sorted((_format_key(key), _format_inner(value.find_stored(key))) for key in value)
         return "{" + ", ".join(f"{key}:{shown}" for key, shown in pairs) + "}"
     if value is None:
         return "null"
     if isinstance(value, str | bytes | int | float | Duration | Timestamp | TypeValue):
         return to_string(value)
-    raise CelError(describe_unfit("s", type_name(value)))
+    raise CelError(describe_unfit_value("s", type_name(value)))
 
 
 def _format_key(key: Value) -> str:
+    """Format the key of a map."""
     if not isinstance(key, str | int):
         raise CelError(f"error during formatting: no formatting function for map key of type {type_name(key)}")
     return _quote(key) if isinstance(key, str) else to_string(key)
@@ -283,6 +292,7 @@ def _quote(text: str) -> str:
 
 
 def _escape(character: str) -> str:
+    """Escape a character like Go's ``%q``."""
     code = ord(character)
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
@@ -305,8 +315,8 @@ FUNCTIONS: Mapping[str, Callable[..., Value]] = {
     "{string}.indexOf(string, int) int": find_index,
     "{string}.lastIndexOf(string) int": find_last_index,
     "{string}.lastIndexOf(string, int) int": find_last_index,
-    "{string}.lowerAscii() string": _on_ascii(str.lower),
-    "{string}.upperAscii() string": _on_ascii(str.upper),
+    "{string}.lowerAscii() string": _apply_to_ascii(str.lower),
+    "{string}.upperAscii() string": _apply_to_ascii(str.upper),
     "{string}.replace(string, string) string": replace_text,
     "{string}.replace(string, string, int) string": replace_text,
     "{string}.split(string) list(string)": split_text,

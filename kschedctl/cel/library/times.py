@@ -65,24 +65,27 @@ def parse_timestamp(text: str) -> Timestamp:
 
 
 def _parse_seconds(match: re.Match[str]) -> int:
+    """Return the seconds since 1970 of a matched timestamp, in its own time zone."""
     moment = datetime(*(int(match[i]) for i in range(1, 7)), tzinfo=UTC)  # type: ignore[arg-type,misc]
     return (moment - _EPOCH) // timedelta(seconds=1)
 
 
-def to_local(moment: Timestamp, zone: tzinfo = UTC) -> datetime:
-    """Return the timestamp in a time zone, truncated to microseconds. Raises CelError at the ends of time."""
+def to_local(timestamp: Timestamp, zone: tzinfo = UTC) -> datetime:
+    """Return the timestamp in a time zone, truncated to microseconds. Raises CelError outside Python's years."""
     try:
-        return (_EPOCH + timedelta(microseconds=moment.nanos // 1000)).astimezone(zone)
+        return (_EPOCH + timedelta(microseconds=timestamp.nanos // 1000)).astimezone(zone)
     except OverflowError:
         raise CelError("timestamp overflow") from None
 
 
-def format_timestamp(moment: Timestamp) -> str:
+def format_timestamp(timestamp: Timestamp) -> str:
     """Format a timestamp as RFC 3339 in its original zone, with as many fraction digits as needed."""
-    shown = to_local(moment, timezone(timedelta(seconds=moment.offset)))
-    fraction = f".{moment.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
-    zone = f"{shown:%z}"
-    return f"{shown.year:04d}-{shown:%m-%dT%H:%M:%S}{fraction}" + (f"{zone[:3]}:{zone[3:]}" if moment.offset else "Z")
+    local_time = to_local(timestamp, timezone(timedelta(seconds=timestamp.offset)))
+    fraction = f".{timestamp.nanos % _SECOND:09d}".rstrip("0").rstrip(".")
+    zone = f"{local_time:%z}"
+    return f"{local_time.year:04d}-{local_time:%m-%dT%H:%M:%S}{fraction}" + (
+        f"{zone[:3]}:{zone[3:]}" if timestamp.offset else "Z"
+    )
 
 
 def _parse_zone(name: str) -> tzinfo:
@@ -120,12 +123,14 @@ _LENGTHS = {"getHours": 3600 * _SECOND, "getMinutes": 60 * _SECOND, "getSeconds"
 
 
 def _build_getter(name: str) -> Callable[..., int]:
+    """Build a function that returns a part of a timestamp in a time zone."""
     part = _PARTS[name]
     return lambda moment, zone="UTC": part(to_local(moment, _parse_zone(zone)))
 
 
-def _build_unit_getter(unit: int) -> Callable[[Duration], int]:
-    return lambda length: abs(length.nanos) // unit * (-1 if length.nanos < 0 else 1)
+def _build_unit_getter(unit_nanos: int) -> Callable[[Duration], int]:
+    """Build a function that returns a duration in whole units."""
+    return lambda length: abs(length.nanos) // unit_nanos * (-1 if length.nanos < 0 else 1)
 
 
 FUNCTIONS: Mapping[str, Callable[..., Value]] = {

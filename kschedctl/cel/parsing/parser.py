@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from kschedctl.cel.errors import CompileError, build_compile_error
-from kschedctl.cel.parsing.macros import expand
+from kschedctl.cel.parsing.macros import expand_macro
 from kschedctl.cel.parsing.syntax import Call, Ident, ListOf, Literal, MapOf, Message, Select, SyntaxNode
 from kschedctl.cel.values import INT_MAX, INT_MIN, UINT_MAX, Uint, Value
 
@@ -29,30 +29,35 @@ RESERVED = frozenset(
 
 
 def parse(source: str) -> SyntaxNode:
-    """The expression that a text is. Raises CompileError."""
+    """Parse a text into an expression. Raises CompileError."""
     parser = _Parser(source)
     node = parser.parse_expression()
     if parser.token.kind != END:
         what = f"Syntax error: extraneous input '{parser.token.text}' expecting {END}"
         raise parser.error(parser.token.at, what)
     if node.height > MAX_DEPTH:
-        raise _too_deep("max recursion depth exceeded")
+        raise _build_depth_error("max recursion depth exceeded")
     return node
 
 
-def _too_deep(what: str) -> CompileError:
+def _build_depth_error(what: str) -> CompileError:
+    """Build the error for an expression that is nested too deep."""
     return CompileError(f"compilation failed: ERROR: <input>:-1:0: {what}")
 
 
-def _above(*parts: SyntaxNode) -> int:
-    return 1 + _highest(parts)
+def _compute_height(*parts: SyntaxNode) -> int:
+    """Return the height of a node above its parts."""
+    return 1 + _get_max_height(parts)
 
 
-def _highest(parts: tuple[SyntaxNode, ...]) -> int:
+def _get_max_height(parts: tuple[SyntaxNode, ...]) -> int:
+    """Return the height of the highest part."""
     return max((part.height for part in parts), default=0)
 
 
 class _Parser:
+    """A recursive descent parser of one expression."""
+
     def __init__(self, source: str) -> None:
         self.source = source
         self.tokens = tokenize(source)
@@ -63,49 +68,55 @@ class _Parser:
 
     @property
     def token(self) -> Token:
+        """The current token."""
         return self.tokens[self.position]
 
     def take(self) -> Token:
+        """Return the current token and advance."""
         token = self.token
         self.position += 1
         return token
 
     def accept(self, *kinds: str) -> Token | None:
+        """Take the current token if it has one of the kinds, or return None."""
         return self.take() if self.token.kind in kinds else None
 
     def expect(self, kind: str) -> Token:
+        """Take the current token. Raises CompileError if it is of another kind."""
         if self.token.kind != kind:
-            raise self.unexpected(kind)
+            raise self.build_unexpected_error(kind)
         return self.take()
 
-    def unexpected(self, wanted: str = "") -> CompileError:
-        """What ANTLR says, without the tokens that it would take."""
+    def build_unexpected_error(self, expected_kind: str = "") -> CompileError:
+        """Build ANTLR's error for the current token, without the list of expected tokens."""
         text = self.token.text
-        if wanted == ")" and self.token.kind == END:
+        if expected_kind == ")" and self.token.kind == END:
             return self.error(self.token.at, f"Syntax error: missing ')' at '{text}'")
-        expecting = f" expecting '{wanted}'" if wanted else ""
+        expecting = f" expecting '{expected_kind}'" if expected_kind else ""
         return self.error(self.token.at, f"Syntax error: mismatched input '{text}'{expecting}")
 
     def error(self, at: int, message: str) -> CompileError:
+        """Build the error for a message at an offset."""
         return build_compile_error(self.source, [(at, message)])
 
-    def enter(self, rule: str) -> None:
+    def enter_rule(self, rule: str) -> None:
+        """Count the entry into a rule of the grammar. Raises CompileError if the rule is nested too deep."""
         self.depth[rule] += 1
         if self.depth[rule] > MAX_DEPTH:
-            raise _too_deep(f"expression recursion limit exceeded: {MAX_DEPTH}")
+            raise _build_depth_error(f"expression recursion limit exceeded: {MAX_DEPTH}")
 
     # -- operators -----------------------------------------------------------------------------------------------
 
     def parse_expression(self) -> SyntaxNode:
         """Parse `a ? b : c`, or an expression without a condition."""
-        self.enter("expression")
+        self.enter_rule("expression")
         node = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
         question = self.accept("?")
         if question:
             then = self.parse_logical("||", lambda: self.parse_logical("&&", self.parse_relation))
             self.expect(":")
             parts = (node, then, self.parse_expression())
-            node = Call(question.at, _above(*parts), "_?_:_", None, parts)
+            node = Call(question.at, _compute_height(*parts), "_?_:_", None, parts)
         self.depth["expression"] -= 1
         return node
 
@@ -117,33 +128,33 @@ class _Parser:
             terms.append(term())
         if len(terms) == 1:
             return terms[0]
-        return Call(at, _highest(tuple(terms)), f"_{operator}_", None, tuple(terms))
+        return Call(at, _get_max_height(tuple(terms)), f"_{operator}_", None, tuple(terms))
 
     def parse_relation(self, chained: bool = True) -> SyntaxNode:
         """Parse comparisons and `in`, which group from the left."""
-        self.enter("relation")
+        self.enter_rule("relation")
         node = self.parse_arithmetic(1)
         while chained and self.token.kind in RELATIONS:
             operator = self.take()
             parts = (node, self.parse_relation(chained=False))
             name = "@in" if operator.kind == "in" else f"_{operator.kind}_"
-            node = Call(operator.at, _above(*parts), name, None, parts)
+            node = Call(operator.at, _compute_height(*parts), name, None, parts)
         self.depth["relation"] -= 1
         return node
 
     def parse_arithmetic(self, precedence: int) -> SyntaxNode:
         """Parse binary operators of at least this precedence."""
-        self.enter("arithmetic")
+        self.enter_rule("arithmetic")
         node = self.parse_unary()
         while _PRECEDENCE.get(self.token.kind, 0) >= precedence:
             operator = self.take()
             parts = (node, self.parse_arithmetic(_PRECEDENCE[operator.kind] + 1))
-            node = Call(operator.at, _above(*parts), f"_{operator.kind}_", None, parts)
+            node = Call(operator.at, _compute_height(*parts), f"_{operator.kind}_", None, parts)
         self.depth["arithmetic"] -= 1
         return node
 
     def parse_unary(self) -> SyntaxNode:
-        """Parse `!` and `-`; pairs of the same operator cancel out."""
+        """Parse ``!`` and ``-``. Pairs of the same operator cancel out."""
         first = self.token
         if first.kind not in ("!", "-") or self._is_negative_number():
             return self.parse_member()
@@ -156,6 +167,7 @@ class _Parser:
         return Call(first.at, node.height, f"{first.kind}_", None, (node,))
 
     def _is_negative_number(self) -> bool:
+        """Return whether the current token is the minus sign of a number."""
         return self.token.kind == "-" and self.tokens[self.position + 1].kind in ("int", "double")
 
     # -- selections ----------------------------------------------------------------------------------------------
@@ -173,7 +185,7 @@ class _Parser:
         function = "_[?_]" if self.accept("?") else "_[_]"
         parts = (node, self.parse_expression())
         self.expect("]")
-        return Call(bracket.at, _above(*parts), function, None, parts)
+        return Call(bracket.at, _compute_height(*parts), function, None, parts)
 
     def parse_selection(self, node: SyntaxNode) -> SyntaxNode:
         """Parse `.field`, `.?field` or `.method(…)` after a node."""
@@ -182,32 +194,32 @@ class _Parser:
         name = self.expect("name")
         if optional:
             field = Literal(name.at, 0, name.text)
-            return Call(dot.at, _above(node), "_?._", None, (node, field))
+            return Call(dot.at, _compute_height(node), "_?._", None, (node, field))
         parenthesis = self.accept("(")
         if not parenthesis:
-            return Select(dot.at, _above(node), node, name.text)
+            return Select(dot.at, _compute_height(node), node, name.text)
         return self.parse_call(parenthesis, name.text, node)
 
     def parse_call(self, parenthesis: Token, function: str, target: SyntaxNode | None) -> SyntaxNode:
         """Parse the arguments of a call after its parenthesis, and expand macros."""
-        args = tuple(self.sequence(")", self.parse_expression))
-        height = _above(target, *args) if target else _highest(args)
+        args = tuple(self.parse_sequence(")", self.parse_expression))
+        height = _compute_height(target, *args) if target else _get_max_height(args)
         call = Call(parenthesis.at, height, function, target, args)
         try:
-            return expand(call)
+            return expand_macro(call)
         except CompileError as error:
             at, message = error.args
             raise self.error(at, message) from None
 
-    def sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
-        """Items with commas between them, up to the end."""
+    def parse_sequence(self, end: str, item: Callable[[], T], trailing: bool = False) -> list[T]:
+        """Parse items separated by commas, up to the end token."""
         items: list[T] = []
         while self.token.kind != end:
             items.append(item())
             if not self.accept(","):
                 break
             if self.token.kind == end and not trailing:
-                raise self.unexpected()
+                raise self.build_unexpected_error()
         self.expect(end)
         return items
 
@@ -226,9 +238,9 @@ class _Parser:
                 return self.parse_list()
             case "{":
                 self.take()
-                entries = tuple(self.sequence("}", self.parse_entry, trailing=True))
+                entries = tuple(self.parse_sequence("}", self.parse_entry, trailing=True))
                 parts = tuple(part for key, value, _ in entries for part in (key, value))
-                return MapOf(token.at, _highest(parts), entries)
+                return MapOf(token.at, _get_max_height(parts), entries)
             case "." | "name":
                 return self.parse_name()
         return self.parse_literal()
@@ -240,7 +252,7 @@ class _Parser:
         if negative:
             self.take()
         if self.token.kind not in _LITERALS:
-            raise self.unexpected()
+            raise self.build_unexpected_error()
         try:
             return Literal(token.at, 0, parse_literal(self.take(), negative))
         except ValueError as error:
@@ -249,10 +261,10 @@ class _Parser:
     def parse_list(self) -> SyntaxNode:
         """Parse a list literal, in which `?` marks optional elements."""
         bracket = self.take()
-        elements = self.sequence("]", lambda: (bool(self.accept("?")), self.parse_expression()), trailing=True)
+        elements = self.parse_sequence("]", lambda: (bool(self.accept("?")), self.parse_expression()), trailing=True)
         nodes = tuple(node for _, node in elements)
         optional = frozenset(i for i, (question, _) in enumerate(elements) if question)
-        return ListOf(bracket.at, _highest(nodes), nodes, optional)
+        return ListOf(bracket.at, _get_max_height(nodes), nodes, optional)
 
     def parse_entry(self) -> tuple[SyntaxNode, SyntaxNode, bool]:
         """Parse a map entry as key, value and whether the entry is optional."""
@@ -274,7 +286,7 @@ class _Parser:
         return self.parse_call(parenthesis, name, None) if parenthesis else Ident(token.at, 0, name)
 
     def _starts_message(self) -> bool:
-        """Whether names with dots between them end in ``{``."""
+        """Return whether names joined by dots are followed by ``{``."""
         at = self.position
         while self.tokens[at].kind == "." and self.tokens[at + 1].kind == "name":
             at += 2
@@ -285,8 +297,8 @@ class _Parser:
         while self.accept("."):
             name += f".{self.expect('name').text}"
         brace = self.expect("{")
-        fields = tuple(self.sequence("}", self.parse_field, trailing=True))
-        return Message(brace.at, _highest(tuple(value for _, value, _, _ in fields)), name, fields)
+        fields = tuple(self.parse_sequence("}", self.parse_field, trailing=True))
+        return Message(brace.at, _get_max_height(tuple(value for _, value, _, _ in fields)), name, fields)
 
     def parse_field(self) -> tuple[str, SyntaxNode, bool, int]:
         """Parse a field of a message literal: name, value, whether it is optional, and the position of its colon."""
@@ -297,10 +309,10 @@ class _Parser:
 
 
 class Token(NamedTuple):
-    """A token."""
+    """A token of an expression."""
 
     kind: str
-    """The token itself for operators and keywords, else its category."""
+    """The token itself for operators and keywords, or else its category."""
     text: str
     at: int
 
@@ -334,7 +346,7 @@ _NAMED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v":
 
 def tokenize(source: str) -> list[Token]:
     """Return all tokens and an end token. Raises CompileError."""
-    read, at = [], 0
+    tokens, at = [], 0
     while at < len(source):
         match = _TOKEN.match(source, at)
         if match is None:
@@ -345,9 +357,9 @@ def tokenize(source: str) -> list[Token]:
         if kind == "operator" or (kind == "name" and text in KEYWORDS):
             kind = text
         if kind != "space":
-            read.append(Token(kind, text, at))
+            tokens.append(Token(kind, text, at))
         at = match.end()
-    return [*read, Token(END, END, len(source))]
+    return [*tokens, Token(END, END, len(source))]
 
 
 def parse_literal(token: Token, negative: bool = False) -> Value:
@@ -364,9 +376,9 @@ def parse_literal(token: Token, negative: bool = False) -> Value:
                 raise ValueError("invalid double literal")
             return value
         case "text":
-            return _unescaped(token.text, False)
+            return _unescape_text(token.text, False)
         case "bytes":
-            return _unescaped(token.text[1:], True).encode("latin-1")
+            return _unescape_text(token.text[1:], True).encode("latin-1")
     return {"true": True, "false": False, "null": None}[token.text]
 
 
@@ -380,8 +392,8 @@ def _parse_number(text: str, low: int, high: int, fault: str) -> int:
     return value
 
 
-def _unescaped(text: str, in_bytes: bool) -> str:
-    """Return the text between the quotes; in bytes, one character per byte. Raises ValueError."""
+def _unescape_text(text: str, in_bytes: bool) -> str:
+    """Return the text between the quotes. Bytes become one character per byte. Raises ValueError."""
     raw = text[0] in "rR"
     text = text[raw:].replace("\r\n", "\n").replace("\r", "\n")
     width = 3 if len(text) >= 6 and text[:3] in ('"""', "'''") else 1
@@ -390,10 +402,10 @@ def _unescaped(text: str, in_bytes: bool) -> str:
         text = text.encode("utf-8", "surrogatepass").decode("latin-1")
     if in_bytes and not raw and _WIDE.search(_PAIRS.sub("", text)):
         raise ValueError("unable to unescape string")
-    return text if raw else _ESCAPED.sub(_unescape, text)
+    return text if raw else _ESCAPED.sub(_decode_escape, text)
 
 
-def _unescape(match: re.Match[str]) -> str:
+def _decode_escape(match: re.Match[str]) -> str:
     """Return the character for an escape sequence. Raises ValueError for an invalid code point."""
     escape = match[0][1:]
     if escape[0] in "xXuU0123":

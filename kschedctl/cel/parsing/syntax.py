@@ -1,7 +1,4 @@
-"""The parts of a parsed expression; ``at`` is the offset of the token that cel-go reports.
-
-``height`` is how deep cel-go's parser recurses for a part, which it limits.
-"""
+"""The nodes of a parsed expression."""
 
 from __future__ import annotations
 
@@ -16,23 +13,31 @@ UNUSED = "#unused"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SyntaxNode:
+    """A part of an expression."""
+
     at: int
+    """The offset of the token that cel-go reports."""
     height: int
+    """The number of nested nodes that count for the limit on depth."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Literal(SyntaxNode):
+    """A constant."""
+
     value: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ident(SyntaxNode):
+    """A name."""
+
     name: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Select(SyntaxNode):
-    """``operand.field``, or whether it is there (``has()``)."""
+    """``operand.field``, or a test whether the field is present, as in ``has(operand.field)``."""
 
     operand: SyntaxNode
     field: str
@@ -41,7 +46,7 @@ class Select(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call(SyntaxNode):
-    """``||`` and ``&&`` have all their terms as arguments."""
+    """A call of a function, method or operator. ``||`` and ``&&`` have all their terms as arguments."""
 
     function: str
     target: SyntaxNode | None
@@ -50,24 +55,30 @@ class Call(SyntaxNode):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ListOf(SyntaxNode):
+    """A list literal, with the indices of optional elements."""
+
     elements: tuple[SyntaxNode, ...]
     optional: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf(SyntaxNode):
+    """A map literal, with key, value and whether each entry is optional."""
+
     entries: tuple[tuple[SyntaxNode, SyntaxNode, bool], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Message(SyntaxNode):
+    """A message literal, with name, value, whether it is optional, and the position of each field."""
+
     name: str
     fields: tuple[tuple[str, SyntaxNode, bool, int], ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fold(SyntaxNode):
-    """A comprehension: for each of the range while the condition holds, the accumulator becomes the step."""
+    """A comprehension: for each element of the range, while the condition holds, the step updates the accumulator."""
 
     range: SyntaxNode
     names: tuple[str, ...]
@@ -78,8 +89,8 @@ class Fold(SyntaxNode):
     result: SyntaxNode
 
 
-def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
-    """The parts of a part, in source order."""
+def get_children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
+    """Return the parts of a node, in source order."""
     return _CHILDREN[type(node)](node)
 
 

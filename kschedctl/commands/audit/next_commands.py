@@ -42,9 +42,7 @@ CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities"))
 
 
 def build_next_commands(source: Source, *sections: Section) -> Commands:
-    """Return commands to run next: by fingerprint those that help with a finding, by section name those with more
-    detail.
-    """
+    """Return the commands to run next, by the fingerprint of a finding or the name of a section."""
     commands = {}
     for section in sections:
         if isinstance(section, PackingSection):

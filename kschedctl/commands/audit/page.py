@@ -124,7 +124,7 @@ def build_section_blocks(section: Section, style: Style) -> Page:
     """Build the evidence and findings of a section, or an empty page if there are none."""
     return (
         *build_left_out_lines(section.not_replayed, ()),
-        *_build_unknowns(section),
+        *_build_unknowns_line(section),
         *_build_evidence(section, style),
         *build_findings(section, style, ROWS_SHOWN),
     )
@@ -135,7 +135,7 @@ def build_brief_section_blocks(section: Section, style: Style) -> Page:
     plots = find_plots(_build_evidence(section, style)) if style.plots else ()
     if section.state == SOUND:
         return plots
-    return (*_build_unknowns(section), *build_findings(section, style, FINDINGS_IN_BRIEF), *plots)
+    return (*_build_unknowns_line(section), *build_findings(section, style, FINDINGS_IN_BRIEF), *plots)
 
 
 def _build_evidence(section: Section, style: Style) -> Page:
@@ -163,7 +163,7 @@ def _build_evidence(section: Section, style: Style) -> Page:
     return evidence
 
 
-def _build_unknowns(section: Section) -> Page:
+def _build_unknowns_line(section: Section) -> Page:
     """Build the line about kinds of objects that were not read."""
     if not section.unknown:
         return ()

@@ -67,9 +67,9 @@ def _build_session(cluster: Cluster, source: Source, scope: Scope) -> BrowseSess
     """Build the session for one state of the cluster."""
     from kschedctl.commands.browse.session import BrowseSession  # noqa: PLC0415 - what it shows takes time to import
 
-    asked = assume_scheduler_name(cluster, scope.scheduler_name)
+    selected = assume_scheduler_name(cluster, scope.scheduler_name)
     return BrowseSession(
-        asked, source, with_context_namespace(scope, source, cluster), get_cluster_time(cluster, source)
+        selected, source, with_context_namespace(scope, source, cluster), get_cluster_time(cluster, source)
     )
 
 

@@ -191,7 +191,10 @@ def prepare_shapes(
 
 
 def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None) -> tuple[Creation, list[bool]]:
-    """Create one pod of each workload, or many if each needs claims of its own. Also return which workloads do."""
+    """Create one pod of each workload, or many if each pod needs claims of its own.
+
+    Return them with a flag for each workload: whether its pods need claims of their own.
+    """
     creation = create_objects(cluster, [_scale_workload(workload, 1) for workload in workloads], include_denied=True)
     has_own_claims = []
     for workload, (name, pods) in zip(workloads, list(creation.pods.items()), strict=True):
@@ -210,7 +213,10 @@ def _create_pods(cluster: Cluster, workloads: Sequence[Struct], most: int | None
 def _count_admitted_pods(
     admissions: Admissions, workload: Struct, pods: Sequence[Pod], most: int | None
 ) -> tuple[int | None, Sequence[str]]:
-    """Count how many pods of a shape the API server creates, None for all. Also return its message for the next one."""
+    """Count how many pods of a shape the API server creates. Also return its message for the next pod.
+
+    The count is None if the API server creates all.
+    """
     wanted = most or (MAX_PODS if len(pods) == 1 else len(pods))
     number, messages = admissions.admit_up_to(workload, pods, wanted) if pods else (0, ())
     return (number, messages) if messages else (None, ())

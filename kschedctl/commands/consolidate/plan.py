@@ -61,7 +61,7 @@ class ConsolidationWishes:
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
     seconds: float = 180.0
-    """How long nodes are tried."""
+    """The time in seconds for which nodes are tried."""
 
 
 def find_removable_nodes(
@@ -80,7 +80,7 @@ def find_removable_nodes(
     """
     shared = SharedConsolidation(cluster, wishes)
     consolidating = shared.run
-    with open_worker_pool(judge_drain, shared, workers) as pool:
+    with open_worker_pool(run_drain_task, shared, workers) as pool:
         consolidating.run(pool, progress)
     if wishes.keep_zone_loss:
         consolidating.keep_for_zone_losses(workers)
@@ -93,16 +93,17 @@ class DrainTask(NamedTuple):
     moves: Ints
     """The moves of earlier drains, shape (M, 3) as in `NO_MOVES`."""
     row: Row
+    """The row of the node to drain."""
 
 
-class JudgedDrain(NamedTuple):
+class DrainResult(NamedTuple):
     """The result of a drain, and the unread kinds that it depends on."""
 
     trial: NodeTrial
     unknown: tuple[UnknownKind, ...]
 
 
-DrainWorkers = WorkerPool[DrainTask, JudgedDrain]
+DrainWorkers = WorkerPool[DrainTask, DrainResult]
 """The pool of workers that drain nodes in parallel."""
 
 
@@ -131,8 +132,9 @@ class ConsolidationRun:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Place the pending pods, find the candidates and return the initial state. Raises UsageError for an unknown
-        pool.
+        """Place the pending pods, find the candidates and return the initial state.
+
+        Raises UsageError for an unknown pool.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
@@ -173,7 +175,7 @@ class ConsolidationRun:
         return ((row, self.try_node(row)) for row in order)
 
     def _iter_parallel_drains(
-        self, order: Sequence[Row], pool: WorkerPool[DrainTask, JudgedDrain]
+        self, order: Sequence[Row], pool: WorkerPool[DrainTask, DrainResult]
     ) -> Iterator[tuple[Row, NodeTrial]]:
         """Yield the drains of the candidates, which workers do in parallel.
 
@@ -322,7 +324,7 @@ class SharedConsolidation:
         return self.built_run
 
 
-def judge_drain(shared: SharedConsolidation, task: DrainTask) -> JudgedDrain:
+def run_drain_task(shared: SharedConsolidation, task: DrainTask) -> DrainResult:
     """Drain a node after those that were removed, and undo the drain. Return the result and the unread kinds."""
     with STATE_LOCK:
         run = shared.run
@@ -332,7 +334,7 @@ def judge_drain(shared: SharedConsolidation, task: DrainTask) -> JudgedDrain:
         if not trial.why:
             run.drains.undo()
         run.remaining = remaining
-        return JudgedDrain(trial, run.drains.unknown if shared.cluster.gaps else ())
+        return DrainResult(trial, run.drains.unknown if shared.cluster.gaps else ())
 
 
 def _are_losses_acceptable(losses: Sequence[ZoneLoss]) -> bool:

@@ -205,7 +205,7 @@ def _drop_duplicates(suggestions: Iterable[Advice | None]) -> Iterator[Advice]:
 
 
 def _advise_on_cause(cause: Cause) -> Advice | None:
-    """Return advice on a single cause, or None if there is none."""
+    """Return advice on a single cause, or None if no advice applies."""
     if isinstance(cause.fact_data, Insufficient) and cause.fact_data.exceeds_every_node:
         return _TOO_LARGE
     if isinstance(cause.fact_data, TooSkewed) and (change := _advise_on_spread_constraint(cause.fact_data)):

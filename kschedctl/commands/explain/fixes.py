@@ -64,7 +64,7 @@ def add_fixes(report: Explanation, target: TargetPod) -> Explanation:
         return report
     search, ranking = search_fixes(target, RemedyWishes(smallest=True))
     rollouts = Rollouts(target.workload)
-    best = check_fixes_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials), FIXES_SHOWN)
+    best = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials), FIXES_SHOWN)
     shown = sort_complete_first(
         build_remedy(
             fix.ranked, search.trials.key, target.workload, rollout=rollouts.replay(fix.ranked.trial), result=fix.result

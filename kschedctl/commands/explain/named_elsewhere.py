@@ -31,8 +31,8 @@ def report_named_elsewhere(
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
     waiting = find_waiting_elsewhere(inquiry.cluster, None, now)
     targets = [
-        _find_waiting_object(inquiry.cluster, each, scope, default_namespace, waiting)
-        for each in parse_references(words)
+        _find_waiting_object(inquiry.cluster, reference, scope, default_namespace, waiting)
+        for reference in parse_references(words)
     ]
     named = [target for target in targets if target is not None]
     if not named:
@@ -41,7 +41,9 @@ def report_named_elsewhere(
         raise UsageError(
             f"{named[0]} waits elsewhere and has no pod to explain", hint="ask about it and about pods one at a time"
         )
-    entries = tuple(entry for entry in waiting if {entry.resource, *entry.part_of} & {str(each) for each in named})
+    entries = tuple(
+        entry for entry in waiting if {entry.resource, *entry.part_of} & {str(reference) for reference in named}
+    )
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,

@@ -46,7 +46,8 @@ def failures(
     units = [unit for unit, is_chosen in (("node", nodes), ("zone", zones), ("pool", pools)) if is_chosen]
     if len(units) > 1:
         raise UsageError("--nodes, --zones and --pools are different questions", hint="ask one of them")
-    unit = units[0] if units else ("node" if pairs else "zone")
+    default_unit = "node" if pairs else "zone"
+    unit = units[0] if units else default_unit
     options = run.options()
 
     def ask(loaded: LoadedSource, workers: Workers, progress: Progress) -> Failures:

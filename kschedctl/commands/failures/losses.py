@@ -188,7 +188,7 @@ def simulate_loss(shared: SharedCluster, loss: Loss) -> Failure:
 def _find_denied_pods(
     view: Fork, lost_pods: Sequence[Position], displaced: Sequence[Position]
 ) -> tuple[tuple[NotCreated, ...], set[Position]]:
-    """Return the displaced pods that admission denies once the failed pods are gone, with their positions."""
+    """Find the displaced pods that admission denies once the failed pods are gone. Return reports and positions."""
     cluster, pods = view.cluster, view.pods.objects
     restricted = _find_restricted_namespaces(cluster)
     if not restricted:

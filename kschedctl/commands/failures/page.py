@@ -82,7 +82,7 @@ def _build_ranking_table(report: Failures, style: Style) -> Page:
     columns += number_columns("nodes", "displaced", "not scheduled", "evicted", "lost")
     title, row = "Worst losses first", partial(_build_failure_row, same_node_count=same_node_count)
     table = build_table(report.failures, columns, row, style, title=title, limit=FAILURES_SHOWN, full=False)
-    return (*table, *_build_plot(report, style)) if table else ()
+    return (*table, *_plot_failures(report, style)) if table else ()
 
 
 def _build_failure_row(failure: Failure, same_node_count: bool) -> Row:
@@ -101,7 +101,7 @@ def _format_number(failure: Failure, name: str, number: int) -> Cell:
     return Marked(text, Tone.BAD) if number else text
 
 
-def _build_plot(report: Failures, style: Style) -> tuple[Plot, ...]:
+def _plot_failures(report: Failures, style: Style) -> tuple[Plot, ...]:
     """Build a plot of the failures with consequences. Equal bars are only drawn on request."""
     amounts = {
         failure.name: {"without a node": failure.unplaced, "evicted": failure.evicted, "lost for good": failure.lost}

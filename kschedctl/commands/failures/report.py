@@ -81,17 +81,15 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether the cluster survives the loss of one unit, or of two at once, and how many losses were
-        tried.
-        """
-        unsafe, all_of_them = (
-            sum(not failure.safe for failure in self.failures),
-            counted(self.scenarios, "loss", "losses"),
-        )
-        answer = "no" if unsafe else "unknown" if self.interrupted else "yes"
-        tried = (
-            f"interrupted after {len(self.failures):,} of {all_of_them}" if self.interrupted else f"{all_of_them} tried"
-        )
+        """Return whether the cluster survives the simulated losses, and how many were tried."""
+        unsafe = sum(not failure.safe for failure in self.failures)
+        losses = counted(self.scenarios, "loss", "losses")
+        if self.interrupted:
+            answer, tried = "unknown", f"interrupted after {len(self.failures):,} of {losses}"
+        else:
+            answer, tried = "yes", f"{losses} tried"
+        if unsafe:
+            answer = "no"
         lost = 2 if self.unit.startswith("pair") else 1
         counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)

@@ -209,12 +209,12 @@ def lint(
     if manifests is not None and (rule_options.fix or rule_options.diff):
         return _fix_files(LintFixer(manifests, linter), rule_options, display, settings)
     report = linter(manifests)[0]
-    if _found_only_templates(report, paths):
+    if _has_only_templates(report, paths):
         return display.build_answer(report, UNDECIDED)
     return _build_findings_answer(report, rule_options, display, settings)
 
 
-def _found_only_templates(report: Findings, paths: list[str]) -> bool:
+def _has_only_templates(report: Findings, paths: list[str]) -> bool:
     """Return whether the folders hold nothing but templates that another tool renders.
 
     Git hooks name such files themselves, so files given by name do not count.

@@ -52,13 +52,15 @@ def find_described_cluster(
     nodes = [manifest for manifest in readable_kinds if manifest.value["kind"] == "Node"]
     if not nodes:
         return DescribedCluster(None, is_self_described=True)
-    if not _describe_whole_cluster(nodes, manifests, named_files):
+    if not _is_cluster_of_all_manifests(nodes, manifests, named_files):
         log.warning("note: %s has nodes, and is not taken for the cluster of all: --with-cluster is", nodes[0].file)
         return DescribedCluster(None, is_self_described=True)
     return _build_cluster(readable_kinds, gates)
 
 
-def _describe_whole_cluster(nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]) -> bool:
+def _is_cluster_of_all_manifests(
+    nodes: Sequence[Read], manifests: Sequence[Read], named_files: Collection[str]
+) -> bool:
     """Return whether the files with nodes describe the cluster of all manifests.
 
     They do if all were given by name, or if all manifests are in folders below them. Nodes in the examples and tests of

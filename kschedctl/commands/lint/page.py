@@ -47,7 +47,9 @@ def _list_columns(style: Style) -> tuple[Column, ...]:
 
 def _select_optional(field: Shown, fix: Shown, style: Style) -> tuple[Shown, ...]:
     """Return the field and the fix that the style asks for: both, only the fix, or none."""
-    return (field, fix) if style.wide else (fix,) if style.fixes else ()
+    if style.wide:
+        return (field, fix)
+    return (fix,) if style.fixes else ()
 
 
 def _build_fixed_table(report: Findings) -> Page:

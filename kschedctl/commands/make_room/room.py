@@ -311,7 +311,7 @@ class RoomMaking:
         return replays
 
     def _adopt_if_it_works(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> bool:
-        """Adopt the plan if the unit fits with it. Return whether it does."""
+        """Adopt the plan if the unit fits with it, and return whether it does."""
         replays = self._replay_in_all_ways(unit, plan, emptied)
         if not replays:
             return False

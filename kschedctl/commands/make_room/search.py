@@ -322,9 +322,7 @@ def depends_on_other_nodes(cycle: Cycle) -> bool:
 
 
 def _find_interacting_pods(view: Fork, cycle: Cycle) -> Bools:
-    """Return the mask (T,) of PodInfos with anti-affinity, and of those that the pod's affinity or spreading
-    selects.
-    """
+    """Return the mask (T,) of PodInfos with anti-affinity, or that the pod's affinity or spreading selects."""
     info = cycle.info
     interacting = view.pods.where(lambda other: bool(other.required_anti_affinity))
     for term in (*info.required_anti_affinity, *info.required_affinity):

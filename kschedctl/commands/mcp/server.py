@@ -244,9 +244,9 @@ class McpServer:
         prompt = next((prompt for prompt in PROMPTS if prompt.name == params.name), None)
         given_arguments = params.arguments or {}
         if prompt is None or set(given_arguments) != set(prompt.arguments):
-            template = "; ".join(f"{prompt.name}({', '.join(prompt.arguments)})" for prompt in PROMPTS)
+            known_prompts = "; ".join(f"{prompt.name}({', '.join(prompt.arguments)})" for prompt in PROMPTS)
             raise MCPError(
-                types.INVALID_PARAMS, f'no prompt "{params.name}" with these arguments: there are {template}'
+                types.INVALID_PARAMS, f'no prompt "{params.name}" with these arguments: there are {known_prompts}'
             )
         content = types.TextContent(type="text", text=prompt.text.format(**given_arguments))
         return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content)])

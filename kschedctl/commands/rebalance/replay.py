@@ -66,7 +66,7 @@ class EvictionReplay:
     recovering: list[Position] = field(default_factory=list)
     """The pods evicted in this round, whose replacements do not count for their budgets yet."""
     reasons: dict[Position, str] = field(default_factory=dict)
-    """Why replacements fit nowhere, by pod."""
+    """The reason why a replacement fits nowhere, by pod."""
     pending: list[Position] = field(default_factory=list)
     """The pods that were pending at the start and still are."""
     placed: dict[Position, Row] = field(default_factory=dict)
@@ -92,7 +92,10 @@ class EvictionReplay:
         self.round += 1
 
     def evict(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its replacement. Return the reason if this is denied or does harm, otherwise ""."""
+        """Evict a pod and place its replacement.
+
+        Return the reason if the eviction is denied or does harm, otherwise "".
+        """
         if denial := self.evictions.find_denial(position):
             return denial
         if not is_recreated(self.simulation.view.pods.objects[position]):
@@ -102,7 +105,7 @@ class EvictionReplay:
         source = Row(int(self.simulation.view.node[position]))
         outcome = self._place_replacement(position, source)
         if outcome is None or outcome.row < 0:
-            return self._undo(position, source, outcome.message if outcome else "")
+            return self._undo_eviction(position, source, outcome.message if outcome else "")
         self.evictions.count_eviction(position)
         self.recovering.append(position)
         was_evicted_before = bool(self.was_moved[position])
@@ -114,7 +117,7 @@ class EvictionReplay:
         return ""
 
     def _place_replacement(self, position: Position, source: Row) -> Outcome | None:
-        """Schedule the replacement of a pod evicted from `source`. Return None if it was not tried."""
+        """Try to schedule the replacement of a pod evicted from `source`. Return None if no profile serves the pod."""
         self.simulation.remove([position])
         recreate_gone_pods(self.simulation, [position])
         terminating_pod = self.lingering.start_terminating(position, source)
@@ -131,7 +134,7 @@ class EvictionReplay:
             self.placed |= {outcome.position: outcome.row for outcome in outcomes if outcome.row >= 0}
             self.pending = [position for position in self.pending if position not in self.placed]
 
-    def _undo(self, position: Position, source: Row, message: str) -> str:
+    def _undo_eviction(self, position: Position, source: Row, message: str) -> str:
         """Put the pod back on its node and record why its replacement fits nowhere. Return `HOMELESS`."""
         if not message and len(self.reasons) < MAX_EXPLAINED and self.simulation.framework(position):
             message = self.simulation.build_message(position)
@@ -160,8 +163,9 @@ class LingeringPods(NamedTuple):
 
     @classmethod
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """Take the stand-ins off their nodes and return them. `names` maps each stand-in to its pod, both as
-        `namespace/name`.
+        """Take the stand-ins off their nodes and return them.
+
+        `names` maps each stand-in to its pod, both as `namespace/name`.
         """
         pods, absent = view.pods, np.zeros(len(view.pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
@@ -173,8 +177,9 @@ class LingeringPods(NamedTuple):
         return cls(view, templates, stand_ins)
 
     def start_terminating(self, position: Position, row: Row) -> Position | None:
-        """Put the stand-in of an evicted pod on its node and return the stand-in. Return None for a pod that leaves
-        at once.
+        """Put the stand-in of an evicted pod on its node and return the stand-in.
+
+        Return None for a pod that leaves at once.
         """
         stand_in = self.stand_ins.get(int(self.templates[position]))
         if stand_in is not None:

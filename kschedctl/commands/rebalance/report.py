@@ -86,8 +86,8 @@ class Rebalancing(Report, frozen=True):
     loops: bool = False
     """Whether a placement recurs."""
     unsafe: int = 0
-    """How many of the held-back evictions would lose a pod or leave it without a node, though the API server allows
-    them.
+    """The number of held-back evictions that would lose a pod or leave it without a node, though the API server
+    allows them.
     """
     kept: tuple[HeldPods, ...] = ()
     """The numbers of pods that may not be evicted, by reason."""
@@ -144,10 +144,13 @@ class Rebalancing(Report, frozen=True):
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Return the summary with the held-back pods and their reasons."""
+        verdict = "Quiet" if self.quiet else "NotQuiet"
+        if self.loops:
+            verdict = "Loops"
         return replace(
             summary,
             subject=self.policy,
-            verdict="Loops" if self.loops else "Quiet" if self.quiet else "NotQuiet",
+            verdict=verdict,
             pods=tuple(ShortPods(group.pods, group.names[0], group.plugin, group.why) for group in self.held),
             figures={"evictions": len(self.steps), "again": self.again, "unsafe": self.unsafe},
         )

@@ -116,7 +116,7 @@ class DeschedulerReplay:
         seen = SeenPods(replay.simulation.view.fork(), self.now, replay.was_moved.copy(), self.policy.nodes)
         counter = EvictionCounter(seen, self.policy.limits, replay.evict)
         counter_of_terminated = counter.for_other_pods(
-            *self.terminated.begin_round(self.now, self.policy.nodes, replay.round)
+            *self.terminated.prepare_round(self.now, self.policy.nodes, replay.round)
         )
         evictors = run_round(self.policy, counter, counter_of_terminated)
         if not self.evicted:
@@ -158,7 +158,7 @@ class DeschedulerReplay:
             loops=self.loops,
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
             kept=tuple(
-                HeldPods(why, count) for why, count in sorted(self.protected.items(), key=lambda item: -item[1])
+                HeldPods(reason, count) for reason, count in sorted(self.protected.items(), key=lambda item: -item[1])
             ),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),
@@ -248,7 +248,7 @@ class TerminatedPods:
         """Return the terminated pods of a view, none of them deleted."""
         return cls(view, np.zeros(len(view.pods), np.bool_))
 
-    def begin_round(
+    def prepare_round(
         self, now: int, node_selector: Selector, round_number: int
     ) -> tuple[SeenPods, Callable[[Position, str], str]]:
         """Return the pods as a round sees them, and the function that deletes a pod for a plugin."""

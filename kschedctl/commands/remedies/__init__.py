@@ -29,7 +29,12 @@ from kschedctl.commands.remedies.pending_fixes import find_remedies_of_many
 from kschedctl.commands.remedies.pod_fixes import find_pod_remedies
 from kschedctl.commands.remedies.report import Remedies, RemediesOfMany
 from kschedctl.commands.simulate import prepare_simulation
-from kschedctl.fixes.new_node import NOBODY, explain_new_node_for_pod, find_autoscaler_fixes, has_any_node_groups
+from kschedctl.fixes.new_node import (
+    NO_USER_GROUPS,
+    explain_new_node_for_pod,
+    find_autoscaler_fixes,
+    has_any_node_groups,
+)
 from kschedctl.fixes.ranking import insert_autoscaler_fixes
 from kschedctl.fixes.search import RemedyWishes
 from kschedctl.fixes.trial.fix_kinds import FixKind, PoolFixKind
@@ -138,7 +143,7 @@ def find_remedies_with_room(
     tried: ProgressCallback = lambda _: None,
     *,
     now: str = "",
-    user_groups: UserGroups = NOBODY,
+    user_groups: UserGroups = NO_USER_GROUPS,
 ) -> Remedies:
     """Return the fixes of a pod, plus a plan that moves other pods if no fix is such a plan.
 

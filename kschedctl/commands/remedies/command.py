@@ -97,7 +97,7 @@ def remedies(
         targets = _find_targets(inquiry, source, scope, pod_arguments)
         if len(targets) == 1:
             collect_pod_extras(call_extender, targets, inquiry, source)
-            pod_report, code = _answer_for_pod(
+            pod_report, code = _find_pod_fixes(
                 targets[0], wishes, get_cluster_time(inquiry.cluster, source), node_groups
             )
             return view.answer(
@@ -107,8 +107,8 @@ def remedies(
             hint = "name one of them, or none for all of them"
             raise UsageError(f"these are {len(targets):,} different pods", hint=hint)
         if any(target.workload is not None for target in targets):
-            return view.answer(*_add_new_resources(*_answer_for_manifests(inquiry, wishes), inquiry))
-        report, code = _answer_for_pending(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
+            return view.answer(*_add_new_resources(*_find_manifest_fixes(inquiry, wishes), inquiry))
+        report, code = _find_pending_fixes(inquiry, with_context_namespace(scope, source, inquiry.cluster), wishes)
         return view.answer(report, code, {"": build_command(source, "remedies", "-A")} if report.elsewhere else {})
 
 
@@ -133,7 +133,7 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, pod_arguments:
     return [TargetPod(inquiry.scheduler, inquiry.scheduler.view.stored(pod)) for pod in waiting]
 
 
-def _answer_for_pod(
+def _find_pod_fixes(
     target: TargetPod, wishes: RemedyWishes, now: str, node_groups: NodeGroupInput
 ) -> tuple[Remedies, int]:
     """Return the fixes of one pod and the exit code."""
@@ -156,7 +156,7 @@ def _add_new_resources(report: AnyRemedies, code: int, inquiry: Inquiry) -> tupl
     return report, UNDECIDED if undecided and code == SCHEDULES else code
 
 
-def _answer_for_pending(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+def _find_pending_fixes(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all waiting pods in the scope, and the exit code."""
     namespace, selector = found_pods.get_scope_namespace(scope) or "", scope.selector or ""
     with show_progress() as shown:
@@ -173,7 +173,7 @@ def _answer_for_pending(inquiry: Inquiry, scope: Scope, wishes: RemedyWishes) ->
     return report, choose_exit_code(not report.waiting, interrupted=report.interrupted, undecided=report.undecided)
 
 
-def _answer_for_manifests(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
+def _find_manifest_fixes(inquiry: Inquiry, wishes: RemedyWishes) -> tuple[RemediesOfMany, int]:
     """Return the fixes of all workloads in the files, as if they were applied together, and the exit code."""
     manifests = [inquiry.manifests[key] for key in inquiry.targets if key in inquiry.manifests]
     written = {key: inquiry.written[key].document for key in inquiry.targets if key in inquiry.written}

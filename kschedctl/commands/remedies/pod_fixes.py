@@ -67,7 +67,7 @@ def _search_fixes(
         return document
     search, ranking = search_fixes(target, wishes, progress)
     rollouts = Rollouts(target.workload)
-    checked_fixes = check_fixes_in_queue(rollouts.iter_holding(ranking), QueueChecks(search.trials))
+    checked_fixes = check_fixes_in_queue(rollouts.iter_harmless(ranking), QueueChecks(search.trials))
     return replace(
         document,
         remedies=sort_complete_first(

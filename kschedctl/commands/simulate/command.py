@@ -29,7 +29,7 @@ from kschedctl.commands.simulate.follow_rollout import follow_rollout
 from kschedctl.commands.simulate.following_report import FollowedRollout
 from kschedctl.commands.simulate.report import SimulationReport
 from kschedctl.errors import UsageError
-from kschedctl.fixes.new_node import autoscaler_of
+from kschedctl.fixes.new_node import choose_autoscaler
 from kschedctl.replay.controllers.manifests import locate_errors
 from kschedctl.replay.parallel import Progress, Workers
 from kschedctl.replay.waiting_elsewhere import find_waiting_elsewhere
@@ -126,7 +126,7 @@ class SimulateOptions:
         if not self.autoscale:
             return None
         now = get_cluster_time(cluster, source)
-        return autoscaler_of(
+        return choose_autoscaler(
             cluster, now, node_groups.read_groups(), karpenter.read_types(), karpenter.parse_settings()
         )
 

@@ -33,8 +33,9 @@ class NearbyPlacement(NamedTuple):
 
 
 def iter_reorderings(nearby: Sequence[NearbyPlacement]) -> Iterator[Sequence[NearbyPlacement]]:
-    """Yield groups of placements whose order relative to the pod may be wrong: growing groups before it, then after
-    it.
+    """Yield growing groups of placements shortly before the pod, then of placements shortly after it.
+
+    The real order of these placements and the pod may be another one.
     """
     simultaneous = [placement for placement in nearby if abs(placement.nanoseconds) <= UNORDERED_NANOSECONDS]
     before = [placement for placement in simultaneous if placement.nanoseconds <= 0][::-1][:MAX_REORDERED]

@@ -73,7 +73,7 @@ class SimulationReport(Report, frozen=True):
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of equally good nodes of each pod, if more than one."""
     waiting: dict[str, str] = msgspec.field(default_factory=dict)
-    """Why Permit lets a pod wait on its node before it is bound, by pod."""
+    """The reason why Permit lets a pod wait on its node before it is bound, by pod."""
     assumed: tuple[str, ...] = ()
     """Assumptions, and notes on the manifests."""
     not_replayed: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class SimulationReport(Report, frozen=True):
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The workloads that wait for other components, so that kube-scheduler sees no pods of them."""
     chain: EvictionChain | None = None
-    """What becomes of the evicted pods in the end, None if there are none or the run was interrupted."""
+    """The fate of the evicted pods, None if there are none or the run was interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 
@@ -111,7 +111,7 @@ class SimulationReport(Report, frozen=True):
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
         get = "gets" if total == 1 or placed == "1" else "get"
-        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._describe_side_effects}"
+        sentence = f"{placed} of {counted(total, 'pod')} {get} a node{self._side_effects_text}"
         sentence = f"{sentence}{f'; {waiting}' if waiting else ''}{describe_doubt(self.unknown)}"
         if self.growth:
             return self._describe_growth(self.growth)
@@ -129,7 +129,7 @@ class SimulationReport(Report, frozen=True):
 
     def _describe_growth(self, growth: NodeGrowth) -> tuple[str, ...]:
         """Return how many pods get a node now, and how many with new nodes."""
-        now = f"{counted(self.placed, 'pod')} now{self._describe_side_effects}"
+        now = f"{counted(self.placed, 'pod')} now{self._side_effects_text}"
         later = f"{len(growth.placements):,} with {growth.sentence}" if growth.nodes else growth.sentence
         without = f"{counted(growth.unplaced_count, 'pod')} never scheduled:"
         return (without if growth.unplaced_count else "All scheduled:", f"{now}, {later}{describe_doubt(self.unknown)}")
@@ -140,8 +140,8 @@ class SimulationReport(Report, frozen=True):
         return len({pod.pod for pod in self.evicted})
 
     @property
-    def _describe_side_effects(self) -> str:
-        """How many pods are evicted and how many rollouts are stuck, as text."""
+    def _side_effects_text(self) -> str:
+        """The numbers of evicted pods and of stuck rollouts as text."""
         chain = self.chain
         homeless = chain.pending + chain.lost if chain else 0
         stuck = sum(workload.rollout.startswith("stuck") for workload in self.workloads)
@@ -153,13 +153,7 @@ class SimulationReport(Report, frozen=True):
         """Return the summary with unplaced and evicted pods."""
         return replace(
             summary,
-            verdict="Not all created"
-            if self.not_created
-            else "Not all scheduled"
-            if self.unplaced
-            else "Scheduled, others wait elsewhere"
-            if self.waiting_elsewhere
-            else "All scheduled",
+            verdict=self._summary_verdict,
             pods=(
                 *(not_created.short_form for not_created in self.not_created),
                 *(pods.short_form for pods in self.pending),
@@ -168,6 +162,15 @@ class SimulationReport(Report, frozen=True):
             victims=tuple(dict.fromkeys(evicted.pod for evicted in self.evicted)),
             figures={"placed": self.placed, "unplaced": self.unplaced, "evicted": self.evicted_pods},
         )
+
+    @property
+    def _summary_verdict(self) -> str:
+        """The verdict of the summary."""
+        if self.not_created:
+            return "Not all created"
+        if self.unplaced:
+            return "Not all scheduled"
+        return "Scheduled, others wait elsewhere" if self.waiting_elsewhere else "All scheduled"
 
     def csv_table(self) -> CsvTable:
         """Return a row for each pod that was placed, stays pending or is evicted."""

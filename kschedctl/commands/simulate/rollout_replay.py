@@ -228,7 +228,7 @@ class _RolloutReplay:
             yield self._follow_placement(number, placement)
 
     def _follow_placement(self, number: int, placement: RealPlacement) -> FollowedPlacement:
-        """Add the pods that came since the last placement, try the pod, compare, and put it on its real node."""
+        """Try a pod at the time of its real placement, compare the results, and put it on its real node."""
         while self._later and self._later[-1][0] <= placement.nanoseconds:
             _, other_pod, row = self._later.pop()
             self.view.assume(other_pod, row)
@@ -296,7 +296,7 @@ class _RolloutReplay:
     def _compare_reordered(
         self, number: int, position: Position, row: Row, moved: Sequence[NearbyPlacement]
     ) -> FollowedPlacement:
-        """Try the pod with nearby earlier pods removed and later ones added, then restore the view."""
+        """Try the pod with nearby earlier pods removed and nearby later pods added, then restore the view."""
         sampling = self.following.sampling
         start = sampling.start if sampling else 0
         for nearby in moved:
@@ -383,7 +383,7 @@ def _compare_placement(
         return _build_comparison(placement, NOT_COMPARED, reasons=(cycle.error,))
     feasible = len(cycle.feasible)
     if row not in cycle.feasible:
-        return _explain_infeasible(placement, cycle, row, feasible)
+        return _compare_infeasible_placement(placement, cycle, row, feasible)
     best = tuple(sorted(cycle.view.nodes.names[row] for row in cycle.scores.best.tolist()))
     if placement.node in best:
         return _build_comparison(placement, AS_REPLAYED, feasible=feasible, best=best)
@@ -393,7 +393,7 @@ def _compare_placement(
     return _build_comparison(placement, outcome, feasible=feasible, best=best, behind=behind, lost=lost)
 
 
-def _explain_infeasible(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
+def _compare_infeasible_placement(placement: RealPlacement, cycle: Cycle, row: Row, feasible: int) -> FollowedPlacement:
     """Build the comparison for a node that is not feasible: rejected by a plugin, or not searched."""
     if cycle.pre_filter.status.rejected:
         plugin, status = cycle.pre_filter.plugin, cycle.pre_filter.status
@@ -416,7 +416,7 @@ def _compute_score_deficit(cycle: Cycle, row: Row, best_node: str) -> tuple[int,
 
 
 def _is_best_of_sample(cycle: Cycle, row: Row, following: StepwiseScheduler) -> bool:
-    """Return whether the node may be the best of a sample, in which case the scheduler saw no better node.
+    """Return whether the node may be the best of a sample, so that the scheduler did not see a better one.
 
     It searches until enough feasible nodes are found. The node may be the best of these if at least as many consecutive
     nodes, in the scheduler's order, are no better. Scores are those among all nodes.

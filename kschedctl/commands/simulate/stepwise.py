@@ -74,7 +74,7 @@ def _iter_steps(
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
-    """Try a pod and return the step: it is placed, rejected, gated, gone, or an error occurs."""
+    """Try a pod and return the step: the pod is placed, rejected, gated or gone, or an error occurs."""
     pod = scheduler.view.pods.objects[position].key
     if position in scheduler.gone:
         return FollowedStep(pod, gone=True)
@@ -132,12 +132,11 @@ def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycl
 
 
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
-    """Search nodes for pods (``namespace/name``) one after the other, on a part of the nodes each and without placing
-    them.
+    """Search nodes for pods (``namespace/name``) one after the other, without placing them.
 
-    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins.
-    percentageOfNodesToScore is taken from the cluster's configuration. Raises UsageError for unknown pods, and
-    ConfigurationError.
+    Each search is on a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
+    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises
+    UsageError for unknown pods, and ConfigurationError.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()
@@ -160,7 +159,7 @@ def _validate_start(start: int) -> None:
 
 
 def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: dict[Unknown, None]) -> SampledPod:
-    """Search nodes for one pod, or say why the pod is not tried."""
+    """Search nodes for one pod, or report why the pod is not tried."""
     pod = find_pod(scheduler, name)
     info = PodInfo(pod, scheduler.view.settings.requests)
     framework, unknowns = scheduler.find_framework_for(info, scheduler.view)

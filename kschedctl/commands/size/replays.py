@@ -67,18 +67,19 @@ class NodeSets:
         nodes = [
             node
             for shape, number in shapes
-            for node in shape.build_nodes(number)
+            for node in shape.iter_nodes(number)
             if node.metadata.name not in lost_nodes
         ]
-        limits = [limit for shape, number in shapes for limit in shape.build_volume_limits(number)]
+        limits = [limit for shape, number in shapes for limit in shape.iter_csi_nodes(number)]
         daemons = [
-            p for shape, number in shapes for p in shape.build_daemon_pods(number) if p.spec.node_name not in lost_nodes
+            p for shape, number in shapes for p in shape.iter_daemon_pods(number) if p.spec.node_name not in lost_nodes
         ]
         return add_pods(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
     def find_waiting(self, counts: Counts) -> WaitingPods:
-        """Return the pods that get no node of the set, or none after the loss of some zone. Raises
-        KeyboardInterrupt.
+        """Return the pods that get no node of the set, or none after the loss of some zone.
+
+        Raises KeyboardInterrupt.
         """
         key = freeze_counts(counts)
         if key not in self._replayed:
@@ -105,8 +106,9 @@ class NodeSets:
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
-        """Return whether all pods except `homeless` get a node of the set after every zone loss. Raises
-        KeyboardInterrupt.
+        """Return whether all pods except `homeless` get a node of the set after every zone loss.
+
+        Raises KeyboardInterrupt.
         """
         if (waiting := self._replayed.get(freeze_counts(counts))) is not None:
             return waiting.keys() <= homeless
@@ -174,7 +176,7 @@ class NodeSets:
         """Yield the next node of each shape in each zone. Shapes that are limited to a zone yield only one node."""
         for name, shape in self.shapes.items():
             number = counts.get(name, 0)
-            nodes = islice(shape.build_nodes(number + len(shape.zones)), number, None)
+            nodes = islice(shape.iter_nodes(number + len(shape.zones)), number, None)
             for index, node in enumerate(nodes, number):
                 is_sold_by_zone = index > number and (name, shape.get_zone(index)) in self._alone
                 if not (is_sold_by_zone or (lost_zone and shape.get_zone(index) == lost_zone)):

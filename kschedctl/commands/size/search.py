@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from kschedctl.commands.size.filling import (
+from kschedctl.commands.size.fill_levels import (
     FillLevels,
     SetBasis,
     add_one_of_each,
@@ -33,7 +33,7 @@ FINEST_SLACK = 0.01
 NEGLIGIBLE_SHARE = 1e-4
 """The share of a set's cost that is not worth a replay."""
 FILL_TOLERANCE = 0.03
-"""How much fuller than observed other nodes may get, as a share."""
+"""The share by which other nodes may get fuller than observed."""
 Unknown = tuple[UnknownKind, ...]
 
 
@@ -191,9 +191,9 @@ class _Growth:
 
     def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
-        search, counts, most = self._search, dict(self.counts), sum(self.counts.values())
+        search, counts, max_added = self._search, dict(self.counts), sum(self.counts.values())
         for name, number in search.packing.pack(search.program.restrict_to(takers_by_pod), counts).items():
-            counts[name] = counts.get(name, 0) + max(number, min(self._step * number, most))
+            counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:
@@ -220,8 +220,8 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     counts, start, has_improved = dict(task.counts), format_counts(task.counts), True
     while has_improved and not task.is_late:
         has_improved = False
-        for name in sorted(counts, key=lambda name: _removal_priority(search, task, counts, name), reverse=True):
-            step = max(min(counts.get(name, 0) // 2, _max_removable(search, task, counts, name)), 1)
+        for name in sorted(counts, key=lambda name: _removal_sort_key(search, task, counts, name), reverse=True):
+            step = max(min(counts.get(name, 0) // 2, _compute_max_removable(search, task, counts, name)), 1)
             while step and counts.get(name) and not task.is_late:
                 fewer_nodes = {**counts, name: max(counts[name] - step, 0)}
                 cheaper_set = _replace_removed(search, fewer_nodes, search.program.compute_cost(counts), task.homeless)
@@ -233,7 +233,7 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
     return SearchedSet(counts, {}, not task.is_late, tuple(search.sets.unknown))
 
 
-def _max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
+def _compute_max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> int:
     """Return how many nodes of a shape to remove at most: as many as the gap to the bound is worth.
 
     Of the nodes that were added to the starting set, at most half are removed.
@@ -243,7 +243,7 @@ def _max_removable(search: SetSearch, task: SearchTask, counts: Counts, name: st
     return min(nodes_in_gap, ceil(added / 2)) if added > 0 else nodes_in_gap
 
 
-def _removal_priority(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
+def _removal_sort_key(search: SetSearch, task: SearchTask, counts: Counts, name: str) -> tuple[float, float]:
     """Return a sort key that is highest for added nodes, then for expensive ones."""
     added, cost = counts.get(name, 0) - (task.grown_from or {}).get(name, 0), search.program.compute_cost({name: 1})
     return max(added, 0) * cost, cost

@@ -68,7 +68,7 @@ class NodeShape:
         known_prices = [price for price in prices if price is not None]
         return sum(known_prices) if len(known_prices) == len(prices) else None
 
-    def build_nodes(self, nodes: int) -> Iterator[Node]:
+    def iter_nodes(self, nodes: int) -> Iterator[Node]:
         """Yield this number of nodes."""
         for number in range(nodes):
             name, zone = self.get_node_name(number), self.get_zone(number)
@@ -80,15 +80,15 @@ class NodeShape:
         """Return the name of the node with this number."""
         return f"{self.name}-{number + 1}"
 
-    def build_daemon_pods(self, nodes: int) -> Iterator[Pod]:
+    def iter_daemon_pods(self, nodes: int) -> Iterator[Pod]:
         """Yield the daemon pods of this number of nodes."""
         for node in map(self.get_node_name, range(nodes)):
             for index, pod in enumerate(self.daemons):
                 meta = replace(pod.metadata, name=f"{pod.metadata.name}-{node}-{index}", uid="")
                 yield replace(pod, metadata=meta, spec=replace(pod.spec, node_name=node))
 
-    def build_volume_limits(self, nodes: int) -> Iterator[CSINode]:
-        """Yield the CSINodes of this number of nodes."""
+    def iter_csi_nodes(self, nodes: int) -> Iterator[CSINode]:
+        """Yield the CSINodes, which have the volume limits, of this number of nodes."""
         for node in map(self.get_node_name, range(nodes)):
             yield from (replace(limit, metadata=ObjectMeta(node)) for limit in self.limits)
 
@@ -238,8 +238,10 @@ def _find_pod_places(scheduler: Scheduler, pod: Pod, place_by_node: Mapping[str,
 
 
 def split_by_zone(shapes: Mapping[str, NodeShape], places: Places) -> dict[str, NodeShape]:
-    """Return the shapes, with an additional shape per zone in which some pod has to be, for example because of its
-    volume. Nodes of the other shapes go to all zones in turn.
+    """Return the shapes, with an additional shape for each zone in which some pod has to be.
+
+    A pod may have to be in a zone because of its volume, for example. Nodes of the other shapes go to all zones in
+    turn.
     """
     all_zones = {name: frozenset(shape.zones) for name, shape in shapes.items()}
     needed: dict[str, set[str]] = {}

@@ -23,7 +23,7 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
-from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
+from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.plain import PlainPacking
 from kschedctl.commands.size.program import Counts, Cut, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
@@ -59,7 +59,7 @@ MIN_SOLVER_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class SizingWishes:
-    """What has to fit on the nodes, and what makes one set of nodes better than another."""
+    """The requirements for a set of nodes, and the measure by which sets are compared."""
 
     by_nodes: bool = False
     """Minimize the number of nodes even if prices are known."""
@@ -68,7 +68,7 @@ class SizingWishes:
     scale: float = 1
     """The factor by which each workload's pods are multiplied."""
     seconds: float = 60
-    """How long to try more sets."""
+    """The time in seconds for which sets are tried."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +219,7 @@ class _Sizing:
 
     def _build_search(self) -> SetSearch:
         """Build the packing program and the state that all searches share."""
-        costs = {name: self._cost_per_node(name) for name in self.shapes}
+        costs = {name: self._get_cost_per_node(name) for name in self.shapes}
         first_nodes = {
             name: self.shapes[shape.base_name or name].get_first_node_name(shape.zones[0])
             for name, shape in self.shapes.items()
@@ -261,7 +261,7 @@ class _Sizing:
         self.tried = sum(result.complete for result in results.completed)
 
     def _check_cheaper_sets(self, search: SetSearch, cuts: Sequence[Cut], progress: Progress) -> None:
-        """Replay all sets that might cost less than the best one, as long as time allows."""
+        """Replay all sets that might cost less than the best one, until time is up."""
         best = self._rank_sets()[0].cost
         cheaper = enumerate_cheaper_sets(search.program, cuts, self.bound, best)
         if cheaper is None:
@@ -290,7 +290,7 @@ class _Sizing:
         self.cluster = replace(self.cluster, pods=PodTable.from_pods(remaining_pods))
         self.takers = {key: takers for key, takers in self.takers.items() if key not in keys}
 
-    def _cost_per_node(self, name: str) -> float:
+    def _get_cost_per_node(self, name: str) -> float:
         """Return the lowest price of a node of the shape, or 1.0 if nodes are counted."""
         known_prices = [price for price in self.shapes[name].prices.values() if price is not None]
         return min(known_prices) if self.uses_prices else 1.0
@@ -332,8 +332,9 @@ class _Sizing:
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """Return the changes to the cluster's pools, or () if they are unknown because another process replayed the
-        set.
+        """Return the changes to the cluster's pools.
+
+        Return () if they are unknown because another process replayed the set.
         """
         if not (before and counts and self.search):
             return ()

@@ -157,7 +157,7 @@ class _MixedProgram:
         return Solution(counts, solution.bound * (1 - SLACK))
 
     def _iter_constraints(self, max_shapes: int, cuts: Sequence[Cut]) -> Any:
-        """Yield all constraints: each pod has a node, no node is overfull, and those of cuts and limits."""
+        """Yield all constraints: each pod has a node, no node is overfull, and the cuts and limits are satisfied."""
         pods = self.program.pods[self.groups]
         yield self._build_constraint(
             self._build_rows(self.group, len(self.groups), np.ones(len(self.group)), 0), pods, pods

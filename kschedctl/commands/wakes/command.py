@@ -91,10 +91,10 @@ def _find_targets(inquiry: Inquiry, source: Source, scope: Scope, words: tuple[s
     """Find the pods that are named or in the files. Return None for all pending pods."""
     if words:
         return subjects.find_named_targets(inquiry, words, scope, source)
-    asked_pods = subjects.find_targets_in_files(inquiry, scope)
-    if asked_pods is None:
+    targets = subjects.find_targets_in_files(inquiry, scope)
+    if targets is None:
         found_pods.check_namespace(inquiry.cluster, with_context_namespace(scope, source, inquiry.cluster))
-    return asked_pods
+    return targets
 
 
 def _report_wake_ups(inquiry: Inquiry, targets: Sequence[TargetPod] | None, scope: Scope) -> WakeUps | WakeUpsOfMany:
@@ -133,9 +133,7 @@ def _find_pod_keys(before: Cluster, scope: Scope, words: tuple[str, ...], source
     inquiry, (file,) = Inquiry(before), source.snapshot
     try:
         return (
-            [asked_pod.pod.key for asked_pod in subjects.find_named_targets(inquiry, words, scope, source)]
-            if words
-            else []
+            [target.pod.key for target in subjects.find_named_targets(inquiry, words, scope, source)] if words else []
         )
     except UsageError as error:
         raise UsageError(error.what, where=error.where or file, hint=error.hint) from None

@@ -60,8 +60,8 @@ def combine_reports(reports: Sequence[WakeUps], scope: str = "", unserved: tuple
         tuple(reports),
         scope,
         unserved,
-        not_replayed=tuple(dict.fromkeys(what for report in reports for what in report.not_replayed)),
-        ignored=tuple(dict.fromkeys(what for report in reports for what in report.ignored)),
+        not_replayed=tuple(dict.fromkeys(note for report in reports for note in report.not_replayed)),
+        ignored=tuple(dict.fromkeys(note for report in reports for note in report.ignored)),
         unknown=merge_unknown_kinds(report.unknown for report in reports),
         undecided=any(report.undecided for report in reports),
     )

@@ -104,9 +104,9 @@ def _iter_pending_metrics(report: PendingPods) -> Iterator[MetricValue]:
         yield MetricValue(PENDING, labels, sum(len(group.pods) for group in same_cause))
         if created := [pod.created for group in same_cause for pod in group.members if pod.created]:
             yield MetricValue(OLDEST, labels, datetime.fromisoformat(min(created)).timestamp())
-    for lacking in report.not_created:
-        if lacking.missing and not lacking.past:
-            yield MetricValue(UNCREATED, {"workload": lacking.workload}, lacking.missing)
+    for failure in report.not_created:
+        if failure.missing and not failure.past:
+            yield MetricValue(UNCREATED, {"workload": failure.workload}, failure.missing)
 
 
 def _iter_stuck_metrics(section: PendingSection) -> Iterator[MetricValue]:
@@ -115,7 +115,7 @@ def _iter_stuck_metrics(section: PendingSection) -> Iterator[MetricValue]:
 
 
 def _iter_room_metrics(report: Capacity) -> Iterator[MetricValue]:
-    """Iterate over how many more pods of each shape fit."""
+    """Yield how many more pods of each shape fit."""
     return (MetricValue(ROOM, {"shape": shape.shape}, shape.most) for shape in report.shapes)
 
 
@@ -136,8 +136,8 @@ def _iter_quota_metrics(cluster: Cluster) -> Iterator[MetricValue]:
 
 
 def _iter_amount_metrics(metric: str, labels: dict[str, str], amounts: Resources) -> Iterator[MetricValue]:
-    """Iterate over a metric's values, one per resource."""
+    """Yield a metric's values, one per resource."""
     return (
-        MetricValue(metric, {**labels, "resource": name}, parse_milli_value(text) / 1000)
-        for name, text in amounts.items()
+        MetricValue(metric, {**labels, "resource": name}, parse_milli_value(amount) / 1000)
+        for name, amount in amounts.items()
     )

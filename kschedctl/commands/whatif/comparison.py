@@ -61,7 +61,10 @@ def collect_fates(settled: SettledCluster) -> dict[str, tuple[str, str]]:
 
 
 def _classify_change(source: str | None, target: str | None) -> str:
-    """Classify a pod's change of nodes. None means that there is no such pod, and an empty string that it waits."""
+    """Classify a pod's change of nodes. Return an empty string if there is no change.
+
+    An empty node means that the pod waits, and None that there is no such pod.
+    """
     if source == target:
         return ""
     if source is None:

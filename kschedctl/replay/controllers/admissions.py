@@ -20,9 +20,9 @@ from kschedctl.admission.admit import POD_SECURITY, VALIDATION, check_namespace,
 from kschedctl.admission.not_replayed import (
     NAMESPACE_LIFECYCLE,
     SERVICE_ACCOUNT_PLUGIN,
-    find_undecidable_plugins,
-    find_undecidable_plugins_for_pod,
     is_missing_namespace,
+    iter_undecidable_plugins,
+    iter_undecidable_plugins_for_pod,
 )
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError
 from kschedctl.api.copying import replace
@@ -212,7 +212,7 @@ class Admissions:
         quotas = self._quotas.get_quotas(namespace)
         for request, count in self._denied.get(namespace, ()):
             enforced = [quota for quota in quotas if quota.status.hard]
-            charged = resource_quota.charge(dataclasses.replace(request, quotas=enforced), count)
+            charged = resource_quota.charge_quotas(dataclasses.replace(request, quotas=enforced), count)
             charged_by_name = {quota.metadata.name: quota for quota in charged}
             quotas = tuple(charged_by_name.get(quota.metadata.name, quota) for quota in quotas)
         return quotas
@@ -349,7 +349,7 @@ class Admissions:
             text = f"by chance, as any LimitRange may come first, a try fails: {denials_by_chance[0]}"
             self.notes.append(WorkloadNote(str(create_request.owner), text))
         request = self._quotas.build_request("Pod", allowed.object, create_request.namespace)
-        count = resource_quota.count_fitting(request, most)
+        count = resource_quota.count_admissible(request, most)
         self._quotas.charge(request, count)
         denials = _collect_messages(self._try_admission(create_request)) if count < most else ()
         return Admitted(count, denials)
@@ -419,7 +419,7 @@ class Admissions:
 
         The namespace of a ``written`` workload exists or will be created, so NamespaceLifecycle can be decided.
         """
-        unknown_plugins = set(find_undecidable_plugins(self._cluster, namespace))
+        unknown_plugins = set(iter_undecidable_plugins(self._cluster, namespace))
         return (
             unknown_plugins - {NAMESPACE_LIFECYCLE}
             if written and is_missing_namespace(self._cluster, namespace)
@@ -457,7 +457,7 @@ class Admissions:
         skipped = self._find_skipped_plugins(create_request.namespace, written=create_request.in_full)
         if create_request.manifest["kind"] == "Pod":
             skipped.update(
-                find_undecidable_plugins_for_pod(
+                iter_undecidable_plugins_for_pod(
                     self._cluster, create_request.namespace, object_at(create_request.manifest, "spec")
                 )
             )

@@ -271,7 +271,7 @@ def build_quota_raise_for_claims(claims: Sequence[AdmissionRequest], counts: Seq
         raised = resource_quota.find_needed_limits(dataclasses.replace(claim, quotas=quotas), count)
         hard |= {name: {**hard.get(name, {}), **amounts} for name, amounts in raised.items()}
         raised_quotas = [_set_enforced_limits(quota, raised.get(quota.metadata.name, {})) for quota in quotas]
-        quotas = resource_quota.charge(dataclasses.replace(claim, quotas=raised_quotas), count)
+        quotas = resource_quota.charge_quotas(dataclasses.replace(claim, quotas=raised_quotas), count)
     return _build_quota_raise(claims[0], hard) if hard else None
 
 

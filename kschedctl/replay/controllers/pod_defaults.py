@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kschedctl.admission import defaults, limit_ranger, node_selector, tolerations
-from kschedctl.admission.admit import iter_orders
+from kschedctl.admission.admit import list_orders
 from kschedctl.admission.request import AdmissionRequest, NotAdmittedError, Writable
 from kschedctl.api.copying import replace
 from kschedctl.api.decoding import convert_builtins
@@ -121,7 +121,7 @@ class PodDefaults:
     def _find_alternatives(self, pod: Pod, ranges: tuple[LimitRange, ...], filled: Pod) -> list[str]:
         """Return the changes that other orders of the LimitRanges would make, or none if the order does not matter."""
         alternatives: dict[bytes, str] = {}
-        for order in iter_orders(ranges) if limit_ranger.have_different_defaults(ranges) else ():
+        for order in list_orders(ranges) if limit_ranger.have_different_defaults(ranges) else ():
             other_pod, request = self._apply_plugins(pod, order)
             alternatives.setdefault(msgspec.json.encode(other_pod.spec), "; ".join(request.changed))
         if not alternatives.keys() - {msgspec.json.encode(filled.spec)}:

@@ -49,7 +49,7 @@ class RemainingQuotas:
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
         """Charge ``count`` objects like that of the request to the quotas. A negative count releases them."""
-        charged = {quota.metadata.name: quota for quota in resource_quota.charge(request, count)}
+        charged = {quota.metadata.name: quota for quota in resource_quota.charge_quotas(request, count)}
         self.charged[request.namespace] = tuple(
             charged.get(q.metadata.name, q) for q in self.get_quotas(request.namespace)
         )

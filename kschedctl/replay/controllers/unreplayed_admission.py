@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, find_policies, find_webhooks
+from kschedctl.admission.not_replayed import WEBHOOK_KINDS, CreatedObject, iter_policies, iter_webhooks
 from kschedctl.admission.pod_security_policy import ENFORCE, LEVELS
 from kschedctl.admission.resource_quota import is_replayable
 from kschedctl.api.kinds import KINDS
@@ -41,8 +41,8 @@ def find_unasked_hooks(cluster: Cluster, pods: Iterable[Pod], *, denied: bool = 
     objects = [obj for pod in distinct_pods.values() for obj in _iter_created_objects(pod)]
     hook_names = {WEBHOOK_KIND: dict[str, None](), POLICY_KIND: dict[str, None]()}
     for mutating in (True,) if denied else (True, False):
-        hook_names[WEBHOOK_KIND] |= dict.fromkeys(find_webhooks(cluster, objects, mutating=mutating))
-        hook_names[POLICY_KIND] |= dict.fromkeys(find_policies(cluster, objects, mutating=mutating))
+        hook_names[WEBHOOK_KIND] |= dict.fromkeys(iter_webhooks(cluster, objects, mutating=mutating))
+        hook_names[POLICY_KIND] |= dict.fromkeys(iter_policies(cluster, objects, mutating=mutating))
     unasked = (_describe_unasked(kind, list(names)) for kind, names in hook_names.items() if names)
     return (*unasked, *(UnknownKind(kind, why, VERDICT) for kind, why in unread.items() if not hook_names[kind]))
 

@@ -1,4 +1,4 @@
-"""The interfaces of scheduler plugins and the values that plugins return; nodes are rows of numpy arrays.
+"""The interfaces of scheduler plugins and the values that plugins return. Nodes are rows of numpy arrays.
 
 Upstream: staging/src/k8s.io/kube-scheduler/framework/interface.go (v1.36).
 """
@@ -35,7 +35,7 @@ else:
 
 
 class Code(StrEnum):
-    """A status code of upstream's framework; the value is upstream's name."""
+    """A status code of upstream's framework. The value is upstream's name."""
 
     SUCCESS = "Success"
     ERROR = "Error"
@@ -148,10 +148,11 @@ PRE_SCORE_SKIP: PreScoreResult[Never] = PreScoreResult(skip=True, reads=Reads.NO
 
 
 class Plugin(Protocol):
-    """A plugin: a name and the methods of any of the extension points below. It has arguments, but no state of a cycle.
+    """A plugin, with a name and the methods of any of the extension points below.
 
-    Its attribute `reads` declares what its answers depend on (Reads.PODS without one). Answers that do not depend on
-    pods are reused in dry runs that add or remove pods, and after pods moved.
+    It has arguments, but keeps no state of a scheduling cycle. Its attribute `reads` declares what its answers depend
+    on (Reads.PODS if the attribute is missing). Answers that do not depend on pods are reused in dry runs that add or
+    remove pods, and after pods moved.
     """
 
     name: str
@@ -192,9 +193,9 @@ class FilterPlugin(Plugin, Protocol[State_contra]):
     """A plugin that rejects nodes."""
 
     def filter(self, info: PodInfo, view: Fork, state: State_contra | None, delta: Delta) -> Iterator[Rejection]:
-        """Yield the rejections of nodes that cannot run the pod, with each node changed as `delta` says.
+        """Yield the rejections of nodes that cannot run the pod, with each node changed as `delta` describes.
 
-        `state` is that of the PreFilter result, or None if the plugin has no PreFilter. Raises PluginError.
+        `state` comes from the PreFilter result, or is None if the plugin has no PreFilter. Raises PluginError.
         """
 
 
@@ -213,7 +214,7 @@ class ScorePlugin(Plugin, Protocol[State_contra]):
     def score(self, info: PodInfo, view: Fork, state: State_contra | None, rows: Rows) -> Scores:
         """Return the raw score of each feasible row, (F,) int64.
 
-        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore; it is None if the profile disables
+        `state` comes from PreScore, or from PreFilter if the plugin has no PreScore. It is None if the profile disables
         that extension point. Raises PluginError.
         """
 
@@ -288,7 +289,7 @@ class Reservation(msgspec.Struct, frozen=True):
 class ReservePlugin(Plugin, Protocol[State_contra]):
     """A plugin that reserves objects for a pod on its node.
 
-    `state` is that of the PreFilter result, or None if the plugin has no PreFilter or skips the pod.
+    `state` comes from the PreFilter result, or is None if the plugin has no PreFilter or skips the pod.
     """
 
     def reserve(self, info: PodInfo, pod: Pod, view: Fork, row: int, state: State_contra | None) -> Changes:
@@ -391,10 +392,10 @@ class PluginVerdict(msgspec.Struct, frozen=True):
         return Status(code, tuple(r.reason for r in self.rejections if r.mask[row]))
 
 
-def required_state(state: StateT | None, message: str) -> StateT:
-    """Return `state`, or raise PluginError with `words` if it is None.
+def require_state(state: StateT | None, message: str) -> StateT:
+    """Return the state, or raise PluginError with the message if it is None.
 
-    It is None if a profile enables an extension point without the one that prepares its state.
+    The state is None if a profile enables an extension point without the extension point that prepares its state.
     """
     if state is None:
         raise PluginError(message)

@@ -1,4 +1,4 @@
-"""Grouping of nodes that plugins cannot distinguish, so that one node can stand for all nodes of a group.
+"""Grouping of nodes that plugins cannot distinguish, so that one node can represent all nodes of its group.
 
 A plugin that looks at other pods builds an object, shared by equal pods, that returns what its Filter or Score would
 answer for any rows in the current state, as long as no other pod is nominated.

@@ -30,7 +30,7 @@ IN_MEMORY_NAME = "<extended-resources>"
 def index_classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass]:
     """Index DeviceClasses by the resource names that they back.
 
-    If several classes name a resource, the newest wins, and the first of those created at the same time.
+    If several classes name a resource, the newest wins. If several were created at the same time, the first wins.
     """
     device_classes: dict[str, DeviceClass] = {}
     for device_class in classes:
@@ -69,7 +69,8 @@ def build_device_requests(
 ) -> tuple[DeviceRequest, ...]:
     """Build device requests for resources that the node has only as devices, sorted by name.
 
-    Each regular container gets devices of its own; init containers use those of later containers, and each other's.
+    Each regular container gets devices of its own. Init containers share devices with later containers and with each
+    other.
     """
     containers = (*pod.spec.init_containers, *pod.spec.containers)
     is_brief = [i < len(pod.spec.init_containers) and not is_sidecar(c) for i, c in enumerate(containers)]

@@ -1,4 +1,4 @@
-"""Rules that differ between versions of kube-scheduler: their discovery, and those known only from release notes.
+"""Rules that differ between versions of kube-scheduler, including rules known only from release notes.
 
 A change that was read in upstream's source, or observed in its answers, is an ordinary rule. For the others, a plugin
 declares which pods they concern and what they could do to an answer, so that affected answers can say so.

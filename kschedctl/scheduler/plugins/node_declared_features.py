@@ -16,7 +16,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     Reads,
     Rejection,
-    required_state,
+    require_state,
 )
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import NODE, POD, ActionType, ChangedObject, ClusterEventWithHint
@@ -94,7 +94,7 @@ class NodeDeclaredFeatures(DeclaredPlugin[frozenset[str], None]):
         """Yield a rejection for each reason, with the nodes that lack required features."""
         if not self.enabled:
             return
-        required = required_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
+        required = require_state(state, 'error reading "PreFilterNodeDeclaredFeatures" from cycle-state: not found')
         feature_sets, set_of_node = view.nodes.declared_features
         missing_features = [tuple(sorted(required - set(features))) for features in feature_sets]
         reasons = [self.reason.format(", ".join(missing)) if missing else "" for missing in missing_features]

@@ -10,7 +10,7 @@ import numpy as np
 
 from kschedctl.api.arrays import Bools, Row
 from kschedctl.api.kube_version import ByVersion
-from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Rejection, required_state
+from kschedctl.scheduler.framework import PRE_FILTER_SKIP, Code, Fragment, PreFilterResult, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -81,7 +81,7 @@ class NodePorts(DeclaredPlugin[tuple[HostPort, ...], None]):
         self, info: PodInfo, view: Fork, state: tuple[HostPort, ...] | None, delta: Delta
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes where a requested port conflicts with one in use."""
-        requested_ports = required_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
+        requested_ports = require_state(state, 'reading "PreFilterNodePorts" from cycleState: not found')
         used_ports = view.memo(self.name, lambda: {port for other in view.pods.infos for port in other.host_ports})
         rejected = np.zeros(len(view.nodes), np.bool_)
         for port in used_ports:

@@ -12,7 +12,7 @@ from kschedctl.api.arrays import Rows, Scores
 from kschedctl.api.kube_version import VERIFIED, ByVersion, KubeVersion
 from kschedctl.api.objects import Node, Pod, Taint, Toleration
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated, is_tolerated
-from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, required_state
+from kschedctl.scheduler.framework import Code, Fragment, Peers, PreScoreResult, Reads, Rejection, require_state
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin
 from kschedctl.scheduler.framework.events import (
     NODE,
@@ -171,7 +171,7 @@ class TaintToleration(DeclaredPlugin[None, list[Toleration]]):
 
     def score(self, info: PodInfo, view: Fork, state: list[Toleration] | None, rows: Rows) -> Scores:
         """Return the number (F,) of untolerated PreferNoSchedule taints of each node."""
-        tolerations = required_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
+        tolerations = require_state(state, 'failed to read "PreScoreTaintToleration" from cycleState: not found')
         taint_sets, set_of_node = view.nodes.taint_sets
         counts = self._count_untolerated(taint_sets, tolerations, (SOFT_EFFECT,))
         return np.array(counts, np.int64)[set_of_node[rows]]

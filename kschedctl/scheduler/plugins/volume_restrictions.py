@@ -112,8 +112,8 @@ class RestrictionState(NamedTuple):
 class VolumeRestrictions(DeclaredPlugin[RestrictionState, None]):
     """Plugin that rejects nodes where the pod's in-line disk is mounted in a conflicting way.
 
-    It rejects all nodes while another pod uses the pod's ReadWriteOncePod claim. As upstream, pods that hypothetically
-    come or go are compared by the claim's name only, whatever their namespace.
+    It rejects all nodes while another pod uses the pod's ReadWriteOncePod claim. As in upstream, claims of hypothetical
+    pods are compared only by name, not by namespace.
 
     Upstream: pkg/scheduler/framework/plugins/volumerestrictions (v1.36).
     """

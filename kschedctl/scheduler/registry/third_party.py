@@ -131,7 +131,7 @@ def find_third_party_plugins() -> ThirdPartyPlugins:
 def find_entry_points(paths: tuple[tuple[str, int], ...]) -> tuple[EntryPoint, ...]:
     """Return the plugins' entry points sorted by package, cached until the search paths change.
 
-    Searching all packages takes about 5 ms, and each Scheduler with a configuration asks.
+    Searching all packages takes about 5 ms, and each Scheduler with a configuration needs the result.
     """
     return tuple(sorted(entry_points(group=ENTRY_POINTS), key=_describe_package))
 
@@ -267,7 +267,7 @@ def _build_type_check(method: str) -> Method:
 
 
 def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
-    """Raise TypeError for codes and reasons that are not allowed there."""
+    """Raise TypeError for codes and reasons that the method must not return."""
     if not isinstance(code, Code) or code not in CODES[method]:
         allowed_codes = ", ".join(sorted(CODES[method]))
         raise TypeError(
@@ -363,8 +363,10 @@ def _check_changes(by_kind: object, *_: object) -> Changes:
     """Raise TypeError unless only objects of reserved kinds change."""
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it answers with {_describe_value(by_kind)}, not with a mapping of kinds to objects")
-    if others := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
-        raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
+    if unreserved_kinds := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
+        raise TypeError(
+            f"it changes {', '.join(unreserved_kinds)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}"
+        )
     for obj in (changed for objects in by_kind.values() for changed in objects):
         if not isinstance(obj, Struct):
             raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")
@@ -408,7 +410,8 @@ SCHEDULER_PLUGINS: Mapping[str, Declaration] = {
 def find_registered_plugins(*, other_builds: bool) -> Mapping[str, Declaration]:
     """Return the plugins of installed packages and, with `other_builds`, those of scheduler-plugins.
 
-    A package's plugin takes precedence over one of the same name here. Raises ConfigurationError.
+    A package's plugin takes precedence over the plugin of the same name in scheduler-plugins. Raises
+    ConfigurationError.
     """
     own = find_third_party_plugins()
     return ChainMap(own, SCHEDULER_PLUGINS) if other_builds else own  # type: ignore[arg-type]  # nothing is written

@@ -8,7 +8,7 @@ from typing import ClassVar
 from kschedctl.api.objects import Pod
 from kschedctl.scheduler.engine.cycle import Cycle
 from kschedctl.scheduler.engine.preemption.evaluator import NEVER, TERMINATING, Ineligible, PreemptionPlugin
-from kschedctl.scheduler.framework import Code, PreFilterResult, Status, required_state
+from kschedctl.scheduler.framework import Code, PreFilterResult, Status, require_state
 from kschedctl.scheduler.framework.dependencies import Dependency, Effect
 from kschedctl.scheduler.framework.events import POD, ActionType, ClusterEventWithHint
 from kschedctl.scheduler.framework.feature_gates import FeatureGates
@@ -67,10 +67,10 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
         return PreFilterResult(state=claim)
 
     def find_ineligibility(self, cycle: Cycle) -> Ineligible | None:
-        """Return why the pod may not preempt, or None if it may.
+        """Return the reason why the pod may not preempt, or None if it may.
 
-        It may not if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if pods that are already
-        terminating on its nominated node will make room for it.
+        The pod may not preempt if its preemptionPolicy is Never, if this plugin's PreFilter did not run, or if
+        terminating pods on its nominated node will make room for it.
         """
         pod, view = cycle.info.pod, cycle.view
         if pod.spec.preemption_policy == "Never":
@@ -87,7 +87,7 @@ class CapacityScheduling(PlacedIsReserved, PreemptionPlugin[QuotaClaim, None]):
 
     def select_victims(self, cycle: Cycle) -> QuotaVictims:
         """Return the victim selection for the pod's quota."""
-        claim = required_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_PRE_FILTERED)
+        claim = require_state(cycle.pre_filter.find_state(CapacityScheduling), NOT_PRE_FILTERED)
         return QuotaVictims(cycle.info, cycle.view, find_quota_use(cycle.view), claim)
 
     def dependencies(self, info: PodInfo, view: Fork) -> Iterator[Dependency]:
@@ -111,10 +111,10 @@ def _build_rejection(info: PodInfo, claim: QuotaClaim, cause: str, fact: str) ->
 
 
 def _find_nominated_requests(info: PodInfo, view: Fork, use: QuotaUse) -> tuple[list[Requests], list[Requests]]:
-    """Return the requests of nominated pods that count against the quotas of a pod.
+    """Return the requests of the nominated pods of the pod's quota, and of those of other quotas.
 
-    They are pods of the same quota with at least the pod's priority, and pods of other quotas that stay within their
-    min.
+    Pods of the same quota count if they have at least the pod's priority, and pods of other quotas count if their quota
+    stays within its min.
     """
     same_quota: list[Requests] = []
     other_quotas: list[Requests] = []

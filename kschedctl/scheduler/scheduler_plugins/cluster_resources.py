@@ -1,4 +1,4 @@
-"""Check that all nodes together have a PodGroup's minResources, with the messages of scheduler-plugins.
+"""A check that all nodes together have a PodGroup's minResources, with the messages of scheduler-plugins.
 
 Upstream: CheckClusterResource in pkg/coscheduling/core/core.go of kubernetes-sigs/scheduler-plugins.
 """
@@ -19,7 +19,7 @@ from kschedctl.snapshot.fork import Fork
 
 
 class ResourceGap(NamedTuple):
-    """Resources that a PodGroup wants and all nodes together do not have."""
+    """Resources that a PodGroup requests and all nodes together lack."""
 
     message: str
     """The gap as upstream's message prints it."""

@@ -113,8 +113,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     """Plugin that lets the pods of a PodGroup wait until enough of them have a node.
 
     It rejects a pod if its group has too few pods or if the whole cluster lacks the group's minResources. The queue
-    keeps the pods of a group next to each other. If one of them fits on no node, the waiting ones are given up unless
-    only a few are missing. Then other pods go first, and the group may have to back off.
+    keeps the pods of a group next to each other. If a pod of the group fits on no node, the waiting pods are given up
+    unless only a few are missing. Then other pods go first, and the group may have to back off.
 
     Upstream: pkg/coscheduling of kubernetes-sigs/scheduler-plugins.
     """
@@ -138,7 +138,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return cls(args, gates.release)
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:
-        """Yield the changes that move the pods of the pod's group back to the active queue.
+        """Yield a description of each change that moves the pods of the pod's group back to the active queue.
 
         The plugin has no queueing hints. Creating another pod of the group triggers no event, but the first pod that
         gets a node activates the others.
@@ -171,7 +171,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         return [self._build_sort_key(view, position, time) for time, position in enumerate(positions)]
 
     def _build_sort_key(self, view: Fork, position: Position, arrival: int) -> tuple[int, str, bool, int, str]:
-        """Return a pod's key for ``sort_keys``; ``arrival`` is its place in the order of arrival."""
+        """Return a pod's key for ``sort_keys``. ``arrival`` is the pod's place in the order of arrival."""
         pod, priority = view.pods.objects[position], view.pods.infos[view.pods.info[position]].priority
         gang = _find_existing_gang(pod, view)
         if gang is None:  # in the queue a time has nanoseconds, so that no two are the same
@@ -221,7 +221,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
-        if stuck and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
+        if stuck and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
         return TIMED_OUT.format(
             format_go_duration(min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)), self.name
@@ -280,7 +280,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         waiting.
         """
         gang = _find_existing_gang(pod, view)
-        lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
+        lacks_many = gang and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
@@ -300,8 +300,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Return the pods to activate after a pod passed Permit or started to wait.
 
-        The first assigned pod of a group activates the others. Once enough pods are assigned the group's failure is
-        forgotten.
+        The first assigned pod of a group activates the other pods. Once enough pods are assigned, the group's failure
+        is forgotten.
         """
         gang = _find_existing_gang(pod, view)
         if gang is None:
@@ -313,7 +313,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             view.gang_history.failed.pop(gang.key, None)
         return ()
 
-    def _lacks_many(self, gang: _ExistingGang, assigned: int) -> bool:
+    def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage."""
         min_member = gang.group.spec.min_member
         return (

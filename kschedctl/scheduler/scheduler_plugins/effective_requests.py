@@ -83,9 +83,9 @@ def compute_qos_class(pod: Pod) -> QualityOfService:
 
 
 def _classify(containers: Iterable[ResourceRequirements]) -> QualityOfService:
-    """Return the QoS class of a pod's resources.
+    """Return the QoS class for the resources of containers.
 
-    It is Guaranteed if all containers limit cpu and memory and the total requests equal the total limits.
+    The class is Guaranteed if all containers limit cpu and memory and the total requests equal the total limits.
     """
     requests: dict[str, int] = {}
     limits: dict[str, int] = {}

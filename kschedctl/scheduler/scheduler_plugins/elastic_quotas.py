@@ -75,14 +75,14 @@ def find_exceeded_resource(requests: Requests, used: Requests, limits: Requests,
 def find_applicable_limits(requests: Requests, limits: Requests, default_limit: int) -> dict[str, int]:
     """Return the limits of the native resources, and of the extended resources that are requested.
 
-    Native resources without a limit get 0, extended ones get ``default_limit``.
+    Native resources without a limit get 0, and extended resources without a limit get ``default_limit``.
     """
     extended = {name: limits.get(name, default_limit) for name in requests if name not in ALWAYS_LIMITED}
     return {name: limits.get(name, 0) for name in ALWAYS_LIMITED} | extended
 
 
 class QuotaUse:
-    """Resources used by pods on nodes, by namespace, kept current as pods come and go."""
+    """The resources that pods on nodes use in each namespace, kept current as pods come and go."""
 
     def __init__(self, view: Fork, quotas: Mapping[str, Quota]) -> None:
         self.view, self.quotas = view, quotas

@@ -58,7 +58,7 @@ ASSUMED_RESOURCES = frozenset({CPU, MEMORY, PODS, "ephemeral-storage"})
 
 
 class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
-    """Plugin that rejects nodes whose kubelet could not take the requests from a single NUMA node.
+    """Plugin that rejects nodes whose kubelet could not satisfy the requests from a single NUMA node.
 
     It applies to nodes with the policy single-numa-node, by container or by pod. Available cpu and memory matter only
     to Guaranteed pods. For them, the score is the lowest that a NUMA node of the node would get, or it depends on how
@@ -148,7 +148,7 @@ class NodeResourceTopologyMatch(PlacedIsReserved, DeclaredPlugin):
     def _needs_numa_nodes(self, info: PodInfo) -> bool:
         """Return whether the filter applies to the pod.
 
-        It skips BestEffort pods that request only native resources.
+        The filter skips BestEffort pods that request only native resources.
         """
         if compute_qos_class(info.pod) is not QualityOfService.BEST_EFFORT:
             return True

@@ -208,7 +208,7 @@ def _match_templates(predicate: Callable[[Pod], bool], pods: PodTable) -> Bools:
 def has_exclusive_resources(pod: Pod, published_names: frozenset[str]) -> bool:
     """Return whether a long-running container has exclusive resources.
 
-    They are published devices or, in a Guaranteed pod, whole cpus, memory and huge pages.
+    Published devices are exclusive. In a Guaranteed pod, so are whole cpus, memory and huge pages.
     """
     guaranteed = compute_qos_class(pod) is QualityOfService.GUARANTEED
     containers = (*(c for c in pod.spec.init_containers if c.restart_policy == "Always"), *pod.spec.containers)

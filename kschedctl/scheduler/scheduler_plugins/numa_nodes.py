@@ -55,10 +55,7 @@ class TopologyManager(NamedTuple):
 
     @classmethod
     def from_topology(cls, topology: NodeResourceTopology) -> TopologyManager:
-        """Read the settings of a topology; its attributes override topologyPolicies.
-
-        Unknown values are ignored.
-        """
+        """Read the settings of a topology, ignoring unknown values. Attributes override topologyPolicies."""
         deprecated = DEPRECATED_POLICIES.get(next(iter(topology.topology_policies), ""))
         manager = cls() if deprecated is None else cls(*deprecated)
         for attribute in topology.attributes:
@@ -166,7 +163,10 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
 
 
 def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:
-    """Return available amounts minus reserved ones, at least 0; -1 for a missing resource stays."""
+    """Return the available amounts minus the reserved amounts, but at least 0.
+
+    The value -1, which marks a missing resource, is kept.
+    """
     remaining = dict(available)
     for name in reserved.keys() & remaining.keys():
         difference = np.maximum(remaining[name] - reserved[name][:, None], 0)

@@ -53,7 +53,8 @@ def format_fingerprint(fingerprint: np.uint64) -> str:
 def compute_digests(hashes: Hashes, rows: Rows, count: int) -> Hashes:
     """Return the digest (N,) of the pods on each of ``count`` nodes.
 
-    ``hashes`` (P,) are those of the pods' names, seeded by those of their namespaces, and ``rows`` (P,) their nodes.
+    ``hashes`` (P,) are the hashes of the pods' names, each seeded by the hash of the namespace. ``rows`` (P,) are the
+    pods' nodes.
     """
     ordered = hashes[np.lexsort((hashes, rows))].astype("<u8")
     sizes = np.bincount(rows, minlength=count)

@@ -35,6 +35,7 @@ _EBS = re.compile(r"(?:aws://([^/]*)/)?(.*/)?vol-([^/]*)")
 
 
 def _replace_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the name of an object."""
     return rewriter.object_name(value)
 
 
@@ -55,6 +56,7 @@ def _replace_keys(rewriter: Rewriter, value: tuple[str, ...], obj: object) -> tu
 
 
 def _replace_labels(rewriter: Rewriter, value: Mapping[str, str], obj: object) -> dict[str, str]:
+    """Replace the keys and values of labels."""
     return {rewriter.key(key): rewriter.label(key, item) for key, item in value.items()}
 
 
@@ -71,6 +73,7 @@ def _replace_values(
 
 
 def _drop_text(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Drop a text."""
     return ""
 
 
@@ -139,14 +142,17 @@ def _replace_requests(rewriter: Rewriter, value: tuple[str, ...], obj: object) -
 
 
 def _replace_qualified_name(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Replace the domain of an attribute if it is a driver's."""
     return rewriter.expressions.replace_qualified_name(value, rewriter.name)
 
 
 def _rewrite_expression(rewriter: Rewriter, value: str, obj: object) -> str:
+    """Rewrite a CEL expression with pseudonyms."""
     return rewriter.expressions.rewrite_expression(value, rewriter.name)
 
 
 def _replace_attributes(rewriter: Rewriter, value: Mapping[str, api.DeviceAttribute], obj: object) -> dict[str, object]:
+    """Replace the names of device attributes, and their texts if no expression computes with them."""
     expressions, name = rewriter.expressions, rewriter.name
     return {
         _replace_qualified_name(rewriter, k, obj): expressions.replace_attribute(k, item, name)

@@ -1,1 +1,1 @@
-"""Which files of a repository are applied together, and which documents are patches or test data instead of objects."""
+"""The files of a repository that are applied together, and the documents that are patches or test data."""

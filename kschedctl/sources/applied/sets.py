@@ -191,7 +191,7 @@ class Applier(NamedTuple):
         patterns = [_PLACEHOLDER.sub("*", path) for source in sources if isinstance(path := source.get("path"), str)]
         patterns = [pattern for pattern in patterns if pattern.strip("*/.")]
         for pattern in (*patterns, *_iter_directory_patterns(get_list(spec, "generators"))):
-            yield from (AppliedFolders((folder,)) for folder in self._find_matching(pattern, all_folders))
+            yield from (AppliedFolders((folder,)) for folder in self._find_matching_folders(pattern, all_folders))
 
     def _find_folders(self, paths: Iterable[object], all_folders: RepositoryFolders) -> tuple[str, ...]:
         """Return the existing folders among paths, which are relative to any folder above the file."""
@@ -210,7 +210,7 @@ class Applier(NamedTuple):
         )
         return next(filter(all_folders.all.__contains__, folders), "")
 
-    def _find_matching(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
+    def _find_matching_folders(self, pattern: str, all_folders: RepositoryFolders) -> list[str]:
         """Return the folders that match the pattern below the first folder above the file that has any.
 
         A star stands for one step, as in Go.

@@ -35,7 +35,7 @@ class FieldPosition:
     __slots__ = ("column", "inside", "line")
 
     def __init__(self, mark: Any, inside: Mapping[Key, FieldPosition], line: int) -> None:
-        """Take the parser's mark, and the number of lines before the text that it refers to."""
+        """Store the parser's mark as a position. ``line`` is the number of lines before the parsed text."""
         self.line, self.column, self.inside = line + mark.line + 1, mark.column + 1, inside
 
 

@@ -40,7 +40,7 @@ class PodExtras(NamedTuple):
 
 
 class WholePods:
-    """Calls extenders through ``call``, adding what is known about pods apart from what plugins read."""
+    """A caller of extenders through ``call``, which adds the parts of pods that no plugin reads, if they are known."""
 
     def __init__(self, call: CallExtender) -> None:
         self._call = call

@@ -19,6 +19,7 @@ from kschedctl.api.component_flags import (
     ContainerOwner,
     find_api_server,
     find_autoscaler,
+    iter_flags,
 )
 from kschedctl.api.decoding import get_json_decoder
 from kschedctl.api.json_values import JsonObject
@@ -213,13 +214,8 @@ def _parse_configuration(text: str, where: str) -> JsonObject | None:
 
 def _parse_flags(pod_spec: _Spec) -> dict[str, str]:
     """Parse ``--name=value`` and ``--name value`` in kube-scheduler's command line."""
-    words = [word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ()))]
-    flags = {}
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word.startswith("--"):
-            name, equals, value = word.removeprefix("--").partition("=")
-            flags[name] = value if equals else following
-    return flags
+    words = (word for c in pod_spec.containers for word in (*(c.command or ()), *(c.args or ())))
+    return dict(iter_flags(tuple(words)))
 
 
 def _build_instance(pod: _SchedulerPod) -> SchedulerInstance:

@@ -125,7 +125,7 @@ class Server:
                 failure = error
             except (ValueError, RecursionError) as error:
                 failure = _TemporaryError(f"unexpected response: {describe_decoding_error(error)}")
-            self._pause(failure, number, end)
+            self._wait_for_retry(failure, number, end)
             number += 1
 
     def iter_lines(
@@ -156,7 +156,7 @@ class Server:
         for limit in tuple(self.limits):
             limit.abandon()
 
-    def _pause(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
+    def _wait_for_retry(self, failure: _TemporaryError, number: int, end: Deadline) -> None:
         """Wait before the next try, with exponential backoff. Raises ClusterError if there is no further try."""
         seconds = min(max(failure.seconds, 0.2 * 2**number), LONGEST_WAIT)
         last = number == TRIES - 1 or monotonic() + seconds >= end.at or self.closed.is_set()

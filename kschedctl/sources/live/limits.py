@@ -91,6 +91,7 @@ class _Reader(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int | None:
+        """Read into the buffer. Raises TimeoutError once the limit is exceeded."""
         left = self._limit.seconds_left()
         if left <= 0:
             raise TimeoutError("timed out")

@@ -33,10 +33,14 @@ ACCEPT = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,appli
 
 
 class _Item(msgspec.Struct):
+    """A list item reduced to its metadata."""
+
     metadata: Meta
 
 
 class _List(msgspec.Struct):
+    """A list of objects reduced to their metadata."""
+
     items: list[_Item]
 
 

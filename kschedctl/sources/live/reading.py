@@ -1,4 +1,4 @@
-"""Reader of a live cluster: lists the kinds that the enabled plugins need in parallel and brings them to one moment."""
+"""The reader of a live cluster, which lists the required kinds in parallel and brings the lists to one moment."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _read_numbers(metric: Metric, samples: Iterable[_Sample]) -> tuple[dict[Labe
 
 
 def _read_histograms(metric: Metric, samples: list[_Sample]) -> tuple[dict[Labels, Histogram], int]:
-    """Read the histograms of a metric by its labels, native ones if they exist, and count unusable values."""
+    """Read the histograms of a metric by labels, native ones if they exist, and count unusable values."""
     histograms: dict[Labels, Histogram] = {}
     buckets: dict[Labels, list[Bucket]] = defaultdict(list)
     totals: dict[tuple[Labels, str], float] = {}

@@ -52,7 +52,7 @@ INVENTED = {
 
 
 def workloads(documents: list[Json]) -> Iterator[Json]:
-    """The pods, and what makes pods."""
+    """Yield the pods and the objects with pod templates."""
     return (document for document in flatten_lists(documents) if document and document.get("kind") in KINDS)
 
 

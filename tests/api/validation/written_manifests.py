@@ -19,18 +19,18 @@ SELECTOR = {"matchLabels": LABELS}
 
 
 def pod(**spec: Any) -> Json:
-    """A pod that nothing is wrong with, with these fields in its spec."""
+    """Build a valid pod with these fields in its spec."""
     own = {"containers": [{"name": "c", "image": "web"}], **spec}
     return {"kind": "Pod", "metadata": {"name": "web", "labels": LABELS}, "spec": own}
 
 
 def container(**fields: Any) -> Json:
-    """A pod whose one container has these fields."""
+    """Build a pod whose only container has these fields."""
     return pod(containers=[{"name": "c", "image": "web", **fields}])
 
 
 def workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
-    """A workload that nothing is wrong with, with these fields in its spec, and in that of its template."""
+    """Build a valid workload with these fields in its spec and in the spec of its template."""
     pods: Json = {"containers": [{"name": "c", "image": "web"}], **(template or {})}
     inner: Json = {"template": {"metadata": {"labels": LABELS}, "spec": pods}, **spec}
     if kind in ("Job", "CronJob"):
@@ -43,7 +43,7 @@ def workload(kind: str, template: Json | None = None, **spec: Any) -> Json:
 
 
 def refused(manifest: Json, **options: bool) -> list[str]:
-    """What the API server says of it."""
+    """Return the errors of the API server for a manifest."""
     document = drop_nulls(deepcopy(manifest))
     found = msgspec.convert(document, KINDS[manifest["kind"]])
     return [str(error) for error in validate_manifest(manifest["kind"], found, ValidationOptions(**options))]

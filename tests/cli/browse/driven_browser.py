@@ -42,7 +42,7 @@ def of_objects(*objects: dict[str, Any]) -> BrowseSession:
 def drive(
     session: BrowseSession, steps: Steps, size: tuple[int, int] = SMALL, live: LiveSessions | None = None
 ) -> Browser:
-    """Takes the steps when the list and the first answer are there."""
+    """Run the browser and take the steps once the list and the first answer are shown."""
     browser = Browser(session, live)
 
     async def run() -> None:
@@ -67,7 +67,7 @@ async def until(pilot: Pilot[Any], holds: Callable[[], bool], what: str = "") ->
 
 
 async def settled(browser: Browser, pilot: Pilot[Any]) -> None:
-    """Until nothing is being computed, and what was is shown: what is handed over is waited for in its turn."""
+    """Wait until nothing is being computed and the result is shown."""
     for _ in range(2):
         await pilot.pause()
         await until(pilot, lambda: not browser.questions.is_busy)
@@ -87,12 +87,12 @@ async def write(browser: Browser, pilot: Pilot[Any], key: str, text: str) -> Non
 
 
 def said(browser: Browser) -> str:
-    """What stands above the tabs."""
+    """Return the text above the tabs."""
     return str(browser.answer_pane.query_one("#verdict", Static).content)
 
 
 def flat(browser: Browser) -> str:
-    """The same without its folds."""
+    """Return the text above the tabs without line breaks."""
     return " ".join(said(browser).split())
 
 
@@ -105,12 +105,12 @@ def lines(listed: LineList) -> list[str]:
 
 
 def shown(browser: Browser) -> list[str]:
-    """The lines of the screen over the browser."""
+    """Return the lines of the screen over the browser."""
     return lines(browser.screen.query_one("#lines", LineList))
 
 
 def on_screen(browser: Any) -> list[str]:
-    """The characters of the screen, from the SVG that Textual makes of it."""
+    """Return the characters of the screen, from the SVG that Textual makes of it."""
     found: dict[float, dict[int, str]] = {}
     for element in ElementTree.fromstring(browser.export_screenshot()).iter("{http://www.w3.org/2000/svg}text"):
         if element.get("x") is None or "line" not in str(element.get("clip-path")):

@@ -215,7 +215,7 @@ def test_a_workload_with_its_pods_by_zone_leads_on_to_nodes_and_back() -> None:
 
 
 def zones(found: list[str]) -> list[list[str]]:
-    """The rows under By zone."""
+    """Return the rows below "By zone"."""
     start = found.index("By zone") + 2
     return [line.split() for line in found[start : found.index("", start)]]
 

@@ -38,7 +38,7 @@ WAITING = ("p01-cpu", "p02-memory", "p05-taint", "p11-spread", "p23-never", "p29
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing is waited for that no test here looks at, nor searched for at length."""
+    """Shorten all waiting times and searches that no test here looks at."""
     monkeypatch.setattr(live_follow, "FIRST_WAIT", 0.01)
     monkeypatch.setattr(live_follow, "LONGEST_WAIT", 0.02)
     monkeypatch.setattr(live_follow, "POLL_SECONDS", 0.01)
@@ -52,7 +52,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @cache
 def listed() -> Response:
-    """The recorded pods, those that wait being few."""
+    """Return the recorded list of pods, with few pending pods."""
     recorded = replayed(PODS, {})
     pods = json.loads(recorded.body)
     there = [each for each in pods["items"] if "nodeName" in each["spec"] or each["metadata"]["name"] in WAITING]
@@ -80,7 +80,7 @@ class Changes:
         return Response(chunks=self._said(int(query["resourceVersion"])) if path == PODS else self._silence())
 
     def tell(self, kind: str, name: str, **spec: Any) -> None:
-        """An event of a pod in the namespace lab; it wants more cpu than any node has."""
+        """Send an event of a pod in namespace lab that requests more CPU than any node has."""
         container = {"name": "c", "resources": {"requests": {"cpu": "999"}}}
         with self.changed:
             self.version += 1
@@ -94,7 +94,7 @@ class Changes:
             self.changed.notify_all()
 
     def end(self, said: bytes = b"") -> None:
-        """Every watch of pods ends, with these words; what was told before is forgotten."""
+        """End every watch of pods with this message, and forget earlier events."""
         with self.changed:
             self.events.clear()
             self.breaks.append(said)
@@ -127,7 +127,7 @@ class Changes:
 
 @contextmanager
 def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
-    """The recorded cluster, which says what one has it say. In the end nobody follows it any more."""
+    """Serve the recorded cluster with events that the test sends. At the end nobody may follow it any more."""
     changes, others = Changes(), set(threading.enumerate())
     with serving(changes, replayed) as api:
         source = Source(kubeconfig=write_kubeconfig(api.url, tmp_path / "config"))

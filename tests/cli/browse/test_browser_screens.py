@@ -38,7 +38,7 @@ async def leave(browser: Browser, pilot: Pilot[Any]) -> None:
 
 
 def screens(size: tuple[int, int]) -> dict[str, str]:
-    """What is seen in one sitting."""
+    """Return the screens of one session."""
     found = {}
 
     async def steps(browser: Browser, pilot: Pilot[Any]) -> None:

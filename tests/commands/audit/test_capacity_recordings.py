@@ -25,7 +25,7 @@ def audited() -> AuditedCluster:
 
 
 def free_cpu() -> Counter[str]:
-    """By node, in millicores, counted container by container; none of these pods asks for more while it starts."""
+    """Count the free millicores of each node, container by container. No pod requests more while it starts."""
     free = Counter({name: parse_milli_value(node["status"]["allocatable"]["cpu"]) for name, node in NODES.items()})
     for pod in PODS:
         for container in pod["spec"]["containers"]:

@@ -18,7 +18,7 @@ NOW = "2026-01-31T12:00:00Z"
 
 
 def at(minute: int, second: int = 0) -> str:
-    """Before noon."""
+    """Return a time before noon."""
     return f"2026-01-31T11:{minute:02}:{second:02}Z"
 
 
@@ -69,7 +69,7 @@ def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **se
 
 
 def found(made: LeaderSection) -> dict[str, str]:
-    """Rule -> severity."""
+    """Return the severity of each rule that was found."""
     return {finding.rule.removeprefix("audit-leader-"): finding.severity for finding in made.findings}
 
 

@@ -19,7 +19,7 @@ GI = 1 << 30
 
 
 def node(name: str, pool: str = "p", taints: list[Json] | None = None, **labels: str) -> Json:
-    """With 4 cpus, 8Gi and room for 10 pods."""
+    """Build a node with 4 CPUs, 8Gi and room for 10 pods."""
     spec = {"taints": taints} if taints else {}
     status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}}
     return {
@@ -31,7 +31,7 @@ def node(name: str, pool: str = "p", taints: list[Json] | None = None, **labels:
 
 
 def pods(app: str, number: int, node_name: str, cpu: str, memory: str = "", *, kind: str = "ReplicaSet") -> list[Json]:
-    """Of one owner, named by their node; without a kind they have none."""
+    """Build pods of one owner, named after their node. Without a kind they have no owner."""
     requests = {"cpu": cpu} | ({"memory": memory} if memory else {})
     owners = [{"controller": True, "apiVersion": "apps/v1", "kind": kind, "name": app}] if kind else []
     status = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]} if node_name else {}

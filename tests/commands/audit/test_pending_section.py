@@ -87,7 +87,7 @@ def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, sev
 
 
 def event(pod: str, at: str, message: str = "0/1 nodes are available: 1 Insufficient cpu.", **fields: Any) -> Json:
-    """Of a refusal, as the scheduler writes it, which names itself as pods name it."""
+    """Build the event of a rejection, as the scheduler that the pods name writes it."""
     return {
         "kind": "Event",
         "metadata": {"name": f"{pod}.{at}", "namespace": "d"},

@@ -50,7 +50,7 @@ def section(*objects: Json, complete: bool = True) -> PlacedSection:
 
 
 def found(*objects: Json) -> dict[str, str]:
-    """Rule -> severity."""
+    """Return the severity of each rule that was found."""
     return {finding.rule.removeprefix("audit-placed-"): finding.severity for finding in section(*objects).findings}
 
 
@@ -294,7 +294,7 @@ def test_a_volume_of_another_zone() -> None:
 
 
 def random_cluster(seed: int) -> list[Json]:
-    """Six nodes of two zones, and fourteen pods anywhere, with all sorts of demands."""
+    """Build six nodes of two zones and fourteen pods on any nodes with all kinds of constraints."""
     pick = random.Random(seed)
     nodes = [node(f"n{i}", pick.choice("ab"), pool=pick.choice(["x", "y"])) for i in range(6)]
     pods = []

@@ -26,14 +26,14 @@ JOB, WEB = {"kind": "Job", "name": "nightly"}, {"kind": "StatefulSet", "name": "
 
 
 def of(tier: tuple[str, int], name: str, node_name: str = "", owner: Json | None = None, **spec: Any) -> Json:
-    """A pod of a tier with the label app of its name before the dash."""
+    """Build a pod of a tier, with the part of its name before the dash as its label app."""
     made = pod(name, node_name, owner=owner, priorityClassName=tier[0], priority=tier[1], **spec)
     made["metadata"]["labels"] = {"app": name.partition("-")[0]}
     return made
 
 
 def at(made: Json, created: str = "", started: str = "") -> Json:
-    """The pod with its times, as ``11:00`` of the day."""
+    """Return the pod with its times, given as ``11:00`` of the day."""
     if created:
         made["metadata"]["creationTimestamp"] = f"2026-05-06T{created}:00Z"
     if started:

@@ -28,7 +28,7 @@ def scheduler(*documents: Json) -> Scheduler:
 
 
 def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
-    """Made two minutes before NOW; its condition says that it was refused."""
+    """Build a pod that was created two minutes before NOW, with a condition that says when it was rejected."""
     found = pod(name, **spec)
     found["metadata"]["creationTimestamp"] = BEFORE
     if refused:
@@ -37,7 +37,7 @@ def waiting(name: str, refused: bool = True, **spec: Any) -> Json:
 
 
 def refusal(name: str, time: str, **fields: Any) -> Json:
-    """The event of one."""
+    """Build the event of a rejection."""
     reference = {"kind": "Pod", "namespace": "d", "name": name}
     event = {"kind": "Event", "metadata": {"name": f"{name}.1", "namespace": "d"}, "reason": "FailedScheduling"}
     return {**event, "involvedObject": reference, "lastTimestamp": time, **fields}

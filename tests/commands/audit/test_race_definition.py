@@ -30,7 +30,7 @@ class Placed:
         return not self.refused and self.bound <= now < self.end
 
     def in_cache(self, instance: int, ttl: float, now: float) -> bool:
-        """As upstream's cache has it: assumed pods, less those that expired, and what the informer told of."""
+        """Return whether the pod is in upstream's cache: assumed and not expired, or reported by the informer."""
         told = self.bound + self.lags[instance]
         if now >= told:
             return not self.refused and now < self.end + self.lags[instance]
@@ -70,7 +70,7 @@ class Naive:
         heapq.heappush(self.events, (time, next(self.number), do, what))
 
     def ends(self, pod: Placed) -> None:
-        """Whoever sees that it is gone looks for room again."""
+        """End a pod, so that each pod whose scheduler sees this looks for room again."""
         for instance, lag in enumerate(pod.lags):
             if pod.end < FOREVER:
                 self.at(pod.end + lag, self.look, instance)

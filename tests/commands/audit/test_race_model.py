@@ -17,12 +17,12 @@ LATENCIES = [ConstantLatency(0.0), ConstantLatency(45.0), ExponentialLatency(10.
 
 
 def crowded(informer: Latency, instances: int = 1, nodes: int = 20, load: float = 1.0) -> RaceSetting:
-    """Few nodes that are full, and many pods that do not stay long."""
+    """Build a setting with few full nodes and many short-lived pods."""
     return RaceSetting(nodes, 5.0, 4, load, instances, ExponentialLatency(3.0), informer, 200.0)
 
 
 def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[int] | None = None) -> RandomDraws:
-    """Pods that come to empty nodes at these times, one node for all, and never end."""
+    """Build draws in which pods come to empty nodes at these times, one node for all, and never end."""
     number, whose = len(arrivals), np.array(instance or [0] * len(arrivals))
     return RandomDraws(
         arrivals=np.array(arrivals),
@@ -39,7 +39,7 @@ def by_hand(arrivals: list[float], binding: float, lag: float, instance: list[in
 
 
 def one_room(draws: RandomDraws, ttl: float) -> RaceCounts:
-    """On one node with room for one pod, for two minutes."""
+    """Run two minutes on one node with room for one pod."""
     instances = draws.lags.shape[1]
     setting = RaceSetting(1, 1.0, 1, 1.0, instances, ConstantLatency(0), ConstantLatency(0), 120.0)
     return RaceSimulation(setting, draws, ttl).run()

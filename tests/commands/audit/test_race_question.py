@@ -36,7 +36,7 @@ def node(name: str) -> Json:
 
 
 def pod(number: int, bound: str, started: str, *, created: str = "", owner: str = "ReplicaSet") -> Json:
-    """On node n1, with times as the API server and the kubelet set them."""
+    """Build a pod on node n1 with the times that the API server and the kubelet set."""
     conditions = [{"type": "PodScheduled", "status": "True", "lastTransitionTime": bound}] if bound else []
     metadata = {"name": f"p{number:03}", "namespace": "d", "creationTimestamp": created or "2026-05-06T08:00:00Z"}
     owners = [{"controller": True, "apiVersion": "apps/v1", "kind": owner, "name": "web"}]

@@ -21,7 +21,7 @@ def node(name: str) -> Json:
 
 
 def pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: int = 1) -> Json:
-    """Created and bound in one second, started ``lag`` seconds later."""
+    """Build a pod that was created and bound in one second and started ``lag`` seconds later."""
     bound = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-05-06T08:00:00Z"}
     owner = {"controller": True, "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web"}
     created = {"creationTimestamp": "2026-05-06T08:00:00Z", "ownerReferences": [owner]}
@@ -38,7 +38,7 @@ def pod(name: str, node_name: str, scheduler: str = "default-scheduler", lag: in
 
 
 def filled(nodes: int, others_on: int = 0, lag: int = 1) -> list[Json]:
-    """Nodes that are full: on the first of them every second pod is of volcano."""
+    """Build full nodes. On the first of them every second pod is scheduled by volcano."""
     pods = [
         pod(f"p{n}-{i}", f"n{n}", "volcano" if n < others_on and i % 2 else "default-scheduler", lag)
         for n in range(nodes)

@@ -53,7 +53,7 @@ def configuration(profile: Json = ONLY_TAINTS, **fields: Any) -> Json:
 
 
 def scheduler(nodes: int, best: int, *pods: Json, config: Json | None = None) -> Scheduler:
-    """A cluster in which every node but one has a taint that pods would rather not meet."""
+    """Build a cluster in which every node but one has a PreferNoSchedule taint."""
     made = [node(number, number != best) for number in range(nodes)]
     return Scheduler(Cluster.from_objects([*made, *pods], config=config or configuration()))
 

@@ -23,7 +23,7 @@ DOWN = {"key": "node.kubernetes.io/unreachable", "effect": "NoSchedule"}
 
 
 def pods(name: str, *where: str, kind: str = "StatefulSet", **spec: Any) -> list[Json]:
-    """Those of a workload, one for each node; an empty name is no node."""
+    """Build the pods of a workload, one for each node. An empty name is a pod without a node."""
     made = [
         pod(f"{name}-{i}", node_name, "100m", {"kind": kind, "name": name}, **spec) for i, node_name in enumerate(where)
     ]
@@ -187,7 +187,7 @@ def test_what_cannot_come_back_by_hand(where: tuple[str, ...], fields: Json, gon
 
 
 def replayed(nodes: list[Json], running: list[Json], lost: str) -> int:
-    """How many of the pods of a zone kube-scheduler would leave pending, had they to go elsewhere."""
+    """Count the pods of a zone that kube-scheduler would leave pending if they had to go elsewhere."""
     waiting = [
         {**each, "spec": {**each["spec"], "nodeName": ""}} for each in running if each["spec"]["nodeName"][0] == lost
     ]

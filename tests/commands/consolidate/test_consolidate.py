@@ -40,7 +40,7 @@ def names(report: NodeConsolidation) -> list[str]:
 
 
 def naive(cluster: Cluster, order: list[str]) -> list[str]:
-    """Drains, each from scratch on a cluster without the nodes that went, in an order."""
+    """Drain the nodes in an order, each from scratch on a cluster without the removed ones, and return those."""
     found = []
     for name in order:
         report = drain_nodes(cluster, [name])
@@ -221,7 +221,7 @@ def test_drains_on_a_control_plane() -> None:
 
 
 def constrained(seed: int) -> list[Json]:
-    """Nodes of two zones, and pods with spreading, (anti-)affinity, priorities, host ports, budgets and taints."""
+    """Build nodes of two zones with pods that have spreading, affinity, priorities, host ports, budgets and taints."""
     random = Random(seed)
     names = [f"n{number}" for number in range(random.randint(3, 6))]
     tainted = {"taints": [{"key": "t", "effect": "NoSchedule"}]}
@@ -242,7 +242,7 @@ def constrained(seed: int) -> list[Json]:
 
 
 def shape(app: str, random: Random) -> tuple[str, str, Json]:
-    """A workload: its name, cpu and the rest of its spec."""
+    """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
         spec |= spread(random.choice((ZONE, HOSTNAME)), app)

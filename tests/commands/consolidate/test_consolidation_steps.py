@@ -24,13 +24,13 @@ def cordon(node: Json) -> None:
 
 
 def may_go(pod: Json, budgets: list[Json]) -> bool:
-    """Whether every budget that selects it allows a disruption; one at a time is away."""
+    """Return whether every budget that selects the pod allows one disruption at a time."""
     mine = [b for b in budgets if b["spec"]["selector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()]
     return all(budget["status"]["disruptionsAllowed"] > 0 for budget in mine)
 
 
 def best_nodes(objects: list[Json], name: str) -> list[str]:
-    """Where kube-scheduler may put a pod that waits, by a full cycle."""
+    """Return the nodes on which kube-scheduler may place a waiting pod, by a full cycle."""
     scheduler = Scheduler(Cluster.from_objects(objects))
     framework, waiting = scheduler.framework("default-scheduler"), scheduler.cluster.pod("d", name)
     assert framework is not None
@@ -39,7 +39,7 @@ def best_nodes(objects: list[Json], name: str) -> list[str]:
 
 
 def play(objects: list[Json], report: NodeConsolidation) -> list[Json]:
-    """The manifests after the plan; fails where a step breaks a budget or a pod finds another node, or none."""
+    """Return the manifests after the plan. Fail if a step breaks a budget or a pod gets another node, or none."""
     by_name = {(each["kind"], each["metadata"]["name"]): each for each in objects}
     budgets = [each for each in objects if each["kind"] == "PodDisruptionBudget"]
     for step in report.removable:

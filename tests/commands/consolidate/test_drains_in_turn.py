@@ -24,7 +24,7 @@ CORDONED = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
 
 
 def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, list[object]]], Fork]:
-    """The nodes that whole drains empty, with who moved where, and the cluster afterwards."""
+    """Return the nodes that whole drains empty, with the moves of their pods, and the cluster afterwards."""
     went, view = list[tuple[str, list[object]]](), scheduler.view
     for row, name in enumerate(names):
         changed = view.with_changes(view.cluster, {Row(row): cordon_node(view.nodes.objects[row])})
@@ -39,7 +39,7 @@ def one_by_one(scheduler: Scheduler, names: list[str]) -> tuple[list[tuple[str, 
 
 
 def varied(seed: int) -> list[Json]:
-    """Nodes that differ, and pods for which a cordon, a claim, a budget, a priority or other pods may matter."""
+    """Build different nodes, and pods that depend on cordons, claims, budgets, priorities or other pods."""
     random = Random(seed)
     names = [f"n{number}" for number in range(random.randint(3, 7))]
     objects = [node(name, random.choice("ab"), random.choice(("2", "3", "4"))) for name in names]
@@ -60,7 +60,7 @@ def varied(seed: int) -> list[Json]:
 
 
 def workload(app: str, random: Random) -> tuple[str, str, Json]:
-    """A workload: its name, cpu and the rest of its spec."""
+    """Return the name, CPU and other spec fields of a workload."""
     spec: Json = {}
     if random.random() < 0.4:
         spec |= spread(random.choice((ZONE, HOSTNAME)), app)
@@ -79,7 +79,7 @@ def workload(app: str, random: Random) -> tuple[str, str, Json]:
 
 
 def storage(placed: Json, number: int, home: str, *, bound: bool) -> list[Json]:
-    """A claim for a pod and the disks of a node for it, one of which it has or gets with the pod's node."""
+    """Build a claim for a pod, and the disks of a node, of which the pod has one or gets one with its node."""
     claim = f"data-{number}"
     placed["spec"]["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
     here = {"key": HOSTNAME, "operator": "In", "values": [home]}

@@ -15,12 +15,12 @@ from kschedctl.scheduler.registry.in_tree import AnyFact
 
 
 def explained(*objects: Json) -> Json:
-    """Of the pod d/p."""
+    """Explain the pod d/p and return the document."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
 
 
 def data(document: Json, plugin: str, name: str = "n1") -> Json:
-    """Of the first refusal of the node by the plugin."""
+    """Return the data of the first rejection of the node by the plugin."""
     (found,) = (n for n in document["nodes"] if n["name"] == name)
     refusal = next(r for r in found["refusals"] if r["plugin"] == plugin)
     return refusal["factData"]
@@ -187,7 +187,7 @@ def test_node_affinity_tells_what_each_term_wants_and_the_node_has() -> None:
 
 
 def claiming(volume: str = "", storage_class: str = "", size: str = "2Gi") -> list[Json]:
-    """The pod d/p and its claim d/data."""
+    """Build the pod d/p and its claim d/data."""
     spec = {"resources": {"requests": {"storage": size}}, "accessModes": ["ReadWriteOnce"]}
     spec |= {"storageClassName": storage_class} | ({"volumeName": volume} if volume else {})
     bound = {"pv.kubernetes.io/bind-completed": "yes"} if volume else {}

@@ -322,7 +322,7 @@ def test_gangs_that_kueue_admitted_may_block_each_other() -> None:
 
 
 def unnamed(document: Json) -> Json:
-    """As somebody writes it."""
+    """Return the document as a user writes it."""
     return {**document, "metadata": {key: value for key, value in document["metadata"].items() if key != "uid"}}
 
 
@@ -390,7 +390,7 @@ def test_who_decides_is_asked_why() -> None:
 
 
 def audited(*objects: Json) -> dict[tuple[str, ...], tuple[str, list[str]]]:
-    """Pods -> what keeps them pending, and how grave the findings are."""
+    """Return the cause and severity of the findings by their pods."""
     cluster = kschedctl.Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
     section = build_pending_section(AuditedCluster(Scheduler(cluster)))
     graveness = [each.severity for each in section.findings]
@@ -413,7 +413,7 @@ def test_gangs_of_kueue_are_held_back() -> None:
 
 
 def half_placed(project: str, name: str) -> list[Json]:
-    """Two pods, one of which has a node."""
+    """Build two pods, one of which has a node."""
     made = []
     for number, on in enumerate(("n1", "")):
         spec: Json = {"nodeName": on} if on else {}

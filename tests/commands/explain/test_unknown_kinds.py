@@ -26,7 +26,7 @@ STEP = 12
 
 
 def typed_lists(objects: list[Json], without: str = "") -> list[Json]:
-    """A typed list for each kind that scheduling reads, empty ones too; none of the kind ``without``."""
+    """Build a typed list, maybe empty, for each kind that scheduling reads except the kind ``without``."""
     by_kind = defaultdict(list)
     for each in objects:
         by_kind[each["kind"]].append(each)
@@ -46,7 +46,7 @@ def cases(*families: str) -> Iterator[Any]:
 
 
 def read(case: Json, folder: Path, without: str = "") -> kschedctl.Cluster:
-    """The cluster of a case from a file that covers all kinds but one."""
+    """Read the cluster of a case from a file that covers all kinds but one."""
     file = folder / f"without-{without}.json"
     lists = typed_lists(case["objects"], without)
     file.write_text("\n".join(json.dumps(each) for each in lists))
@@ -59,19 +59,19 @@ NOW = "2026-06-01T00:00:00Z"
 
 
 def lacking(whole: kschedctl.Cluster, kind: str) -> kschedctl.Cluster:
-    """The same as if no file had covered the kind."""
+    """Return the cluster as if no file had covered the kind."""
     origins = {key: place for key, place in whole.origins.items() if key[0] != kind}
     return replace(whole, **{FIELDS[kind]: ()}, origins=origins, gaps={**whole.gaps, kind: Gap(NOT_GIVEN)})
 
 
 def contents(cluster: kschedctl.Cluster) -> Json:
-    """All but the files that it came from."""
+    """Return everything in the cluster except the files that it came from."""
     found = {each.name: getattr(cluster, each.name) for each in fields(cluster) if each.name != "origins"}
     return {**found, "pods": list(cluster.pods)}
 
 
 def answer(ask: Callable[[], Any]) -> Any:
-    """The report, or the words of an error."""
+    """Return the report, or the message of an error."""
     try:
         return ask()
     except kschedctl.KschedctlError as error:
@@ -105,7 +105,7 @@ def test_explain_never_gives_another_definite_answer(case: Json, tmp_path: Path)
 
 
 def summary(report: Any) -> Any:
-    """The claims of a study."""
+    """Return the claims of a study."""
     return report.safe, getattr(report, "drained", None), getattr(report, "unplaced", None)
 
 

@@ -33,7 +33,7 @@ def term(selector: Json) -> Json:
 
 
 def apart(selector: Json, preferred: bool = False) -> Json:
-    """Anti-affinity to the pods of these namespaces."""
+    """Build anti-affinity to the pods of these namespaces."""
     sort = "preferredDuringSchedulingIgnoredDuringExecution"
     terms = {sort: [{"weight": 10, "podAffinityTerm": term(selector)}]}
     if not preferred:
@@ -42,7 +42,7 @@ def apart(selector: Json, preferred: bool = False) -> Json:
 
 
 def explained(affinity: Json, version: str = "1.36") -> Explanation:
-    """One node holds a pod of namespace a; the incoming pod is of namespace b."""
+    """Explain a pod of namespace b in a cluster in which a node holds a pod of namespace a."""
     objects = [node("n1"), node("n2"), namespace("a"), namespace("b"), pod("there", "a", nodeName="n1")]
     cluster = kschedctl.Cluster.from_objects([*objects, pod("p", "b", affinity=affinity)])
     return kschedctl.explain(replace(cluster, kube_version=version), "b/p")

@@ -10,7 +10,7 @@ from kschedctl.commands.explain.report import Explanation
 
 
 def explained(*objects: Json) -> Explanation:
-    """Of the pod d/p."""
+    """Explain the pod d/p."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
 
 

@@ -21,7 +21,7 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 
 
 def zones(pods: int, cpu: str = "1") -> list[Json]:
-    """Three zones of one node with four cores each."""
+    """Build three zones of one node with four cores each."""
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("abc")]
     return nodes + [replica(f"r{i}", f"n{i % 3}", cpu) for i in range(pods)]
 

@@ -11,7 +11,7 @@ CLASS: Json = {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}
 
 
 def offered(node: str, count: int, everywhere: bool = False) -> Json:
-    """A slice with so many devices of a node, or of one for all nodes: ``NODE-0`` and so on."""
+    """Build a slice with devices of one node, or of one for all nodes, named ``NODE-0`` and so on."""
     where: Json = {"allNodes": True} if everywhere else {"nodeName": node}
     pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
     devices = [{"name": f"{node}-{number}"} for number in range(count)]
@@ -20,12 +20,12 @@ def offered(node: str, count: int, everywhere: bool = False) -> Json:
 
 
 def template(count: int) -> Json:
-    """A template for claims of so many devices."""
+    """Build a template for claims of this many devices."""
     return {"kind": "ResourceClaimTemplate", "metadata": _meta(f"gpus-{count}"), "spec": {"spec": _wanted(count)}}
 
 
 def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **more: object) -> list[Json]:
-    """A pod of a ReplicaSet, and its claim, made of a template, for so many devices; those ``held`` are its own."""
+    """Build a pod of a ReplicaSet with a claim from a template for this many devices. It holds the ``held`` ones."""
     made = pod(name, on, "1", {"kind": "ReplicaSet", "name": f"rs-{name}"}, **more)
     made["metadata"]["labels"] = {"app": name}
     made["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": f"gpus-{count}"}]
@@ -38,7 +38,7 @@ def claiming(name: str, count: int, held: Sequence[str] = (), on: str = "", **mo
 
 
 def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
-    """The status of a claim with devices of one pool."""
+    """Build the status of a claim with devices of one pool."""
     pool = held[0].rpartition("-")[0]
     results = [{"request": "r", "driver": DRIVER, "pool": pool, "device": device} for device in held]
     reserved = [{"resource": "pods", "name": u["metadata"]["name"], "uid": u["metadata"]["uid"]} for u in users]
@@ -48,7 +48,7 @@ def allocated(held: Sequence[str], users: Sequence[Json]) -> Json:
 
 
 def shared_claim(held: Sequence[str], users: Sequence[Json]) -> Json:
-    """One that all of these pods name, for as many devices as it has."""
+    """Build a claim that all of these pods name and that holds these devices."""
     for user in users:
         user["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": "common"}]
     claim = {"kind": "ResourceClaim", "metadata": _meta("common"), "spec": _wanted(len(held))}

@@ -16,7 +16,7 @@ WANTED, OTHER = "wanted", "other"
 
 
 def random_cluster(random: Random) -> list[Json]:
-    """Three or four nodes in two zones, up to nine pods of three workloads, and one that waits, or two."""
+    """Build three or four nodes in two zones, up to nine pods of three workloads, and one or two waiting pods."""
     names = [f"n{number}" for number in range(random.choice((3, 3, 4)))]
     free = {name: random.choice((3, 4)) for name in names}
     objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
@@ -48,7 +48,7 @@ def random_cluster(random: Random) -> list[Json]:
 
 
 def _apart(random: Random, app: str) -> Json:
-    """Now and then not in one zone, or on one node, with others of a workload."""
+    """Draw anti-affinity by zone or node to pods of the workload, or none."""
     if random.random() > 0.15:
         return {}
     key = random.choice(("topology.kubernetes.io/zone", "kubernetes.io/hostname"))
@@ -62,6 +62,7 @@ def _labelled(made: Json, app: str) -> Json:
 
 
 def _budget(app: str, allowed: int) -> Json:
+    """Build a PodDisruptionBudget of an app."""
     return {
         "kind": "PodDisruptionBudget",
         "metadata": {"name": app, "namespace": "d", "uid": app},
@@ -89,19 +90,20 @@ class Naive:
         ]
 
     def _allowed(self, name: str) -> bool:
-        """Each eviction ends before the next, so that a budget has what it had at first."""
+        """Return whether budgets allow the eviction. Earlier evictions have ended, so budgets are as at first."""
         app = self.pods[name]["metadata"]["labels"]["app"]
         budgets = [o for o in self.objects if o["kind"] == "PodDisruptionBudget" and o["metadata"]["name"] == app]
         return all(budget["status"]["disruptionsAllowed"] > 0 for budget in budgets)
 
     def targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
-        """The best nodes for a pod that waits, with the others in their places; each question is asked once."""
+        """Return the best nodes for a waiting pod, with the other pods in their places, and cache them."""
         key = name, tuple(places.items()), frozenset(cordoned)
         if key not in self.known:
             self.known[key] = self._targets(name, places, cordoned)
         return self.known[key]
 
     def _targets(self, name: str, places: dict[str, str], cordoned: set[str]) -> list[str]:
+        """Return the best nodes for a waiting pod by a full cycle on a new cluster."""
         objects = []
         for found in self.objects:
             own = found["metadata"]["name"]
@@ -121,7 +123,7 @@ class Naive:
         return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
 
     def outcomes(self, plan: list[str], places: dict[str, str], last: str) -> Iterator[bool]:
-        """Whether the wanted pod fits in the end, for each way in which ties may be broken and pods come in turn.
+        """Yield whether the wanted pod fits in the end, for each way to break ties and to order pods.
 
         A step may fail before.
         """
@@ -142,7 +144,7 @@ class Naive:
                         yield from self.outcomes(rest, after, last)
 
     def _tried(self, places: dict[str, str], cordoned: set[str]) -> Iterator[dict[str, str]]:
-        """The places once all that wait were tried, until nobody fits any more."""
+        """Yield the places after all waiting pods were tried until none fits any more."""
         for name in sorted(
             (name for name in (WANTED, OTHER) if name in places and not places[name]),
             key=lambda name: -self.pods[name]["spec"].get("priority", 0),
@@ -154,7 +156,7 @@ class Naive:
         yield places
 
     def fewest(self) -> tuple[int | None, int | None, tuple[int, int] | None]:
-        """The fewest moves that may do, the fewest that do however ties are broken, and the least cost of such."""
+        """Return the fewest moves that may suffice, the fewest that always do, and the least cost of these."""
         best: list[int | None] = [None, None]
         cost: tuple[int, int] | None = None
         for plan in self._plans([]):
@@ -169,7 +171,7 @@ class Naive:
         return best[0], best[1], cost
 
     def cost(self, plan: list[str]) -> tuple[int, int]:
-        """Whether a budget selects one of the pods, and the highest priority of them."""
+        """Return whether a budget selects one of the pods, and their highest priority."""
         guarded = {o["metadata"]["name"] for o in self.objects if o["kind"] == "PodDisruptionBudget"}
         found = [self.pods[name] for name in plan]
         return (
@@ -178,6 +180,7 @@ class Naive:
         )
 
     def _plans(self, _: list[str]) -> Iterator[list[str]]:
+        """Yield all plans, the shortest first."""
         layer: list[list[str]] = [[]]
         for _length in range(MOST + 1):
             yield from layer

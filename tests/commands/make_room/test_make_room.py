@@ -39,7 +39,7 @@ def moves(report: MakeRoom) -> list[tuple[str, str, str]]:
 
 
 def gpus(made: Json, number: int) -> Json:
-    """The node or pod with so many GPUs."""
+    """Add GPUs to the node or pod."""
     if made["kind"] == "Node":
         made["status"]["allocatable"][GPU] = str(number)
     else:
@@ -86,7 +86,10 @@ def test_a_pod_makes_room_for_one_that_moves() -> None:
 
 
 def two_plans(priority: int) -> list[Json]:
-    """Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, for which only n3 does, leaves n2."""
+    """Build a cluster with two plans.
+
+    Two pods of n1 go to n4 as they are. Or y leaves n3 for n4, so that b, which only fits on n3, leaves n2.
+    """
     own = {"nodeSelector": {HOSTNAME: "n3"}}
     b = pod("b", "n2", "3", {"kind": "ReplicaSet", "name": "b"}, **own)
     y = pod("y", "n3", "2", {"kind": "ReplicaSet", "name": "y"})
@@ -284,7 +287,7 @@ def test_commands_on_a_control_plane() -> None:
 
 
 def member(name: str) -> Json:
-    """One of a gang, which wants 4 cpus."""
+    """Build a pod of a gang that requests 4 CPUs."""
     found = waiting("4", name)
     found["metadata"]["labels"] = {"app": "batch", "scheduling.x-k8s.io/pod-group": "gang"}
     return found

@@ -28,7 +28,7 @@ def app_of(made: Json) -> str:
 
 
 def placed(store: Store) -> dict[str, list[str]]:
-    """The nodes of each workload's pods, "" for one that waits."""
+    """Return the nodes of each workload's pods, "" for a waiting pod."""
     where: dict[str, list[str]] = {}
     for made in store.of_kind("Pod"):
         where.setdefault(app_of(made), []).append(made["spec"].get("nodeName") or "")
@@ -38,7 +38,7 @@ def placed(store: Store) -> dict[str, list[str]]:
 def carry_out(
     store: Store, commands: Iterable[str], wanted: str, gates: Mapping[str, bool] | None = None
 ) -> list[dict[str, list[str]]]:
-    """Where all are after each command; nobody but the wanted ones is ever left without a node."""
+    """Return the nodes of all pods after each command. Only the wanted pods may be without a node."""
     after = []
     for command in commands:
         kubectl.run(store, command)
@@ -60,7 +60,7 @@ def owned(app: str, on: str, cpu: str, **spec: object) -> Json:
 
 
 def chain() -> list[Json]:
-    """a (3) has to leave n1, but fits nowhere before y (2) has left n2 for n3."""
+    """Build a cluster in which a (3) must leave n1 but fits nowhere before y (2) has left n2 for n3."""
     nodes, ssd = [node("n1"), node("n2"), node("n3", cpu="2")], {"disk": "ssd"}
     for made in nodes[1:]:
         made["metadata"]["labels"] |= ssd
@@ -105,7 +105,7 @@ def _taint() -> Json:
 
 
 def gang(*, count: int) -> list[Json]:
-    """A PodGroup, and as many pods that want 4 cpus each."""
+    """Build a PodGroup with this many pods that request 4 CPUs each."""
     metadata = {"name": "train", "namespace": "d"}
     group = {"apiVersion": "scheduling.k8s.io/v1alpha2", "kind": "PodGroup", "metadata": metadata}
     group["spec"] = {"schedulingPolicy": {"gang": {"minCount": count}}}

@@ -31,7 +31,7 @@ def big(*names: str) -> list[Json]:
 
 
 def two_nodes() -> list[Json]:
-    """Of four devices on each, two are taken."""
+    """Build two nodes with four devices each, of which two are taken."""
     held = claiming("a", 2, ["n1-0", "n1-1"], "n1", priority=5), claiming("b", 2, ["n2-0", "n2-1"], "n2")
     return [*big("n1", "n2"), offered("n1", 4), offered("n2", 4), *held[0], *held[1]]
 

@@ -26,7 +26,7 @@ EVICTION = re.compile(r"/namespaces/d/pods/(\S+)/eviction")
 
 
 def guarded_cluster(random: Random) -> list[Json]:
-    """Three to five nodes, two or three of which are wanted empty; each workload has a budget of its own, or none."""
+    """Build three to five nodes, of which two or three should be emptied. Workloads may have a budget."""
     names = [f"n{number}" for number in range(random.randint(3, 5))]
     free = {name: random.choice((4, 6)) for name in names}
     objects = [node(name, random.choice("ab"), cpu=str(cpu)) for name, cpu in free.items()]
@@ -47,7 +47,7 @@ def guarded_cluster(random: Random) -> list[Json]:
 
 
 def _budget(app: str, least: int) -> Json:
-    """One without a status, as of a manifest: so many pods have to be healthy."""
+    """Build a budget without a status, as a manifest has it, for this many healthy pods."""
     spec = {"selector": {"matchLabels": {"app": app}}, "minAvailable": least}
     return {"kind": "PodDisruptionBudget", "metadata": {"name": app, "namespace": "d"}, "spec": spec}
 

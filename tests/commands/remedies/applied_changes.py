@@ -17,7 +17,7 @@ ASKED = "d/asked"
 
 
 def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None = None) -> Remedies:
-    """The remedies for the pod that is asked about, each of them tried."""
+    """Find the remedies for the target pod, each of them tried."""
     report = remedies(Cluster.from_objects(documents, feature_gates=gates), ASKED, RemedyWishes(most))
     for remedy in report.remedies:
         assert_helps(documents, remedy, gates)
@@ -25,7 +25,7 @@ def found(documents: list[Json], most: int = 1, gates: Mapping[str, bool] | None
 
 
 def assert_helps(documents: list[Json], remedy: Remedy, gates: Mapping[str, bool] | None) -> None:
-    """With its changes made and everything read afresh, the pod fits just the nodes that it opens."""
+    """Check that the pod fits exactly the nodes that the remedy opens, once it is applied and all is read afresh."""
     afresh = Cluster.from_objects(apply(remedy, documents), feature_gates=gates)
     answer = kschedctl.explain(afresh, ASKED)
     if remedy.victims:

@@ -18,7 +18,7 @@ def node(name: str, zone: str = "a", **labels: str) -> Json:
 
 
 def pod(name: str = "asked", on: str = "", owner: Json | None = None, **spec: Any) -> Json:
-    """It has the UID ``uid-NAME``, and the label app=db."""
+    """Build a pod with the UID ``uid-NAME`` and the label app=db."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}", "labels": {"app": "db"}}
     if owner:
         meta["ownerReferences"] = [{"apiVersion": "apps/v1", "controller": True, **owner}]
@@ -36,11 +36,12 @@ def pod(name: str = "asked", on: str = "", owner: Json | None = None, **spec: An
 
 
 def mounts(*claims: str) -> Json:
-    """The volumes of a pod."""
+    """Build the volumes of a pod."""
     return {"volumes": [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]}
 
 
 def storage_class(name: str, provisioner: str = DRIVER, mode: str = "WaitForFirstConsumer", **fields: Any) -> Json:
+    """Build a StorageClass."""
     return {
         "kind": "StorageClass",
         "metadata": {"name": name},
@@ -55,7 +56,7 @@ MANUAL = storage_class("manual", "kubernetes.io/no-provisioner", "Immediate")
 
 
 def claim(name: str = "data", of: str = "local", size: str = "10Gi", volume: str = "", **spec: Any) -> Json:
-    """One that waits for its volume, or is bound to one."""
+    """Build a claim that waits for its volume or is bound to one."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}"}
     fields: Json = {
         "accessModes": ["ReadWriteOnce"],
@@ -72,7 +73,7 @@ def claim(name: str = "data", of: str = "local", size: str = "10Gi", volume: str
 def volume(
     name: str, of: str = "local", size: str = "10Gi", on: Json | None = None, held_by: str = "", **spec: Any
 ) -> Json:
-    """One that is available, or held by a claim of that name; ``on``: the label, and its values, of its nodes."""
+    """Build a volume that is available or held by a claim. ``on`` has the node label and its values."""
     fields: Json = {"capacity": {"storage": size}, "accessModes": ["ReadWriteOnce"], "storageClassName": of, **spec}
     if not fields.keys() & REQUIRED.keys():
         fields["nfs"] = {"server": "files", "path": "/exports"}
@@ -108,6 +109,7 @@ DRIVER_WITH_POOLS = {"kind": "CSIDriver", "metadata": {"name": DRIVER}, "spec": 
 
 
 def pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
+    """Build the CSIStorageCapacity of a class in a zone."""
     return {
         "kind": "CSIStorageCapacity",
         "metadata": {"name": name, "namespace": "kube-system"},
@@ -118,7 +120,7 @@ def pool(name: str, size: str, zone: str, of: str = "csi") -> Json:
 
 
 def disk(name: str) -> Json:
-    """A disk that only one pod of a node may mount."""
+    """Build a disk that only one pod of a node may mount."""
     return {"volumes": [{"name": "disk", "awsElasticBlockStore": {"volumeID": name}}]}
 
 
@@ -134,7 +136,7 @@ GPU = device_class("gpu", 'device.driver == "gpu.example.com"')
 
 
 def devices(on: str, *found: Json, driver: str = "gpu.example.com") -> Json:
-    """The devices of a node, in a pool of its name."""
+    """Build the devices of a node, in a pool of its name."""
     named = [{"name": f"gpu-{i}", **each} for i, each in enumerate(found)]
     own = {"name": on, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": driver, "nodeName": on, "pool": own, "devices": named}
@@ -151,7 +153,7 @@ def request(name: str = "r", of: str = "gpu", count: int = 1, **fields: Any) -> 
 
 
 def resource_claim(name: str, *requests: Json, owner: str = "", **fields: Any) -> Json:
-    """One that is to be allocated; of a pod of that name, if one is given."""
+    """Build a ResourceClaim that is not allocated, maybe owned by a pod."""
     meta: Json = {"name": name, "namespace": "d", "uid": f"uid-{name}"}
     if owner:
         meta["ownerReferences"] = [{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": f"uid-{owner}"}]
@@ -161,7 +163,7 @@ def resource_claim(name: str, *requests: Json, owner: str = "", **fields: Any) -
 
 
 def allocated(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) -> Json:
-    """The claim with these devices of a node, reserved for these pods."""
+    """Return the claim with these devices of a node, reserved for these pods."""
     results = [{"request": "r", "driver": "gpu.example.com", "pool": on, "device": name} for name in names]
     terms = [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [on]}]}]
     allocation = {"devices": {"results": results}, "nodeSelector": {"nodeSelectorTerms": terms}}
@@ -170,5 +172,5 @@ def allocated(found: Json, on: str, *names: str, users: tuple[str, ...] = ()) ->
 
 
 def claims(**names: str) -> Json:
-    """What a pod says of its devices: its name for each claim, and the claim's."""
+    """Build the pod fields about claims: the pod's name for each claim, and the claim's name."""
     return {"resourceClaims": [{"name": name, "resourceClaimName": claim} for name, claim in names.items()]}

@@ -50,6 +50,7 @@ class World(NamedTuple):
 
 
 def worlds() -> Iterator[tuple[str, World]]:
+    """Yield the worlds of the demo, the recording and the cases, by name."""
     with lzma.open(RECORDING, "rt", encoding="utf-8") as file:
         recorded = json.load(file)["objects"]
     for documents in (yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"], recorded):
@@ -75,21 +76,21 @@ def tainted(name: str, zone: str = "a") -> Json:
 
 
 def full(name: str) -> Json:
-    """A node with room for two pods."""
+    """Build a node with room for two pods."""
     found = node(name)
     found["status"]["allocatable"]["cpu"] = "2"
     return found
 
 
 def without_room_for_pods(name: str) -> Json:
-    """A node whose kubelet takes one pod."""
+    """Build a node whose kubelet takes one pod."""
     found = node(name)
     found["status"]["allocatable"]["pods"] = "1"
     return found
 
 
 def of(kind: str, name: str, on: str = "", hashed: str = "", **spec: Any) -> Json:
-    """A pod of a workload called web; that of a Deployment has the hash of its ReplicaSet."""
+    """Build a pod of a workload called web. A Deployment's pod has the hash of its ReplicaSet."""
     owner = {"kind": kind, "name": "web"}
     if kind == "Deployment":
         owner = {"kind": "ReplicaSet", "name": f"web-{hashed or 'new'}"}
@@ -106,7 +107,7 @@ def pinned(node_name: str) -> Json:
 
 
 def no_room(kind: str) -> World:
-    """Two run on the only node that they tolerate, and the third waits."""
+    """Build a world in which two pods run on the only node that they tolerate, and a third waits."""
     names = ["web-0", "web-1", "web-2"]
     running = [of(kind, name, "n1") for name in names[:2]]
     return World([full("n1"), tainted("n2"), tainted("n3", "b"), *running, of(kind, names[2])], "d/web-2")
@@ -122,7 +123,7 @@ def resized(running: Json, cpu: str) -> Json:
 
 
 def daemons() -> World:
-    """One of two nodes has a taint that the DaemonSet does not tolerate any more."""
+    """Build a world in which one of two nodes has a taint that the DaemonSet no longer tolerates."""
     documents = [node("n1"), tainted("n2"), of("DaemonSet", "web-0", "n1", **pinned("n1"))]
     return World([*documents, of("DaemonSet", "web-1", **pinned("n2"))], "d/web-1")
 
@@ -140,7 +141,7 @@ DEPLOYED = of("Deployment", "web-0", **OF_TEMPLATE)
 
 
 def with_claim(own: Json, *found: Json) -> World:
-    """The pod knows its claim."""
+    """Build a world in which the pod knows its claim."""
     asked = deepcopy(own)
     asked["status"]["resourceClaimStatuses"] = [{"name": "g", "resourceClaimName": "web-0-g"}]
     return World([*found, asked], "d/web-0")
@@ -195,6 +196,7 @@ QUOTAS = [
 
 
 def runtime_class(name: str, sandbox: str = "") -> Json:
+    """Build a RuntimeClass, maybe with a node selector."""
     found: Json = {"kind": "RuntimeClass", "metadata": {"name": name}, "handler": name}
     if sandbox:
         found["scheduling"] = {"nodeSelector": {"sandbox": sandbox}}
@@ -202,7 +204,7 @@ def runtime_class(name: str, sandbox: str = "") -> Json:
 
 
 def sandboxed(sandbox: str) -> Json:
-    """A pod of a Deployment with what admission has added for its RuntimeClass."""
+    """Build a pod of a Deployment with the fields that admission adds for its RuntimeClass."""
     return of("Deployment", "web-0", runtimeClassName="gvisor", nodeSelector={"sandbox": sandbox})
 
 

@@ -42,7 +42,10 @@ class Operator:
         return remedies(cluster, self.world.asked, RemedyWishes(self.world.most))
 
     def makes(self, remedy: Remedy) -> str:
-        """What is not as it was told; empty where all is. Raises RefusedError for a command that is refused."""
+        """Apply the remedy's commands and return how the result differs from the answer, or "".
+
+        Raises RefusedError if a command is refused.
+        """
         store = self.carry_out(remedy)
         if lost := [line for line in store.log if "DATA LOST" in line and "lost" not in (remedy.weakens or "")]:
             return lost[0]
@@ -73,7 +76,7 @@ class Operator:
         return after > before or after == workload["spec"].get("replicas")
 
     def accepts(self, remedy: Remedy) -> None:
-        """Its changes, as RFC 6902 operations, made by requests to the API server. Raises RefusedError."""
+        """Apply the changes as RFC 6902 operations by requests to the API server. Raises RefusedError."""
         if remedy.needs_values:
             return
         store = self.store.copy()
@@ -91,7 +94,7 @@ class Operator:
                 store.patch(_key(each), each["patch"], "json", each.get("subresource", ""))
 
     def _seen(self, store: Store, workload: Json | None, before: int, remedy: Remedy) -> str:
-        """The pod, or the first that came in its place, is on one of the nodes that were named."""
+        """Check that the pod, or its first replacement, is on one of the named nodes."""
         if self.asked in store.objects:
             node = store.read(self.asked)["spec"].get("nodeName")
             return "" if node in remedy.opens else f"the pod is on {node}, not on {remedy.opens}"
@@ -109,7 +112,7 @@ def _waits(document: Json) -> bool:
 
 
 def _published(store: Store, remedy: Remedy) -> None:
-    """What no command makes: drivers, kubelets and providers of nodes do it, or it comes about by waiting."""
+    """Make the changes that no command makes: those of drivers, kubelets and node providers, and of time."""
     alone = not remedy.manifests and not any(_changes(command) for command in remedy.commands)
     for each in remedy.changes:
         if "create" in each:
@@ -129,7 +132,7 @@ def _is_repaired(key: Key, remedy: Remedy) -> bool:
 
 
 def _changes(command: str) -> bool:
-    """Unless it is to be looked at, or waited for."""
+    """Return whether the command changes anything instead of showing or waiting."""
     return not command.startswith(("kubectl describe ", "kubectl wait "))
 
 
@@ -138,7 +141,7 @@ def _key(named: Mapping[str, str]) -> Key:
 
 
 def pods_of(store: Store, workload: Json | None) -> list[Json]:
-    """Of a Deployment those of all its ReplicaSets."""
+    """Return the pods of a workload. A Deployment has those of all its ReplicaSets."""
     if workload is None:
         return []
     sets = store.owned(workload, "ReplicaSet")

@@ -22,6 +22,7 @@ from kschedctl.scheduler.scheduler import Scheduler
 
 
 def trials(world: World) -> Trials:
+    """Build the trials of the target pod."""
     cluster = world.cluster()
     pod = cluster.pod(*ASKED.split("/"))
     assert pod is not None
@@ -29,6 +30,7 @@ def trials(world: World) -> Trials:
 
 
 def found(asked: Trials, most: int) -> list[RemedyTrial]:
+    """Search for all fixes with up to this many changes, until all are tried."""
     search = RemedySearch(
         asked, propose_fixes_at_node, propose_fixes_anywhere, RemedyWishes(max_changes=most), seconds=1e9
     )
@@ -38,12 +40,12 @@ def found(asked: Trials, most: int) -> list[RemedyTrial]:
 
 
 def afresh(world: World, trial: RemedyTrial) -> Explanation:
-    """The answer about the documents after the trial's changes."""
+    """Explain the pod in the documents with the changes of the trial."""
     return kschedctl.explain(world.cluster(changed(world.documents, iter_object_changes(trial.edits))), ASKED)
 
 
 def assert_all_hold(world: World, most: int = 2) -> int:
-    """Each remedy helps, and each of its changes is needed; how many there are."""
+    """Check that each remedy helps and needs each of its changes, and return how many there are."""
     asked = trials(world)
     remedies = found(asked, most)
     sets = [frozenset(each.changes) for each in remedies]
@@ -58,6 +60,7 @@ def assert_all_hold(world: World, most: int = 2) -> int:
 
 
 def assert_helps(world: World, trial: RemedyTrial) -> None:
+    """Check that the pod schedules or preempts with the changes of the trial."""
     answer = afresh(world, trial)
     what = [change.text for change in trial.changes]
     if trial.fits:
@@ -70,6 +73,7 @@ def assert_helps(world: World, trial: RemedyTrial) -> None:
 
 
 def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None:
+    """Check that the changes of the trial do not help."""
     answer = afresh(world, trial)
     what = [change.text for change in trial.changes]
     assert answer.verdict == "Unschedulable", what
@@ -78,7 +82,7 @@ def assert_helps_not(world: World, trial: RemedyTrial, preempting: bool) -> None
 
 
 def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
-    """No more pods of a budget go than it allows."""
+    """Return whether no budget loses more pods than it allows."""
     gone = {each.edits[0].key.name for each in changes if each.kind in ("MovePod", "ScaleDown")}
     pods = [pod["metadata"] for pod in world.of_kind("Pod") if pod["metadata"]["name"] in gone]
     for budget in world.of_kind("PodDisruptionBudget"):
@@ -89,14 +93,14 @@ def within_budgets(world: World, changes: Iterable[Fix]) -> bool:
 
 
 def moved_fit(world: World, trial: RemedyTrial) -> bool:
-    """Whether each pod that moves fits where it goes to, once the asked one is on some node that takes it."""
+    """Return whether each moved pod fits where it goes, once the target pod is on a node that takes it."""
     documents = changed(world.documents, iter_object_changes(trial.edits))
     moves = [change.target for change in trial.changes if change.kind == "MovePod"]
     return all(any(node in taking(world, documents, pod, on) for on in trial.opens) for pod, node in moves)
 
 
 def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tuple[str, ...]:
-    """The nodes that take a pod that has none yet."""
+    """Return the nodes that take a pod without a node."""
     found = deepcopy(documents)
     for each in found:
         name = f"{each['metadata'].get('namespace')}/{each['metadata']['name']}"
@@ -109,7 +113,7 @@ def taking(world: World, documents: list[Json], pod: str, asked_on: str) -> tupl
 
 
 def space(asked: Trials) -> list[Fix]:
-    """All that the ways offer against anything that stands anywhere in the trial without changes."""
+    """Return all fixes that are proposed against any obstacle in the trial without changes."""
     base = asked.base
     offered: dict[Fix, None] = dict.fromkeys(propose_fixes_anywhere(TriedNode(base, None)))
     assert base.cycle is not None
@@ -125,7 +129,7 @@ def _offered_at(tried: TriedNode) -> Iterator[Fix]:
 
 
 def assert_none_is_missed(world: World) -> bool:
-    """Where brute force finds a set of one change, or of two, so does the search; whether it finds any."""
+    """Check that the search finds a set of one or two changes if brute force does, and return whether it does."""
     asked = trials(world)
     changes = space(asked)
     singles = [change for change in changes if asked.replay((change,)).works]

@@ -27,7 +27,7 @@ class World(NamedTuple):
     admit: bool
 
     def cluster(self, documents: Iterable[Json] | None = None) -> Cluster:
-        """Of its documents, or of what became of them."""
+        """Build the cluster of the documents, or of changed ones."""
         return Cluster.from_objects(list(self.documents if documents is None else documents), admit=self.admit)
 
     def of_kind(self, kind: str) -> list[Json]:
@@ -49,6 +49,7 @@ class Draft:
         self.others: list[Json] = [namespace("d", team="shop"), namespace("other", team="data")]
 
     def _node(self, number: int) -> Json:
+        """Draw a node."""
         name = f"n{number}"
         labels = {ZONE: self.random.choice("ab"), HOSTNAME: name, **maybe(self.random, **{DISK: "ssd"})}
         allocatable = {"cpu": "8", "memory": "16Gi", "ephemeral-storage": "50Gi", "pods": "20"}
@@ -56,7 +57,7 @@ class Draft:
         return {**found, "status": {"allocatable": allocatable}}
 
     def run(self, node: Json, *, app: str = "", where: str = "d", owner: str = "Deployment", **spec: Any) -> Json:
-        """A pod of some workload that runs on the node."""
+        """Add a running pod of some workload to the node."""
         random = self.random
         app = app or random.choice(["web", "api"])
         name = f"{app}-{len(self.pods)}"
@@ -77,6 +78,7 @@ class Draft:
         return self.pods[-1]
 
     def made(self) -> World:
+        """Build the world of the draft."""
         metadata: Json = {"name": "asked", "namespace": "d", "uid": "asked", "labels": self.labels}
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-new", "uid": "web", "controller": True}
         asked = {"kind": "Pod", "metadata": {**metadata, "ownerReferences": [owner]}, "spec": self.asked, "status": {}}
@@ -84,7 +86,7 @@ class Draft:
 
 
 def world(family: str, seed: int) -> World:
-    """A cluster of a family, or of a mix of two of them."""
+    """Build a cluster of a family, or of a mix of two families."""
     random = Random(f"{family} {seed}")
     draft = Draft(random)
     for name in (family, *random.sample(sorted(FAMILIES), random.choice([0, 0, 1]))):
@@ -97,12 +99,12 @@ def world(family: str, seed: int) -> World:
 
 
 def maybe(random: Random, **parts: Any) -> Json:
-    """Each part with even odds."""
+    """Draw each part with even odds."""
     return {key: part for key, part in parts.items() if random.random() < 0.5}
 
 
 def container(random: Random, name: str, **requests: str) -> Json:
-    """Its requests are written down, or left to be taken from the limits."""
+    """Build a container whose requests are explicit or left to be taken from the limits."""
     field = random.choice(["requests", "requests", "limits"])
     return {"name": name, "image": "i", "resources": {field: requests}}
 
@@ -112,6 +114,7 @@ def namespace(name: str, **labels: str) -> Json:
 
 
 def budget(app: str, allowed: int) -> Json:
+    """Build a PodDisruptionBudget of an app."""
     spec = {"selector": {"matchLabels": {"app": app}}}
     status = {"disruptionsAllowed": allowed}
     metadata = {"name": f"{app}-budget", "namespace": "d"}
@@ -126,7 +129,7 @@ def priority_class(name: str, value: int, **fields: str) -> Json:
 
 
 def taints(random: Random, draft: Draft) -> None:
-    """Taints of users, of Kubernetes and of control planes, tolerations that nearly fit."""
+    """Add taints of users, of Kubernetes and of control planes, and tolerations that nearly match."""
     known = [
         {"key": "team", "value": "data", "effect": "NoSchedule"},
         {"key": "team", "value": "ml", "effect": "NoExecute"},
@@ -143,7 +146,7 @@ def taints(random: Random, draft: Draft) -> None:
 
 
 def cordons(random: Random, draft: Draft) -> None:
-    """Cordoned nodes, with the taint or without it."""
+    """Add cordoned nodes, with or without the taint."""
     for node in draft.nodes:
         node["spec"]["unschedulable"] = True
         if random.random() < 0.5:
@@ -152,7 +155,7 @@ def cordons(random: Random, draft: Draft) -> None:
 
 
 def selectors(random: Random, draft: Draft) -> None:
-    """Node selectors with a typo in a key or a value, or for labels that no node has."""
+    """Add node selectors with a typo in a key or a value, or for labels that no node has."""
     wanted = [
         ("disk-type", "ssd"),
         (DISK, "SSD"),
@@ -166,7 +169,7 @@ def selectors(random: Random, draft: Draft) -> None:
 
 
 def node_affinity(random: Random, draft: Draft) -> None:
-    """Required terms: several, with several expressions, with fields."""
+    """Add required terms: several terms, terms with several expressions, terms with fields."""
     expressions = [
         {"key": DISK, "operator": "In", "values": ["SSD"]},
         {"key": DISK, "operator": "DoesNotExist"},
@@ -193,7 +196,7 @@ def node_affinity(random: Random, draft: Draft) -> None:
 
 
 def requests(random: Random, draft: Draft) -> None:
-    """More of one resource or of several than there is left; full nodes that pods could leave; pod-level resources."""
+    """Add requests that exceed the free amounts, full nodes that pods could leave, and pod-level resources."""
     large = {"cpu": "6", "memory": "12Gi", "ephemeral-storage": "40Gi", GPU: "2", "example.com/none": "1"}
     asked = {name: large[name] for name in random.sample(sorted(large), random.choice([1, 1, 2]))}
     parts = [container(random, "c", **asked)]
@@ -220,7 +223,7 @@ def requests(random: Random, draft: Draft) -> None:
 
 
 def room(random: Random, draft: Draft) -> None:
-    """Nodes full of pods, of which some could go elsewhere."""
+    """Add nodes full of pods, of which some could go elsewhere."""
     for node in draft.nodes:
         running = random.randint(1, 3)
         for _ in range(running):
@@ -238,7 +241,7 @@ def room(random: Random, draft: Draft) -> None:
 
 
 def host_ports(random: Random, draft: Draft) -> None:
-    """Ports that pods of the nodes hold, on one address or on all."""
+    """Add host ports that pods of the nodes hold, on one address or on all."""
     ports = [{"containerPort": 80, "hostPort": 8080}, {"containerPort": 53, "hostPort": 53, "protocol": "UDP"}]
     draft.asked["containers"][0]["ports"] = random.sample(ports, random.choice([1, 1, 2]))
     if random.random() < 0.2:
@@ -251,7 +254,7 @@ def host_ports(random: Random, draft: Draft) -> None:
 
 
 def spread(random: Random, draft: Draft) -> None:
-    """Hard constraints over zones and hosts, with each of their fields."""
+    """Add hard constraints over zones and hosts, with each of their fields."""
     constraints = []
     for key in random.sample([ZONE, HOSTNAME, "rack", "topology.kubernetes.io/Zone"], random.choice([1, 1, 2])):
         constraint: Json = {
@@ -278,7 +281,7 @@ def spread(random: Random, draft: Draft) -> None:
 
 
 def affinity_to_pods(random: Random, draft: Draft) -> None:
-    """Required terms for pods that are elsewhere, or that nobody has, in other namespaces, by labels of namespaces."""
+    """Add required terms for pods that are elsewhere, in other namespaces or nowhere."""
     scopes: list[Json] = [
         {},
         {},
@@ -303,7 +306,7 @@ def affinity_to_pods(random: Random, draft: Draft) -> None:
 
 
 def apart_from_pods(random: Random, draft: Draft) -> None:
-    """Anti-affinity of the pod, and of those that run, against it."""
+    """Add anti-affinity of the pod, and of running pods against it."""
     key = random.choice([ZONE, HOSTNAME])
     both = [{"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": key}]
     both[0] |= maybe(random, matchLabelKeys=["pod-template-hash"])
@@ -318,7 +321,7 @@ def apart_from_pods(random: Random, draft: Draft) -> None:
 
 
 def priorities(random: Random, draft: Draft) -> None:
-    """Nodes full of pods of several priorities, classes above and below them, budgets."""
+    """Add nodes full of pods of several priorities, classes above and below them, and budgets."""
     draft.others += [priority_class("low", -10), priority_class("high", 1000), priority_class("higher", 2000)]
     draft.others.append(priority_class("polite", 3000, preemptionPolicy="Never"))
     draft.asked |= random.choice([{}, {"priorityClassName": "low", "priority": -10}])
@@ -336,7 +339,7 @@ def priorities(random: Random, draft: Draft) -> None:
 
 
 def nominated(random: Random, draft: Draft) -> None:
-    """Room that pods of higher priority were promised."""
+    """Add pods of higher priority that are nominated for the room."""
     draft.others += [priority_class("high", 1000), priority_class("higher", 5000)]
     for node in draft.nodes:
         metadata = {"name": f"promised-{node['metadata']['name']}", "namespace": "d", "labels": {"app": "api"}}

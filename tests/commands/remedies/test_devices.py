@@ -131,7 +131,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
 
 
 def by_kind(documents: list[Json], most: int = 1) -> dict[str, Remedy]:
-    """The first of each kind."""
+    """Return the first remedy of each kind."""
     return {remedy.kinds[0]: remedy for remedy in reversed(found(documents, most).remedies)}
 
 

@@ -45,7 +45,7 @@ def cluster_of(source: str) -> Cluster:
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However busy the machine is, all is tried."""
+    """Give the search enough time to try all fixes on a busy machine."""
     monkeypatch.setattr(RemedySearch, "_is_limit_reached", lambda search: search.trials.replayed > MOST_TRIALS)
 
 
@@ -106,6 +106,6 @@ def test_remedies_stand_in_the_order_of_an_operator(source: str, name: str) -> N
 
 
 def is_offered(unwanted: str, remedies: tuple[Remedy, ...]) -> Iterator[bool]:
-    """Whether a kind, or a kind with a word of its sentence, is among the remedies."""
+    """Yield whether the remedies have a kind, or a kind with a word of its summary."""
     kind, *words = unwanted.split()
     return (kind in remedy.kinds and all(word in remedy.summary for word in words) for remedy in remedies)

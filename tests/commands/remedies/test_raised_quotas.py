@@ -37,7 +37,7 @@ def read(documents: list[Json]) -> Cluster:
 
 
 def raised(*documents: Json, most: int = 1) -> Remedies:
-    """For a/web; with its changes made the pod fits n1."""
+    """Find the remedies for a/web, which fits n1 once they are applied."""
     found = remedies(read([NODE, *documents]), "a/web", RemedyWishes(most))
     for remedy in found.remedies:
         answer = kschedctl.explain(read(apply(remedy, [NODE, *documents])), "a/web")

@@ -16,7 +16,7 @@ TEAM = {"key": "team", "value": "yes", "effect": "NoSchedule"}
 
 
 def tainted(*more: Json) -> list[Json]:
-    """n1 is full, n2 for others, n3 cordoned: two ways for the author, two for the operator."""
+    """Build a full n1, a tainted n2 and a cordoned n3: two ways for the author and two for the operator."""
     return [
         node("n1", cpu="1"),
         node("n2", taints=[TEAM]),

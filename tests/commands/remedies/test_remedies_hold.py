@@ -13,7 +13,7 @@ SEEDS = range(10)
 
 
 def stuck_worlds(family: str) -> list[World]:
-    """Those in which the pod fits nowhere."""
+    """Return the worlds in which the pod fits nowhere."""
     worlds = [world(family, seed) for seed in SEEDS]
     return [each for each in worlds if not trials(each).base.works]
 

@@ -17,12 +17,12 @@ ASKED = pod(**mounts("data"))
 
 
 def held(owner: Json | None = None, name: str = "holder") -> list[Json]:
-    """A node on which another pod has the disk that the asked one wants."""
+    """Build a node on which another pod holds the disk that the target pod needs."""
     return [node("n1"), pod(name, "n1", owner, **disk("vol-1")), pod(**disk("vol-1"))]
 
 
 def full(*others: Json, limit: int = 1) -> list[Json]:
-    """A node to which the driver attaches no more volumes."""
+    """Build a node to which the driver attaches no more volumes."""
     volumes = [csi_volume("v", "data"), csi_volume("w", "theirs")]
     claims = [claim("data", of="csi", volume="v"), claim("theirs", of="csi", volume="w")]
     return [node("n1"), csi_node("n1", limit), CSI, *volumes, *claims, ASKED, *others]

@@ -167,7 +167,7 @@ CASES: dict[str, tuple[list[Json], dict[str, str]]] = {
 
 
 def summaries(documents: list[Json]) -> dict[str, Remedy]:
-    """By kind, the first of each."""
+    """Return the first remedy of each kind."""
     report = found(documents)
     return {remedy.kinds[0]: remedy for remedy in reversed(report.remedies)}
 
@@ -302,7 +302,7 @@ def test_what_is_fixed_is_made_anew() -> None:
 
 
 def recreated(command: str) -> Json:
-    """The patch with which the claim d/data is deleted and created, with all that it has besides."""
+    """Return the patch with which the claim d/data is deleted and created again with its other fields."""
     words = shlex.split(command)
     assert words[:7] == ["kubectl", "patch", "pvc", "-n", "d", "data", "--type=merge"]
     assert words[9:] == ["--dry-run=client", "-o", "json", "|", "kubectl", "replace", "--force", "-f", "-"]

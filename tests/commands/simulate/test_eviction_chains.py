@@ -31,7 +31,7 @@ def run(objects: list[Json], *manifests: Json, **options: object) -> SimulationR
 
 
 def owned(kind: str, name: str, node_name: str, cpu: str, **spec: object) -> Json:
-    """A running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
+    """Build a running pod ``d/NAME`` with the label app=NAME, controlled by a workload of the same name."""
     made = pod(name, node_name, cpu, {"kind": kind, "name": name}, **spec)
     made["metadata"]["labels"] = {"app": name}
     return made
@@ -90,10 +90,10 @@ def test_room_that_is_nominated_is_not_taken_by_a_replacement() -> None:
 
 
 def anti_affine(*running: Json) -> SimulationReport:
-    """A pod of 2 cores that tolerates no agent on its node, on n1 of 4 cores, where an agent of 500m runs.
+    """Simulate a pod of 2 cores with anti-affinity to agents, on n1 of 4 cores with an agent of 500m.
 
-    The nominated pod's anti-affinity counts for nobody: where no pod that runs has such terms, InterPodAffinity's
-    PreFilter skips the agent, also for nodes to which pods are nominated.
+    The nominated pod's anti-affinity counts for no pod. If no running pod has such terms, InterPodAffinity's PreFilter
+    skips the agent, also for nodes to which pods are nominated.
     """
     agent = owned("DaemonSet", "agent", "n1", "500m", **only_on("n1"))
     urgent = pod("urgent", cpu="2", priorityClassName="high", **only_on("n1"), **apart_from("agent"))
@@ -143,7 +143,7 @@ def test_a_workload_of_the_manifest_is_counted_without_the_pods_that_it_evicts()
 
 
 def another_class(*objects: Json) -> Remedies:
-    """The fixes of the waiting pod d/waiting by a higher PriorityClass."""
+    """Return the fixes of the waiting pod d/waiting by a higher PriorityClass."""
     cluster = Cluster.from_objects([CLASSES[0], *objects])
     return find_pod_remedies(find_target(cluster, "d/waiting"), RemedyWishes(only=frozenset({"UsePriorityClass"})))
 
@@ -234,7 +234,7 @@ def test_a_job_without_retries_creates_no_replacement(limit: int, fate: str) -> 
 
 
 def random_cluster(seed: int) -> list[Json]:
-    """Up to 6 nodes with pods of all kinds of owners, and up to 8 waiting pods; some have anti-affinity."""
+    """Build up to 6 nodes with pods of all kinds of owners and up to 8 waiting pods, some with anti-affinity."""
     random = Random(seed)
     nodes = [node(f"n{i}", random.choice("ab"), cpu=str(random.randint(2, 6))) for i in range(random.randint(1, 6))]
 

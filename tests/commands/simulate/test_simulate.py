@@ -296,7 +296,7 @@ def test_a_rollout_of_a_stateful_set_goes_one_by_one_from_the_last() -> None:
 
 
 def lottery() -> tuple[list[Json], Json]:
-    """Two nodes alike, one of which another pod of lower score cannot use: who comes first wins by a tie."""
+    """Build two equal nodes, one of which a pod of lower score cannot use, so that ties decide."""
     return [node("n1", "a"), node("n2", "b")], workload("Deployment", spec={"replicas": 1})
 
 

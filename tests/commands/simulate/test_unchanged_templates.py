@@ -21,7 +21,7 @@ def placed(objects: list[Json], manifest: Json) -> WorkloadPlacement:
 
 
 def running(name: str, number: int, kind: str, owner: str, **labels: str) -> list[Json]:
-    """Pods to which admission added the labels of their node and a request of a sidecar."""
+    """Build pods to which admission added the labels of their node and a sidecar's request."""
     pods = []
     for count in range(number):
         made = pod(f"{name}-{count}", "n1", owner={"kind": kind, "name": owner})
@@ -32,7 +32,7 @@ def running(name: str, number: int, kind: str, owner: str, **labels: str) -> lis
 
 
 def replica_set(template: Json, hash_label: str = "5f", kind: str = "ReplicaSet", name: str = "web-5f") -> Json:
-    """The object as stored, with defaults of the API server in its template."""
+    """Build the stored object, with the API server's defaults in its template."""
     template = copy.deepcopy(template)
     template["spec"] |= {"restartPolicy": "Always", "schedulerName": "default-scheduler", "dnsPolicy": "ClusterFirst"}
     metadata: Json = {"name": name, "namespace": "d", "labels": {"app": "web"}}

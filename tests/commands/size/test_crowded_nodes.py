@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.size import search
-from kschedctl.commands.size.filling import find_crowded_shapes, measure_levels_when_full
+from kschedctl.commands.size.fill_levels import find_crowded_shapes, measure_levels_when_full
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.shapes import find_places, find_takers
@@ -54,7 +54,7 @@ TYPES = [
 
 
 def workloads(seed: int, number: int = 80) -> list[Json]:
-    """Small pods, and a few with a device that come last."""
+    """Build small pods, and a few with a device that come last."""
     random = Random(seed)
     small = [pod(f"p{at}", random.choice((0.1, 0.25, 0.5, 1)), 512, priority=1) for at in range(number)]
     return [*small, *(pod(f"train{at}", 0.5, 1024, gpu=True) for at in range(4))]
@@ -76,7 +76,7 @@ def seen(pods: list[Json]) -> tuple[PackingProgram, NodeSets]:
 
 
 def waiting(pods: list[Json], counts: dict[str, int]) -> list[str]:
-    """By a replay of its own."""
+    """Return the pods that wait after a separate replay."""
     return list(seen(pods)[1].find_waiting(counts))
 
 

@@ -258,7 +258,7 @@ def test_other_processes_find_the_same() -> None:
 
 
 def interrupted(monkeypatch: pytest.MonkeyPatch, where: str, after: int, objects: list[Json], **wishes: Any) -> Any:
-    """The user interrupts so many calls of a function of the study."""
+    """Interrupt the study after a number of calls of one of its functions."""
     whole, calls = getattr(NodeSets, where) if hasattr(NodeSets, where) else getattr(study, where), list[int]()
 
     def called(*given: Any, **named: Any) -> Any:
@@ -311,7 +311,7 @@ def test_an_interruption_before_any_set_is_no_error(monkeypatch: pytest.MonkeyPa
 
 
 def catalogue(seed: int) -> tuple[list[Json], list[Json]]:
-    """Three types of other shares of memory and prices, and some workloads of small pods."""
+    """Build three instance types with different memory shares and prices, and workloads of small pods."""
     random = Random(seed)
     types = []
     for cpu in (4, 8, 16):
@@ -335,7 +335,7 @@ class Gap(NamedTuple):
 
 
 def gaps(seeds: range, *, solver: bool) -> list[Gap]:
-    """Of random instances without constraints."""
+    """Return the gaps of random instances without constraints."""
     some = []
     for seed in seeds:
         types, pods = catalogue(seed)
@@ -378,7 +378,7 @@ def world(seed: int) -> list[Json]:
 
 
 def fits(objects: list[Json], bought: dict[str, int]) -> bool:
-    """By a simulation of pending pods on such nodes, which knows nothing of sizing."""
+    """Return whether a simulation of pending pods on such nodes, apart from sizing, places all of them."""
     models = {found["metadata"]["labels"][POOL]: found for found in objects if found["kind"] == "Node"}
     nodes = []
     for pool, number in bought.items():

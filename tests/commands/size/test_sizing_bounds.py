@@ -10,14 +10,14 @@ from random import Random
 import numpy as np
 import pytest
 
-from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets
 from kschedctl.commands.size.highs import suppress_stdout
+from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets
 from kschedctl.commands.size.program import Counts, PackingProgram
 from kschedctl.commands.size.solved import SolvedPacking, find_cuts
 
 
 def program(seed: int) -> PackingProgram:
-    """Two or three kinds of pods, one to three of each, and two shapes, of which not each takes each pod."""
+    """Build a program of two or three kinds of pods, up to three of each, and two shapes that may not take all."""
     random = Random(seed)
     groups = random.choice((2, 3))
     offered = np.array([[random.randint(4, 9), random.randint(4, 9)] for _ in range(2)], np.int64)
@@ -30,7 +30,7 @@ def program(seed: int) -> PackingProgram:
 
 
 def fits(some: PackingProgram, nodes: Sequence[int]) -> bool:
-    """Whether there is a way to put every pod on one of these nodes, so many of each shape: all ways are tried."""
+    """Return whether every pod can be put on one of these nodes, by trying all ways."""
     shapes = [shape for shape, number in enumerate(nodes) for _ in range(number)]
     room = [some.offered[shape].tolist() for shape in shapes]
     on: list[list[int]] = [[] for _ in shapes]

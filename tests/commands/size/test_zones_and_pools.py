@@ -38,7 +38,7 @@ def pod(name: str, cpu: float, claim: str = "", **spec: Any) -> Json:
 
 
 def bound_volume(name: str, zone: str, key: str = ZONE) -> list[Json]:
-    """A claim and the volume of one zone that it is bound to."""
+    """Build a claim and the volume of one zone that it is bound to."""
     term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
     claim_spec = {"volumeName": name, "storageClassName": "fast", "accessModes": ["ReadWriteOnce"]}
     claim_spec["resources"] = {"requests": {"storage": "1Gi"}}

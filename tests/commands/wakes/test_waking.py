@@ -36,7 +36,7 @@ def scheduler(*objects: Json, version: str = "1.36", gates: dict[str, bool] | No
 
 
 def words(found: Scheduler, key: str) -> dict[str, list[str]]:
-    """Of each rejector of a pod."""
+    """Return the hints of each rejector of a pod."""
     namespace, name = key.split("/")
     report = find_wake_ups(found, found.view.stored(found.cluster.pod(namespace, name)))
     return {each.plugin: [wake_up.words for wake_up in each.wake_ups] for each in report.rejectors}

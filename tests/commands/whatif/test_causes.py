@@ -24,7 +24,7 @@ def recorded(pod: str) -> Explanation:
 
 
 def explained(*objects: Json) -> Explanation:
-    """Of the pod d/p."""
+    """Explain the pod d/p."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
 
 

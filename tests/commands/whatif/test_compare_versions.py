@@ -31,11 +31,11 @@ def with_memory(made: Json) -> Json:
 
 
 def uneven(*pods: Json) -> Cluster:
-    """n1 is empty, of n2's 4 cpu 3 are taken and nothing of its 8 GiB; pods of 1 cpu and 4 GiB come.
+    """Build an empty n1 and an n2 with 3 of 4 CPUs and none of 8 GiB requested, for pods of 1 CPU and 4 GiB.
 
-    What is in use of cpu and memory, and the balance (1 - half the difference) in percent: n1 from 0 and 0
-    (100) to 0.25 and 0.5 (87), n2 from 0.75 and 0 (62) to 1 and 0.5 (75). Up to 1.35 the latter count: n1. From 1.36 on
-    50 + (50 + latter - former) / 2: 68 and 81, n2.
+    In percent of CPU and memory, with the balance (1 - half the difference): n1 goes from 0 and 0 (100) to 25 and 50
+    (87), n2 from 75 and 0 (62) to 100 and 50 (75). Up to 1.35 the balance afterwards counts: n1. From 1.36 on the score
+    is 50 + (50 + after - before) / 2: 68 and 81, n2.
     """
     return Cluster.from_objects([node("n1"), node("n2"), pod("large", "n2", "3"), *pods], config=BALANCE_ALONE)
 
@@ -88,7 +88,7 @@ def test_twice_the_same_and_what_is_not_replayed() -> None:
 
 
 def two_of_each() -> Cluster:
-    """Two running pods of each of three workloads."""
+    """Build two running pods of each of three workloads."""
     return uneven(*(pod(f"{name}-{i}", "n1", "10m", owner(name)) for name in "abc" for i in range(2)))
 
 

@@ -23,7 +23,7 @@ TAINT = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
 
 
 def of_sets(enough: list[frozenset[str]]) -> CauseSearch:
-    """A pod that fares as before where all of one of these sets of changes are as before."""
+    """Build a search for a pod that is unchanged if all changes of one of these sets are undone."""
 
     def replay(names: frozenset[str]) -> Callable[[str], bool]:
         return lambda pod: any(each <= names for each in enough)

@@ -39,7 +39,7 @@ def test_allocations(case):
 
 
 def plain(allocations):
-    """As the status of the claims would show them, in the order of the claims."""
+    """Return the allocations as the status of the claims shows them, in the order of the claims."""
     return msgspec.json.decode(msgspec.json.encode(list(allocations.values())))
 
 

@@ -64,7 +64,7 @@ def allocate(inventory, claims):
 
 
 def absent(error):
-    """The table's lister words the absence of a class in its own way."""
+    """Return the error in the words of the table's lister for a missing class."""
     name = error.partition("device class ")[2].partition(":")[0]
     return f'deviceclass.resource.k8s.io "{name}" not found'
 
@@ -77,7 +77,7 @@ def plain(found, itself, features):
 
 
 def without_ids(allocation):
-    """Upstream's share IDs are random; parts that are empty are left out."""
+    """Return the allocation without upstream's random share IDs and without empty parts."""
     results = [
         {key: value for key, value in result.items() if key != "shareID"}
         for result in allocation.get("devices", {}).get("results", ())
@@ -125,7 +125,7 @@ def test_since_1_37(name):
 
 
 def piece(name, node_name, **spec):
-    """A ResourceSlice of driver-a's pool-1, which has three."""
+    """Build a ResourceSlice of driver-a's pool-1, which has three slices."""
     pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 3}
     spec = {"driver": "driver-a", "nodeName": node_name, "pool": pool, **spec}
     return {"apiVersion": "resource.k8s.io/v1", "kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
@@ -205,7 +205,7 @@ def test_an_attribute_that_is_missing(release, said):
 
 
 def one_slice(driver, *devices, **spec):
-    """A ResourceSlice of node-1 and its counters, each alone in pool-1 of the driver."""
+    """Build a ResourceSlice of node-1 and its counters, each alone in pool-1 of the driver."""
     shared = [{"name": "counter-set-1", "counters": {"memory": {"value": "4Gi"}}}]
     pool = {"name": "pool-1", "generation": 1, "resourceSliceCount": 2}
     specs = [

@@ -41,7 +41,7 @@ def said(
     chosen: str = "true",
     gates: dict[str, bool] | None = None,
 ) -> str:
-    """What DynamicResources says of the only node, empty when it passes."""
+    """Return why DynamicResources rejects the only node, or "" if it passes."""
     spec = {"devices": {"requests": requests, "constraints": constraints}}
     selectors = [{"cel": {"expression": chosen}}]
     pod = {"containers": [{"name": "c"}], "resourceClaims": [{"name": "c", "resourceClaimName": "c"}]}

@@ -93,7 +93,7 @@ def plugin_of(case):
 
 
 def finished(plugin, info, view):
-    """A cycle in which this plugin was the only one."""
+    """Run a cycle with this plugin only."""
     result = plugin.pre_filter(info, view)
     status = result.status if result.status.rejected else Status()
     outcome = PreFilterOutcome({plugin.name: result}, status, plugin.name, reached=(plugin.name,))

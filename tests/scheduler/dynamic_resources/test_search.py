@@ -54,7 +54,7 @@ def test_the_room_for_recursion_is_given_back() -> None:
 
 
 def first_fit(found, wanted, constraint, taken=()):
-    """The first of all choices of devices, in order, that gives each request what it wants."""
+    """Return the first choice of devices, in order, that satisfies each request."""
     if not wanted:
         return list(taken)
     (count, model), *later = wanted

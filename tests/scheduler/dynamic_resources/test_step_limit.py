@@ -44,7 +44,7 @@ def cluster_of(devices: int, wanted: int, alike: bool = False, **spec: Any) -> l
 
 
 def said(objects: list[Json], version: str = "1.36", **settings: Any) -> tuple[str, str]:
-    """The verdict, and what DynamicResources says of the node."""
+    """Return the verdict, and why DynamicResources rejects the node."""
     cluster = kschedctl.Cluster.from_objects(objects, kube_version=version, **settings)
     found = kschedctl.explain(cluster, "d/p").to_dict()
     reasons = found["filter"].get("n", {}).get("DynamicResources", {}).get("reasons", ())

@@ -21,7 +21,7 @@ def cel(*expressions: str) -> list[dict[str, Any]]:
 
 
 def documents(selector: dict[str, Any] | None, model: str = "slow") -> list[dict[str, Any]]:
-    """A node with one device, which a claim of the pod asks for, and a rule that taints the devices selected."""
+    """Build a node with one device, a pod that claims it, and a rule that taints the selected devices."""
     device = {"name": "a", "attributes": {"model": {"string": model}}, "allowMultipleAllocations": True}
     pool = {"name": "p", "generation": 1, "resourceSliceCount": 1}
     slice_ = {"driver": DRIVER, "nodeName": "n", "pool": pool, "devices": [device]}

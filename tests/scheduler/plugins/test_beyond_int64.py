@@ -45,7 +45,7 @@ def pod(name: str, node_name: str = "", **requests: str) -> Json:
 
 
 def refusals(*objects: Json) -> Json:
-    """What NodeResourcesFit says of each node that it refuses."""
+    """Return why NodeResourcesFit rejects each node that it rejects."""
     found = kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()["filter"]
     return {name: plugins["NodeResourcesFit"]["reasons"] for name, plugins in found.items()}
 
@@ -109,7 +109,7 @@ def most(requested: int, capacity: int) -> int:
 
 
 def ratio(requested: int, capacity: int) -> int:
-    """The function through (0, 0) and (100, 10), times 10."""
+    """Compute the function through (0, 0) and (100, 10), times 10."""
     percent = 100 if requested > capacity else divided(wrapped(requested * 100), capacity)
     return min(max(percent, 0), 100)
 
@@ -135,7 +135,7 @@ AMOUNTS = [
 
 
 def scores(strategy: ScoringStrategy, pairs: list[tuple[int, int]], *, plain: bool = False) -> list[int]:
-    """Of nodes on which so much is requested, of so much."""
+    """Return the scores of nodes with these requested and allocatable amounts."""
     requested, capacity = np.array(pairs, np.int64).T.reshape(2, 1, -1)
     return STRATEGIES[strategy.type](strategy, NodeUsage(requested, requested, capacity, np.array([1]), plain)).tolist()
 

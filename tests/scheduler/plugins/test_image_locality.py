@@ -34,7 +34,7 @@ def pending(random):
 
 
 def holding(random):
-    """A name belongs to one image."""
+    """Draw images, each name for one image."""
     names = random.sample(IMAGES, random.randint(0, 3))
     images = [names[:2], names[2:]]
     return {"status": {"images": [{"names": n, "sizeBytes": random.randint(0, 3000) << 20} for n in images if n]}}
@@ -46,7 +46,7 @@ def test_naive_scores(cluster):
 
 
 def naive_scores(cluster):
-    """Of each container's image that a node holds the bytes count, by the share of nodes that hold it."""
+    """Score nodes by the bytes of the containers' images that they hold, weighted by the share of nodes with each."""
     spec = cluster.pending["spec"]
     containers = spec["initContainers"] + spec["containers"]
     scores = {}
@@ -60,7 +60,7 @@ def naive_scores(cluster):
 
 
 def naive_weight(image, node, nodes):
-    """An image's size is what the first node that holds it says."""
+    """Return an image's size, as the first node that holds the image reports it."""
     image = image if ":" in image.rpartition("/")[2] else f"{image}:latest"
     sizes = [
         next(found["sizeBytes"] for found in other["status"]["images"] if image in found["names"])

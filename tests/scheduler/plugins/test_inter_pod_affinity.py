@@ -31,7 +31,7 @@ def plugin(case):
 
 
 def counts(found, view):
-    """Matches in the form of the tables: how many for which value of which topology key."""
+    """Return the number of matches per value of each topology key, in the form of the tables."""
     return sorted(
         (key, value, int(count))
         for key, by_domain in found.counts.items()
@@ -107,7 +107,7 @@ def weighted(random):
 
 
 def social(required, preferred):
-    """Pods with up to so many terms of each sort."""
+    """Draw pods with up to this many terms of each kind."""
 
     def affinity(random):
         return {
@@ -137,7 +137,7 @@ def preferred(pod, sort):
 
 
 def is_about(term, owner, pod, cluster):
-    """Whether the owner's term speaks of the pod: by namespace and by labels."""
+    """Return whether the owner's term matches the pod by namespace and labels."""
     namespace = pod["metadata"]["namespace"]
     if "namespaceSelector" in term:
         labels = {name_of(n): labels_of(n) for n in cluster.namespaces}.get(namespace, {})
@@ -153,7 +153,7 @@ def is_about(term, owner, pod, cluster):
 
 
 def together(term, node, pod, cluster):
-    """Whether a pod runs in the node's topology."""
+    """Return whether the pod runs in the topology domain of the node."""
     (other,) = (n for n in cluster.nodes if name_of(n) == pod["spec"]["nodeName"])
     key = term["topologyKey"]
     return key in labels_of(node) and labels_of(node)[key] == labels_of(other).get(key)
@@ -174,7 +174,7 @@ def naive_filter(cluster, node, pods):
 
 
 def affine(cluster, node, pods):
-    """Each term needs company; the first of pods that want each other needs none, but the topology's labels."""
+    """Check each required term. The first of pods that need each other only needs the topology labels."""
     pending, terms = cluster.pending, required(cluster.pending, "podAffinity")
     if any(term["topologyKey"] not in labels_of(node) for term in terms):
         return False
@@ -194,7 +194,7 @@ def test_naive_scores(cluster, hard, ignoring):
 
 
 def naive_scores(cluster, hard, ignoring):
-    """Weights of matching terms, the pod's and those of the pods that run, in the node's topologies."""
+    """Sum the weights of matching terms of the pod and of running pods in the node's domains."""
     pending = cluster.pending
     if ignoring and not any(preferred(pending, sort) for sort in ("podAffinity", "podAntiAffinity")):
         return None
@@ -216,7 +216,7 @@ def naive_scores(cluster, hard, ignoring):
 
 
 def naive_terms(pending, pod, hard):
-    """(term, whose, about whom, weight) that may count for a running pod."""
+    """Yield the terms that may count for a running pod, with owner, target and weight."""
     for sort, sign in (("podAffinity", 1), ("podAntiAffinity", -1)):
         for entry in preferred(pending, sort):
             yield entry["podAffinityTerm"], pending, pod, sign * entry["weight"]

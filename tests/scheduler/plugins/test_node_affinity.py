@@ -90,7 +90,7 @@ def test_naive_scores(cluster):
 
 
 def naive_scores(cluster):
-    """The sum of the weights of the preferred terms that a node matches."""
+    """Sum the weights of the preferred terms that a node matches."""
     terms = cluster.pending["spec"]["affinity"]["nodeAffinity"]["preferredDuringSchedulingIgnoredDuringExecution"]
     if not terms:
         return None

@@ -28,7 +28,7 @@ def test_conflict(case):
 
 
 def host_port(port):
-    """Absent parts as PodInfo fills them in."""
+    """Return the port with absent parts filled in as PodInfo does."""
     return HostPort(port["ip"] or ALL_HOST_IPS, port["protocol"] or "TCP", port["port"])
 
 
@@ -59,7 +59,7 @@ def test_naive_filter_under_changes(cluster):
 
 
 def naive_filter(cluster, node, pods):
-    """The node's ports are a set: what a pod leaves behind is free, even if another one holds it, too."""
+    """Check the ports of the node as a set: a port of a removed pod is free even if another pod holds it."""
     taken = {port for pod in cluster.pods if pod["spec"]["nodeName"] == name_of(node) for port in host_ports(pod)}
     known = {name_of(pod): pod for pod in cluster.pods + cluster.nominated}
     for change in cluster.changes:

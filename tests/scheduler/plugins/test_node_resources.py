@@ -175,7 +175,7 @@ SHAPE = RequestedToCapacityRatioParam(tuple(UtilizationShapePoint(*point) for po
 
 
 def in_units(resource, text):
-    """Millicores, bytes or pieces."""
+    """Parse an amount in millicores, bytes or pieces."""
     if text.endswith("m"):
         return int(text[:-1])
     number = int(text[:-2]) * MIB if text.endswith("Mi") else int(text)
@@ -183,7 +183,7 @@ def in_units(resource, text):
 
 
 def asked(pod, resource, default=0):
-    """The containers together or the greediest init container; ``default`` for one that says nothing."""
+    """Return the request of the containers together or of the largest init container, or the default."""
 
     def of(container):
         requests = container["resources"]["requests"]
@@ -237,7 +237,7 @@ def naive_filter(cluster, node, pods):
 
 
 def naive_usage(cluster, node, nonzero):
-    """(resource, used with the pod, used without it, offered), where the node offers it and it is of interest."""
+    """Yield resources of interest with the amounts used with the pod, used without it, and offered."""
     defaults = {"cpu": 100, "memory": 200 * MIB} if nonzero else {}
     for spec in SCORED:
         request = asked(cluster.pending, spec.name, defaults.get(spec.name, 0))
@@ -256,7 +256,7 @@ def most(used, capacity):
 
 
 def ratio(used, capacity):
-    """On the line between two points, in integers that are cut off towards zero."""
+    """Interpolate between two points in integers that are truncated towards zero."""
     percent = 100 if used > capacity else used * 100 // capacity
     points = [(x, 10 * y) for x, y in POINTS]
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -300,7 +300,7 @@ def test_naive_balance(cluster):
 
 
 def naive_balance(cluster):
-    """50 where the pod makes the utilizations as uneven as can be, 100 where it evens them out."""
+    """Score 50 if the pod makes utilizations as uneven as possible, and 100 if it evens them out."""
     if not any(asked(cluster.pending, spec.name) for spec in SCORED):
         return None
     found = {}

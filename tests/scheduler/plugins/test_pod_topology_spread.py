@@ -38,7 +38,7 @@ def plugin(case):
 
 
 def constraints(spreads, nodes):
-    """PreFilter's state in the form of the tables."""
+    """Return PreFilter's state in the form of the tables."""
     return [
         {
             "topologyKey": spread.constraint.topology_key,
@@ -122,7 +122,7 @@ POLICIES = ["Honor", "Ignore"]
 
 
 def spreading(action, selectors=selector):
-    """Pods with constraints of that action; their wish for a zone and their toleration matter to the policies."""
+    """Draw pods with constraints of this action, and with zones and tolerations that matter to the policies."""
 
     def constraint(random):
         optional = some_of(random, nodeAffinityPolicy=random.choice(POLICIES), nodeTaintsPolicy=random.choice(POLICIES))
@@ -193,14 +193,14 @@ def has_all(node, constraints):
 
 
 def is_included(constraint, pod, node):
-    """Whether a node's pods count, by the constraint's policies."""
+    """Return whether the pods of a node count by the constraint's policies."""
     wanted = constraint.get("nodeAffinityPolicy") == "Ignore" or wants_node(pod["spec"], node)
     tolerable = all(tolerates(pod["spec"]["tolerations"], taint) for taint in node["spec"]["taints"])
     return wanted and (constraint.get("nodeTaintsPolicy") != "Honor" or tolerable)
 
 
 def counted(constraint, pending, pods):
-    """Like pods that are not about to go; an empty selector counts none."""
+    """Count the matching pods that are not terminating. An empty selector counts none."""
     selector = constraint.get("labelSelector")
     if not selector or not any(selector.values()):
         return 0
@@ -218,7 +218,7 @@ def test_naive_scores(cluster):
 
 
 def naive_scores(cluster):
-    """The more like pods in a node's domains, weighted by how many domains there are, the worse."""
+    """Score nodes lower for more matching pods in their domains, weighted by the number of domains."""
     constraints = cluster.pending["spec"]["topologySpreadConstraints"]
     feasible = [node for node in cluster.nodes if name_of(node) in cluster.feasible]
     complete = [node for node in feasible if has_all(node, constraints)]

@@ -69,7 +69,7 @@ def test_naive_scores(cluster):
 
 
 def naive_scores(cluster):
-    """The fewer soft taints a node has that the pod does not tolerate, the better."""
+    """Score nodes higher for fewer PreferNoSchedule taints that the pod does not tolerate."""
     tolerations = [t for t in cluster.pending["spec"]["tolerations"] if t.get("effect", "") in ("", "PreferNoSchedule")]
     raw = {
         name_of(node): sum(

@@ -24,7 +24,7 @@ def pod(name: str, group: str = "", cpu: int = 1, priority: int = 0, bound: str 
 
 
 def gang(name: str, count: int, topology: str = "", **spec: Any) -> Json:
-    """A group of which ``count`` pods have to fit."""
+    """Build a group of which ``count`` pods must fit."""
     spec = {"schedulingPolicy": {"gang": {"minCount": count}}, **spec}
     spec |= {"schedulingConstraints": {"topology": [{"key": topology}]}} if topology else {}
     metadata = {"name": name, "namespace": "a", "uid": f"uid-of-{name}"}

@@ -50,7 +50,7 @@ def gang(name: str, count: int) -> Json:
 
 
 def pod(name: str, group: str = "", of: str = "", *, app: str = "", beside: str = "", owner: str = "") -> Json:
-    """One of a PodGroup, and of a gang ``of`` scheduler-plugins; it has to be on a node with pods of another app."""
+    """Build a pod of a PodGroup and of a gang of scheduler-plugins that must be near pods of another app."""
     spec: Json = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
     spec |= {"schedulingGroup": {"podGroupName": group}} if group else {}
     term = {"labelSelector": {"matchLabels": {"app": beside}}, "topologyKey": "kubernetes.io/hostname"}
@@ -73,7 +73,7 @@ def cluster(*objects: Json, config: Json | None = COSCHEDULING) -> Cluster:
 
 
 def bound(found: Cluster) -> set[str]:
-    """By the queue; the others wait."""
+    """Return the pods that the queue binds."""
     run = run_queue(found, closed_loop=True).to_dict()
     everyone = {name for cycle in run["cycles"] for name in cycle.get("bound", ())}
     assert everyone | run["queueAfter"].keys() == {each.key for each in found.pods}

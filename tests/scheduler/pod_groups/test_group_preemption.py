@@ -55,7 +55,7 @@ class Naive(NamedTuple):
     count: int
 
     def placed(self, running: list[Json]) -> dict[str, str]:
-        """Where the members go, one after the other beside these; nowhere if they are too few."""
+        """Place the members one by one beside the running pods. Return {} if too few fit."""
         there, found = list(running), {}
         for member in self.seq:
             alone = deepcopy(member)
@@ -87,7 +87,7 @@ class Naive(NamedTuple):
 
 
 def units(running: list[Json]) -> list[Unit]:
-    """Node after node."""
+    """Return the units of victims, node by node."""
     found: dict[str, Unit] = {}
     for each in sorted(running, key=lambda each: str(each["spec"]["nodeName"])):
         group = each["spec"].get("schedulingGroup", {}).get("podGroupName", "")
@@ -99,7 +99,7 @@ def units(running: list[Json]) -> list[Unit]:
 
 
 def breaks(unit: Unit, allowed: dict[str, int]) -> bool:
-    """Whether its budget does not allow that one of them goes; those after it do not count."""
+    """Return whether the unit's budget allows no further disruption. Later units do not count."""
     for each in unit.pods:
         budget = each["metadata"]["labels"]["app"]
         if budget in allowed:

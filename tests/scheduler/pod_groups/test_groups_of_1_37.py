@@ -175,7 +175,7 @@ def test_members_have_to_be_of_one_preemption_policy() -> None:
 
 
 def objects_of_a_preempting_group(topology: str = "") -> list[Json]:
-    """On n1, in rack r, a pod of 3 cpu of 4 goes for two of 2 each; the pod on n2 leaves too little room by itself."""
+    """Build n1 in rack r, where a pod of 3 of 4 CPUs makes room for two of 2, and an n2 with too little room."""
     low = [pod("low", cpu=3, priority=0, bound="n1"), pod("high", cpu=3, priority=50, bound="n2")]
     members = [pod(name, "g", 2, priority=10) for name in ("a", "b")]
     nodes = [node("n1", 4, rack="r"), node("n2", 4, rack="s")]

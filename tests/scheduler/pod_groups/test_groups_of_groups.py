@@ -49,7 +49,7 @@ def cluster(*objects: Json | list[Json], **gates: bool) -> Cluster:
 
 
 def bound(cluster: Cluster, *, closed_loop: bool = False) -> set[str]:
-    """The groups of which pods get nodes."""
+    """Return the groups whose pods get nodes."""
     cycles = run_queue(cluster, closed_loop=closed_loop).cycles
     return {name.partition("/")[2].rpartition("-")[0] for cycle in cycles for name in cycle.bound}
 
@@ -322,7 +322,7 @@ class Naive(NamedTuple):
     waiting: dict[str, list[Json]]
 
     def placed(self, name: str, there: list[Json]) -> dict[str, str] | None:
-        """Pod -> node beside the pods that are there, None where too few of the group find one."""
+        """Return the node of each pod beside the existing pods, or None if too few of the group fit."""
         found: dict[str, str] = {}
         if name in self.waiting:
             for member in self.waiting[name]:

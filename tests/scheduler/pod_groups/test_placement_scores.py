@@ -34,7 +34,7 @@ class Rows:
 
 
 def scores(*rows: int) -> list[int]:
-    """Of placements of one row each, with weight 3."""
+    """Return the scores of placements of one row each, with weight 3."""
     profile = SimpleNamespace(placement_weights={"Rows": 3})
     framework: Any = SimpleNamespace(plugins_at=lambda point: [Rows()] * (point == "placementScore"), profile=profile)
     proposals = [PodGroupAssignments(GroupPlacement("", np.array([row])), ()) for row in rows]

@@ -43,7 +43,7 @@ def told(status: Status) -> Json:
 
 
 def others(info: PodInfo, view: Fork, code: str) -> Json:
-    """The pods of the gang that are tried now, as this one waits for them, or that wait no longer."""
+    """Return the pods of the gang that are tried because this one waits, or that wait no longer."""
     key = get_group_key(info.pod)
     group = None if key is None else find_pod_group(view, key)
     if key is None or group is None or group.spec.scheduling_policy.gang is None:
@@ -146,7 +146,7 @@ def group_of(view: Fork):
 
 
 def proposal(view: Fork, placed: list[tuple[Json, str]], rows: np.ndarray | None = None) -> PodGroupAssignments:
-    """These pods on these nodes, in a placement of these rows, or of all."""
+    """Propose these pods on these nodes, in a placement of some rows or of all."""
     found = []
     for pod, node in placed:
         typed = convert({"kind": "Pod", **pod})

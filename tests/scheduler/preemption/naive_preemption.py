@@ -48,7 +48,7 @@ EMPTY, HOPELESS = "no victims", "does not fit without them"
 def select_victims(
     node: NodeState, pods: Sequence[Pod], priority: int, budgets: Sequence[PodDisruptionBudget]
 ) -> Victims | str:
-    """The answer for a node with these pods, for a pod with that priority."""
+    """Select the victims on a node with these pods for a pod with this priority, or return why there are none."""
     lower = [pod for pod in pods if priority_of(pod) < priority]
     if not lower:
         return EMPTY
@@ -74,7 +74,7 @@ def priority_of(pod: Pod) -> int:
 
 
 def by_importance(pods: Sequence[Pod]) -> list[Pod]:
-    """Go's sort of up to twelve elements, by insertion; a pod that did not start starts whenever it is asked."""
+    """Sort by insertion, as Go sorts up to twelve elements. A pod without start time starts at each comparison."""
     now = count(int(datetime(2999, 1, 1).timestamp()))
 
     def start(pod: Pod) -> float:
@@ -91,7 +91,7 @@ def by_importance(pods: Sequence[Pod]) -> list[Pod]:
 
 
 def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]) -> tuple[list[Pod], list[Pod]]:
-    """The pods whose eviction, one after the other, breaks a budget, and the others."""
+    """Split the pods into those whose eviction in turn breaks a budget, and the others."""
     left = [budget.status.disruptions_allowed for budget in budgets]
     violating: list[Pod] = []
     others: list[Pod] = []
@@ -106,14 +106,14 @@ def split_by_budgets(pods: Sequence[Pod], budgets: Sequence[PodDisruptionBudget]
 
 
 def protects(budget: PodDisruptionBudget, pod: Pod) -> bool:
-    """For budgets that select by matchLabels alone; an empty selector protects nothing."""
+    """Return whether a budget with matchLabels only selects the pod. An empty selector protects no pod."""
     wanted = budget.spec.selector.match_labels if budget.spec.selector else {}
     same_namespace = budget.metadata.namespace == pod.metadata.namespace
     return bool(wanted) and same_namespace and wanted.items() <= pod.metadata.labels.items()
 
 
 def lockstep(scheduler: Scheduler, pod: Pod) -> dict[str, Victims | str]:
-    """Node -> the answer of the dry run under test, in the same form."""
+    """Return the answer of the dry run under test for each node, in the same form."""
     view = scheduler.view
     framework = scheduler.framework(pod.spec.scheduler_name)
     assert framework is not None

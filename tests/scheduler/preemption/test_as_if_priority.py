@@ -34,7 +34,7 @@ def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") 
 
 
 def cluster(*more: Json) -> Cluster:
-    """Two full nodes; `web` wants two of the four cores of one of them."""
+    """Build two full nodes, and a pod `web` that requests two of the four cores of one of them."""
     return Cluster.from_objects(
         [
             node("a"),
@@ -57,7 +57,7 @@ def preemption(report: Explanation) -> PreemptionReport:
 
 
 def evicted(report: Explanation) -> dict[str, list[str]]:
-    """Node -> the names of the pods that would have to go."""
+    """Return the names of the pods that would be evicted on each node."""
     found = preemption(report).candidates
     return {name: [key.removeprefix("shop/") for key in candidate.victims] for name, candidate in found.items()}
 

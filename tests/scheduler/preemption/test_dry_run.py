@@ -65,7 +65,7 @@ budgets = st.fixed_dictionaries(
 
 @st.composite
 def pods(draw: st.DrawFn, name: str, node_name: str | None) -> Json:
-    """A pod on a node; or, without one, a pending pod that is promised to some node."""
+    """Draw a pod on a node, or a pending pod that is nominated to some node."""
     labels = draw(
         st.sampled_from([{}, {"app": "a"}, {"app": "b"}, {"app": "a", "tier": "t"}, {"app": "c", "tier": "t"}])
     )
@@ -122,7 +122,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 
 def repelling(waiting: Json) -> list[Json]:
-    """A pod against the pending one on a node of its own: InterPodAffinity has to look at every cluster."""
+    """Build a pod with anti-affinity to the pending one on a node of its own, so that InterPodAffinity runs."""
     waiting["metadata"]["labels"] = {**waiting["metadata"]["labels"], "lonely": "yes"}
     term = {"labelSelector": {"matchLabels": {"lonely": "yes"}}, "topologyKey": HOSTNAME}
     affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}

@@ -59,7 +59,7 @@ def pod(random: Random, name: str, priority: int, cpu: str = "", **spec: Any) ->
 
 
 def best(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int]]] | dict[str, int]:
-    """The best candidates with their victims, or why nothing helps."""
+    """Return the best candidates with their victims, or why nothing helps."""
     run = dry_run(cycle, np.ones(len(cycle.view.nodes), np.bool_), selection)
     helpful = run.candidates.take(np.flatnonzero(run.candidates.sizes))
     if not len(helpful):
@@ -77,7 +77,7 @@ def answer(cycle: Cycle, selection: LowerPriority) -> list[tuple[int, list[int],
 
 
 def move(random: Random, view: Fork, positions: list[int]) -> None:
-    """A pod comes to a node, leaves it or is promised one."""
+    """Add a pod to a node, remove it or nominate it to a node."""
     position, row = random.choice(positions), random.randrange(len(view.nodes))
     if view.node[position] >= 0:
         view.forget(position)  # type: ignore[arg-type]

@@ -81,7 +81,7 @@ class TableFramework:
         self.extenders = table_extenders(case)
 
     def plugins_at(self, point: str) -> list[Any]:
-        """The plugin that only the left out cases make use of is not among them."""
+        """Return the plugins without the one that only the left-out cases use."""
         return [self.made[plugin["name"]] for plugin in self.points.get(point, ()) if plugin["name"] != "test-plugin"]
 
 
@@ -91,7 +91,7 @@ def cycle_of(case: Json) -> Cycle:
 
 
 def with_statuses(cycle: Cycle, codes: dict[str, str]) -> Cycle:
-    """The cycle as if its Filter plugins had answered so; nodes without an answer were not looked at."""
+    """Return the cycle with these answers of Filter plugins. Nodes without an answer were not looked at."""
     names = cycle.view.nodes.names
     masks = {
         code: np.array([codes.get(name) == code for name in names], np.bool_)
@@ -130,7 +130,7 @@ def test_post_filter(case):
 
 
 def chosen_victims(view: Fork, report: Preemption) -> list[str]:
-    """Of the first by name of the nodes that upstream would pick from."""
+    """Return the victims of the first node, by name, that upstream may pick."""
     if report.allowed is None:
         return []
     return victims(view, min(report.allowed.tied, key=lambda candidate: view.nodes.names[candidate.row]))
@@ -146,10 +146,11 @@ def test_dry_run(case):
 
 
 def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, parallelism: int) -> list[int]:
-    """The rows of the candidates that upstream keeps: it goes on until there are enough and one breaks no budget.
+    """Return the rows of the candidates that upstream keeps.
 
-    Of those that break one, and of the others, it keeps no more than it wants. In parallel it may look at more nodes:
-    such cases have no more candidates than are wanted.
+    It goes on until it has enough candidates and one breaks no budget. It keeps no more than it wants of those that
+    break one, and of the others. In parallel it may look at more nodes: such cases have no more candidates than are
+    wanted.
     """
     assert parallelism == 1 or len(found) <= wanted
     kept: dict[bool, list[int]] = {True: [], False: []}

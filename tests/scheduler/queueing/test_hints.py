@@ -11,7 +11,7 @@ BIG = {"cpu": "8", "memory": "32Gi", "pods": "110"}
 
 
 def hints(event: Json, *objects: Json, version: str = "1.36") -> Json:
-    """What all rejectors say to the only event."""
+    """Return the hints of all rejectors for the only event."""
     (found,) = woken(event, *objects, version=version)["events"]
     return found["hints"]
 

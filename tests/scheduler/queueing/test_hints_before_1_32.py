@@ -40,12 +40,12 @@ def spread(app: str) -> Json:
 
 
 def woken(event: Json, *objects: Json, version: str, gates: dict[str, bool] | None = None) -> Json:
-    """With queueing hints, which no version before 1.32 has by itself."""
+    """Replay the event with queueing hints, which are off by default before 1.32."""
     return small_changes.woken(event, *objects, version=version, gates={**ON, **(gates or {})})
 
 
 def said(found: Json) -> list[tuple[str, str]]:
-    """(event, what the only rejector says) of each event."""
+    """Return each event with the hint of the only rejector."""
     return [(each["event"], *each["hints"].values()) for each in found["events"]]
 
 

@@ -68,7 +68,7 @@ class Asking(NamedTuple):
 
 
 def exceeds(some: Amounts, others: Amounts, limits: Amounts, unnamed: int) -> bool:
-    """Upstream's cmp2."""
+    """Return whether the amounts exceed the limits, like upstream's cmp2."""
     if some.get("cpu", 0) + others.get("cpu", 0) > limits.get("cpu", 0):
         return True
     return SCALAR in some and some[SCALAR] + others.get(SCALAR, 0) > limits.get(SCALAR, unnamed)
@@ -85,7 +85,7 @@ def aggregated_over_min_with(quotas: dict[str, NaiveQuota], more: Amounts) -> bo
 
 
 def less_by_importance(now: count[int]) -> Callable[[NaivePod, NaivePod], bool]:
-    """Upstream's MoreImportantPod: a pod that did not start starts whenever it is asked."""
+    """Return a comparison like upstream's MoreImportantPod. A pod without start time starts at each comparison."""
 
     def more(left: NaivePod, right: NaivePod) -> bool:
         if left.priority != right.priority:
@@ -119,7 +119,7 @@ class NaiveNode:
             quota.used = {name: quota.used[name] + sign * amount for name, amount in pod.amounts.items()}
 
     def fits(self, pod: NaivePod, nominated: Sequence[NaivePod]) -> bool:
-        """With the nominated pods that matter as much, and so without them."""
+        """Return whether the pod fits with the nominated pods of at least its priority, and without them."""
         taken = plus(*(each.amounts for each in (*self.pods, *nominated)), pod.amounts)
         return all(taken[name] <= self.capacity[name] for name in BOTH if pod.amounts[name] > 0)
 
@@ -127,7 +127,7 @@ class NaiveNode:
 def naive_quota_victims(
     node: NaiveNode, asking: Asking, nominated: Sequence[NaivePod], allowed: int
 ) -> NaiveVictims | str:
-    """The answer for a node on which these pods are nominated, while the budget allows so many disruptions."""
+    """Select the victims on a node with these nominated pods, while the budget allows this many disruptions."""
     pod, quotas = asking.pod, node.quotas
     more = less_by_importance(count(NEVER_STARTED))
     ours, everyone = plus(asking.ours, pod.amounts), plus(asking.ours, asking.others, pod.amounts)

@@ -47,7 +47,7 @@ def pod(key: str, node: str = "", priority: int = 0, nominated: str = "", **requ
 
 
 def reasons(*objects: Json) -> list[str]:
-    """Of the plugin's PreFilter about pod a/web; none where it lets it pass."""
+    """Return why the plugin's PreFilter rejects pod a/web, or [] if it passes."""
     cluster = Cluster.from_objects([NODE, *objects], config=CONFIG, other_builds=True)
     report: Json = explain(cluster, "a/web").to_dict()
     found: list[str] = report["preFilter"].get(NAME, {}).get("reasons", [])

@@ -249,7 +249,7 @@ def test_amounts_that_are_none() -> None:
 
 
 def placed(*objects: Json, **args: int) -> tuple[dict[str, str], dict[str, str]]:
-    """Pod -> node of those that are scheduled, and pod -> message of the others."""
+    """Return the node of each scheduled pod, and the message of each other pod."""
     simulation = Simulation(Scheduler(cluster_of(*objects, **args)))
     view = simulation.view
     waiting = [position for position in view.pods.index.values() if view.node[position] < 0]
@@ -370,7 +370,7 @@ def test_never_a_part_of_a_gang(
 
 
 def queued(*objects: Json, **args: int) -> tuple[dict[str, str], list[str]]:
-    """Pod -> node of those that are bound in the closed loop, and all messages."""
+    """Return the node of each pod that the closed loop binds, and all messages."""
     run = run_queue(cluster_of(*objects, **args), closed_loop=True)
     assert run.not_replayed == ()
     bound = {pod: where for cycle in run.cycles for pod, where in cycle.bound.items()}

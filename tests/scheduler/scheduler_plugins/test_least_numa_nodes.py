@@ -128,7 +128,7 @@ WITH_GPUS = {
 
 
 def scores(topologies: list[Json], *containers: Json) -> Json:
-    """By node, of a pod with such containers, each of which is limited to what it requests."""
+    """Return the scores by node for a pod with these containers, whose limits equal their requests."""
     spec = [{"name": f"c{i}", "resources": {"requests": c, "limits": c}} for i, c in enumerate(containers)]
     pod = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"containers": spec}}
     allocatable = {"cpu": "64", "memory": "64Gi", "pods": "50", GPU: "8", "non-numa.example.com/x": "9"}
@@ -227,7 +227,7 @@ def test_more_combinations_than_can_be_tried() -> None:
 
 
 def naive_required(cells: list[Cell], left: list[Json], requests: Json) -> tuple[list[int], bool] | None:
-    """The places of upstream's combination, and whether it is said to be the nearest."""
+    """Return the NUMA nodes of upstream's combination, and whether they are reported as nearest."""
     for size in range(1, len(cells) + 1):
         least, best, found = np.float32(255), np.float32(256), None
         every = list(combinations(range(len(cells)), size))

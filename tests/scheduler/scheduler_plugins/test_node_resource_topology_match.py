@@ -147,7 +147,7 @@ def test_bad_input() -> None:
 
 
 def naive(numa: list[dict[str, int]], containers: list[dict[str, int]], guaranteed: bool) -> bool:
-    """Whether all containers find a NUMA node, one after the other."""
+    """Return whether all containers find a NUMA node, one after the other."""
     left = [dict(each) for each in numa]
     for asked in containers:
         chosen = -1

@@ -18,7 +18,7 @@ GIB = 1 << 30
 
 
 def cluster(nodes: dict[str, dict[str, Any]], **args: Any) -> Cluster:
-    """With a pending pod web, and this plugin as the only one that scores."""
+    """Build a cluster with a pending pod web, in which only this plugin scores."""
     profile = {
         "plugins": {"score": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}},
         "pluginConfig": [{"name": NAME, "args": args}] if args else [],

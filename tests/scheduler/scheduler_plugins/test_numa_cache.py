@@ -28,7 +28,7 @@ OLDER = "may be older in the scheduler's cache"
 
 
 def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **more: Any) -> Json:
-    """``more``: phase, scheduler and priority."""
+    """Build a pod. ``more`` has its phase, scheduler and priority."""
     spec = {"containers": [container(requests, limits)], "schedulerName": more.get("scheduler", "default-scheduler")}
     spec["priority"] = more.get("priority", 0)
     metadata = {"name": name, "namespace": "default"}
@@ -37,7 +37,7 @@ def pod(name: str, requests: Json, on: str = "", limits: Json | None = None, **m
 
 
 def published(*names: str, method: str = "", scope: str = "container", numa: tuple[Json, ...] = (HALF, HALF)) -> Json:
-    """Of node a, about pods of these names."""
+    """Build the published topology of node a with the pods of these names."""
     found = topology("a", *numa, scope=scope)
     sign = compute_fingerprint(("default", name) for name in names)
     found["attributes"].append({"name": "nodeTopologyPodsFingerprint", "value": sign})
@@ -63,7 +63,7 @@ def doubts(found: Json) -> list[tuple[str, str]]:
 
 
 def placed(*pods: Json, **args: Any) -> list[str]:
-    """Those that get a node of a with two NUMA nodes, each with 4 cpu."""
+    """Return the pods that get node a with two NUMA nodes of 4 CPUs each."""
     simulation = Simulation(Scheduler(cluster(published(), *pods, **args)))
     index = simulation.view.pods.index
     simulation.schedule([index[f"default/{each['metadata']['name']}"] for each in pods])

@@ -62,7 +62,7 @@ def node(name: str, **allocatable: int) -> Json:
 
 
 def pod(key: str, requests: Amounts, priority: int = MID, on: str = "", **more: Any) -> Json:
-    """``more``: nominated, started, labels, terminating, and fields of its spec."""
+    """Build a pod. ``more`` has nominated, started, labels, terminating, and fields of its spec."""
     namespace, name = key.split("/")
     metadata: Json = {"namespace": namespace, "name": name, "labels": more.pop("labels", {})}
     if more.pop("terminating", False):
@@ -286,7 +286,7 @@ def claim_of(asking: NaivePod, quotas: dict[str, NaiveQuota], nominated: list[Na
 
 
 def lockstep(cycle: Cycle) -> dict[str, NaiveVictims | str]:
-    """Node -> the answer under test, in the same form."""
+    """Return the answer under test for each node, in the same form."""
     (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     view = cycle.view

@@ -77,7 +77,7 @@ OBJECTS = [
 
 
 def said(plugin, incoming, existing=(), shown=None, objects=OBJECTS):
-    """The code and reasons on the one node, ``Skip`` where it is not asked."""
+    """Return the code and reasons for the only node, or ``Skip`` if the plugin is skipped."""
     pods = [pod(f"p{i}", *volumes, on="n") for i, volumes in enumerate(existing)]
     case = {"nodes": [shown or node()], "objects": objects, "pods": pods, "pod": pod("incoming", *incoming)}
     view = snapshot(case)

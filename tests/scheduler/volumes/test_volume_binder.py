@@ -72,7 +72,7 @@ def pod(*claims):
 
 
 def ask(case, plugin=None):
-    """Plugin, pod, snapshot, state and the Filter's answer."""
+    """Return plugin, pod, snapshot, state and the answer of Filter."""
     plugin = plugin or VolumeBinding()
     view = snapshot(case)
     info = pod_info(case, view)
@@ -210,7 +210,7 @@ def test_selected_node():
 
 
 def _fact(plugin, info, view, state, name):
-    """The fact behind the one rejection of a node, in words."""
+    """Return the fact behind the only rejection of a node, in words."""
     row = view.nodes.index[name]
     found = [r for r in plugin.filter(info, view, state, None) if r.mask[row]]
     assert len(found) == 1

@@ -38,7 +38,7 @@ def claim(name, mode="ReadWriteOnce", volume="", storage_class=None):
 
 
 def change(view, *changes):
-    """Changes of (node, name of a pod, +1 or -1)."""
+    """Build a delta of changes (node, name of a pod, +1 or -1)."""
     rows = [view.nodes.index[node] for node, _, _ in changes]
     kinds = [view.pods.info[view.pods.index[f"ns/{name}"]] for _, name, _ in changes]
     signs = [sign for _, _, sign in changes]
@@ -46,7 +46,7 @@ def change(view, *changes):
 
 
 def refused(plugin, case, *changes):
-    """Node -> its reasons, where it has any."""
+    """Return the reasons of each rejected node."""
     view = snapshot({"nodes": NODES, **case})
     info = pod_info(case, view)
     status, state = pre_filter(plugin, info, view)
@@ -57,7 +57,7 @@ def refused(plugin, case, *changes):
 
 
 def facts(plugin, case):
-    """Node -> the facts behind its rejections, in words."""
+    """Return the facts behind the rejections of each node, in words."""
     view = snapshot({"nodes": NODES, **case})
     info = pod_info(case, view)
     _, state = pre_filter(plugin, info, view)

@@ -34,7 +34,7 @@ REAL_LISTER = {
 
 
 def wanted(want: Json) -> Json:
-    """The wanted answer in the words of a running scheduler, reasons sorted."""
+    """Return the wanted answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
         status["reasons"] = sorted(map(_as_running, status["reasons"]))
@@ -102,7 +102,7 @@ def test_find_pod_volumes(case: Json) -> None:
     reasons = filtered(VolumeBinding(), info, view, state)[view.nodes.names[0]]["reasons"] if state else []
     assert reasons == want["reasons"]
     if state and not reasons:
-        bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.iter_bound(0)}
+        bound = {claim.metadata.name: volume.metadata.name for claim, volume in state.volumes.iter_bindings(0)}
         assert bound == {binding["pvc"]: binding["pv"] for binding in want["staticBindings"]}
         provisioned = [
             {"pvc": p.claim.metadata.name, "nodeCapacity": _pool(p)} for p in state.volumes.provisions if p.mask[0]

@@ -23,7 +23,7 @@ def pod(name, *claims, on=""):
 
 
 def bound(name, **spec):
-    """A claim and its volume."""
+    """Build a claim and its volume."""
     metadata = {"name": name, "namespace": "ns", "annotations": COMPLETED}
     return [
         {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": {"volumeName": name}},
@@ -45,7 +45,7 @@ def csi_node(limit):
 
 
 def refused(version, case):
-    """The reasons of NodeVolumeLimits on the one node."""
+    """Return the reasons of NodeVolumeLimits for the only node."""
     view = snapshot(case)
     plugin = NodeVolumeLimits(version=KubeVersion.parse(version))
     return answer(plugin, pod_info(case, view), view)["filter"]["n"]["reasons"]

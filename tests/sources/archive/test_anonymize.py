@@ -26,13 +26,13 @@ PSEUDONYM = re.compile(r"x\d{4,}")
 
 
 def pseudonym_of(originals: dict[str, str], cluster: Cluster, made: Cluster, key: str) -> str:
-    """The new ``namespace/name`` of a pod: pods keep their places."""
+    """Return the new ``namespace/name`` of a pod, found by its position."""
     place = [pod.key for pod in sorted(cluster.pods, key=lambda p: (p.metadata.namespace, p.metadata.name))].index(key)
     return made.pods[place].key
 
 
 def restored(document: Any, originals: dict[str, str]) -> Any:
-    """A document with the originals put back."""
+    """Return a document with the originals put back."""
 
     def original(match: re.Match[str]) -> str:
         start, made = match[0][: -len(match[1])], match[1]
@@ -97,7 +97,7 @@ API_WORDS = {
 
 
 def texts(value: Any) -> set[str]:
-    """All texts of an object with a letter in them, keys too; not quantities and times."""
+    """Return all texts with a letter in an object, keys too, but not quantities and times."""
     if isinstance(value, api.Struct):
         fields = (getattr(value, field) for field in value.__struct_fields__)
         return {text for field in fields for text in texts(field)}
@@ -127,7 +127,7 @@ def test_golden_clusters_answer_alike(family: str) -> None:
 
 
 def comparable(document: dict[str, Any]) -> dict[str, Any]:
-    """What plugins answered; not the facts behind it, which tell of ranks where numbers are compared."""
+    """Return the answers of plugins without the facts, which name ranks where numbers are compared."""
     kept = ("verdict", "message", "nodeOrder", "queue", "preFilter", "filter", "firstFail", "feasible")
     scores = ("score", "normalized", "weighted", "total", "best")
     preemption = document["preemption"] and {k: v for k, v in document["preemption"].items() if k != "candidates"}
@@ -137,7 +137,7 @@ def comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_positions(value: Any) -> Any:
-    """Errors in CEL less the column and the quoted line, which move with the length of what is in it."""
+    """Return errors in CEL without the column and the quoted line, which depend on the texts."""
     if isinstance(value, str):
         return re.sub(r"\n \|[^\n]*", "", re.sub(r"<input>:\d+:\d+", "<input>", value))
     if isinstance(value, dict):

@@ -117,7 +117,7 @@ def test_settings_survive(tmp_path: Path) -> None:
 
 
 def unpacked(path: Path) -> bytes:
-    """Header and all sections."""
+    """Return the header and all sections."""
     with zipfile.ZipFile(path) as file:
         return b"\n".join(map(file.read, file.namelist()))
 
@@ -297,7 +297,7 @@ def test_a_pipe_is_read_and_one_without_a_writer_or_a_closed_stdin_is_told(
 
 
 def small_snapshot(folder: Path) -> bytes:
-    """A node and a pod, two kinds that are stored in tables, and one that is not."""
+    """Save a node and a pod, two kinds that are stored in tables, and one that is not."""
     node = {"kind": "Node", "metadata": {"name": "n"}, "status": {"allocatable": {"cpu": "4", "pods": "9"}}}
     pod = {"kind": "Pod", "metadata": {"name": "p", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}}
     namespace = {"kind": "Namespace", "metadata": {"name": "default"}}
@@ -306,7 +306,7 @@ def small_snapshot(folder: Path) -> bytes:
 
 
 def outcome(data: bytes, path: Path) -> str:
-    """What is read of a file, or the line that says why nothing is."""
+    """Return what is read of a file, or the line of the error."""
     path.write_bytes(data)
     try:
         cluster = read_archive(str(path))

@@ -140,7 +140,7 @@ def everything_of(document: Any) -> str:
 
 
 def objects_of_everybody() -> list[Json]:
-    """A node, pods and more, in which every text of somebody's own says so."""
+    """Build a node, pods and more, in which every user-written text is marked as such."""
     labels = {"acme.com/pool": "acme-a", "acme-team": "acme-b", "kubernetes.io/hostname": "acme-1"}
     taint = {"key": "acme.com/dedicated", "value": "acme-c", "effect": "NoSchedule"}
     conditions = [
@@ -303,7 +303,7 @@ def device(**attributes: str) -> Json:
 
 
 def selected(expressions: list[str], **attributes: str) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """The expressions under pseudonyms, the values of the attributes, and the mapping."""
+    """Return the expressions under pseudonyms, the values of the attributes, and the mapping."""
     slices = {"driver": "gpu.acme.com", "pool": {"name": "p"}, "nodeName": "n", "devices": [device(**attributes)]}
     selectors = [{"cel": {"expression": text}} for text in expressions]
     objects = [

@@ -24,7 +24,7 @@ def payload(cpu: str = "1", *nodes: str, **metadata: str) -> Json:
 
 
 def recorded(path: Path, *given: Any) -> str:
-    """A file of these answers to one question each time."""
+    """Write a file with these answers, each to one call."""
     left = list(given)
 
     def call(extender: Json, verb: str, asked: Json) -> tuple[int, Any]:

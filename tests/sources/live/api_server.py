@@ -60,11 +60,11 @@ class ApiServer:
     url: str = ""
 
     def paths(self, watch: bool = False) -> list[str]:
-        """Of the requests that were made, without those to watch unless asked for."""
+        """Return the paths of the requests, without watches unless they are asked for."""
         return [urlsplit(target).path for _, target, _ in self.requests if watch or "watch=1" not in target]
 
     def header(self, name: str) -> list[str]:
-        """The values of a header in the last request."""
+        """Return the values of a header in the last request."""
         return [value for key, value in self.requests[-1][2] if key == name]
 
     def respond(self, target: str) -> Response:
@@ -96,19 +96,19 @@ def recordings() -> tuple[dict[str, Any], ...]:
 
 
 def recorded_error(name: str) -> Response:
-    """One of the recorded errors."""
+    """Return one of the recorded errors."""
     return _response(next(r for r in recordings() if r.get("name") == name))
 
 
 def replayed(path: str, query: dict[str, str]) -> Response | None:
-    """What the recorded API server said: its whole lists, whatever the limit, and nothing to watches."""
+    """Return the recorded answer of the API server: whole lists, whatever the limit, and nothing to watches."""
     if "watch" in query:
         return Response(chunks=())
     return next((_response(r) for r in recordings() if r["request"] == path and r["status"] == 200), None)
 
 
 def replayed_pages(path: str, query: dict[str, str]) -> Response | None:
-    """The recorded pages of five."""
+    """Return the recorded pages of five."""
     wanted = f"{path}?limit=5" + (f"&continue={query['continue']}" if "continue" in query else "")
     return next((_response(r) for r in recordings() if r["request"] == wanted and r["status"] == 200), None)
 
@@ -118,7 +118,7 @@ def _response(recorded: Mapping[str, Any]) -> Response:
 
 
 def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
-    """These responses to the requests of a path, one after the other; the last one stays. None: pass on."""
+    """Answer the requests of a path by these responses in turn, and repeat the last one. None passes on."""
     left = list(responses)
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
@@ -130,7 +130,7 @@ def for_path(wanted: str, *responses: Response, watch: bool = False) -> Answer:
 
 
 def listing(objects: Iterable[Mapping[str, Any]]) -> Answer:
-    """The objects in the lists of their kinds, others empty; a server of 1.36.2 in which nothing changes."""
+    """Answer with the objects in lists of their kinds, as a server of 1.36.2 in which nothing changes."""
     lists = {path: (get_api_kind(kind), list[Any]()) for kind in KINDS for path in iter_list_paths(kind)}
     for each in objects:
         version = each["apiVersion"]
@@ -164,7 +164,10 @@ class _Quiet(ThreadingHTTPServer):
 
 @contextmanager
 def serving(*answers: Answer, tls: bool = False, write: Write | None = None) -> Iterator[ApiServer]:
-    """The server, on a port of its own, until the block ends. ``tls``: with a certificate, and it asks for one."""
+    """Run the server on a port of its own until the block ends.
+
+    With ``tls`` it has a certificate and demands one.
+    """
     api = ApiServer(list(answers), write)
 
     class Handler(BaseHTTPRequestHandler):
@@ -243,14 +246,14 @@ def _send_raw(handler: BaseHTTPRequestHandler, parts: Iterable[bytes], pause: fl
 
 
 def dripped(text: bytes, after: int = 0) -> Iterable[bytes]:
-    """Byte by byte, once the first bytes are sent at once."""
+    """Yield the first bytes at once, and the others one by one."""
     return (text[:after], *(bytes([byte]) for byte in text[after:]))
 
 
 def kubeconfig(
     url: str, path: Path, *, name: str = "here", cluster: Any = None, namespace: str = "lab", **user: Any
 ) -> str:
-    """A kubeconfig with one context."""
+    """Write a kubeconfig with one context."""
     document = {
         "apiVersion": "v1",
         "kind": "Config",

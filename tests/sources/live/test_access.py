@@ -229,7 +229,7 @@ def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:
 
 
 def rotating(folder: Path, **more: object) -> dict[str, object]:
-    """A plugin that gives another token each time that it is run: t1, t2, …"""
+    """Build a credential plugin that returns another token on each run: t1, t2, …"""
     credential = {"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential", "status": dict(more)}
     count = folder / "count"
     script = f"""
@@ -245,7 +245,7 @@ print(json.dumps(credential))
 
 
 def accepting(api: ApiServer, *tokens: str) -> None:
-    """Only these tokens from now on."""
+    """Accept only these tokens from now on."""
     wanted = [f"Bearer {token}" for token in tokens]
     refused = status(401, "Unauthorized")
     api.answers.insert(0, lambda *_: None if api.header("authorization")[0] in wanted else refused)

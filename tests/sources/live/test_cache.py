@@ -35,13 +35,13 @@ def pod(name: str, **spec: Any) -> Json:
 
 
 def system(uid: str = "one") -> Answer:
-    """The namespace that tells clusters apart."""
+    """Answer with the namespace whose UID identifies the cluster."""
     body = json.dumps({"kind": "Namespace", "metadata": {"name": "kube-system", "uid": uid}}).encode()
     return lambda path, query: Response(body=body) if path == SYSTEM else None
 
 
 def told(events: dict[str, list[Json]]) -> Answer:
-    """Watches that tell of these events, by path."""
+    """Answer watches with these events, by path."""
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
         if "watch" not in query:

@@ -32,7 +32,7 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
-    """``explain`` with a timeout against a server that answers so, else as recorded; it has to end."""
+    """Run ``explain`` with a timeout against a server with these faults. It must end."""
 
     def run(*answers: Answer, seconds: float = PLENTY) -> tuple[int, str, str]:
         with serving(*answers, replayed) as api:
@@ -54,7 +54,7 @@ def slowly(text: bytes, after: int = 0) -> Response:
 
 
 def slow_body(code: int) -> Response:
-    """A Status of 100 bytes that takes five seconds."""
+    """Return a Status of 100 bytes that takes five seconds."""
     text = json.dumps({"kind": "Status", "message": "m" * 60, "code": code}).encode().ljust(100)
     start = head(code, "Content-Length: 100")
     return slowly(start + text, len(start))
@@ -136,7 +136,7 @@ FAULTS: dict[str, tuple[Response, str]] = {
 
 @pytest.fixture(scope="module", autouse=True)
 def _warm() -> None:
-    """What is imported once does not count."""
+    """Import everything once, so that imports do not count."""
     main(["explain", "--demo", "-q"])
     importlib.import_module("kubernetes.client")
     importlib.import_module("kubernetes.config")
@@ -176,7 +176,7 @@ def test_a_server_that_does_nothing_right(fault: str, run: Run) -> None:
 
 
 def pages(token: Callable[[int], str], count: int = 1) -> Answer:
-    """Pages without end, of so many nodes each."""
+    """Answer with endless pages of this many nodes each."""
     numbers = itertools.count(1)
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
@@ -214,7 +214,7 @@ EVENT = b'{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"flood","re
 
 
 def earlier(path: str, query: dict[str, str]) -> Response | None:
-    """The recorded nodes as of a moment before all else, so that what changed since is asked for."""
+    """Return the recorded nodes as of an earlier moment, so that later changes are requested."""
     found = replayed(path, query) if path == NODES and "watch" not in query else None
     return found and Response(body=found.body.replace(b'"resourceVersion":"1429"', b'"resourceVersion":"1400"'))
 

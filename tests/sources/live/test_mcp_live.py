@@ -35,7 +35,7 @@ ASKED: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.fixture
 def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    """A server that answers as a real one did."""
+    """Run a server that answers as a real one did."""
     with serving(replayed) as there:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
         yield there
@@ -43,7 +43,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
 
 
 def answered(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
-    """What one server answers to one call after the other."""
+    """Return the answers of one server to calls in turn."""
 
     async def run() -> list[Any]:
         async with mcp.Client(McpServer(command.ServedCluster(Source())).protocol) as client:

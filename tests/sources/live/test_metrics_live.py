@@ -91,9 +91,9 @@ Start = Callable[..., Watch]
 
 @pytest.fixture
 def start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Start]:
-    """Runs the command in a thread against a server of these objects; it is over when the test is.
+    """Return a function that runs the command in a thread against a server of these objects until the test ends.
 
-    A thread that went on computing could hold a lock of the moment at which another test forks its workers.
+    A thread that computes longer could hold a lock at the moment at which another test forks its workers.
     """
     over, threads = threading.Event(), list[threading.Thread]()
     servers: list[serving_metrics.MetricsServer] = []
@@ -150,7 +150,7 @@ def wait_until(true: Callable[[], bool], pause: float = 0.005) -> None:
 
 
 def value(text: str, name: str) -> float:
-    """The sum over all labels; 0 where there is no such metric."""
+    """Return the sum over all labels, or 0 if there is no such metric."""
     families = text_string_to_metric_families(text)
     return sum(sample.value for family in families for sample in family.samples if sample.name == name)
 
@@ -205,7 +205,7 @@ def _alerts(where: str) -> list[Json]:
 
 
 def _said(where: str, path: str) -> Json:
-    """What Prometheus answers; nothing while it begins."""
+    """Return the answer of Prometheus, or nothing while it starts."""
     try:
         with urllib.request.urlopen(f"http://{where}{path}", timeout=60) as response:
             data: Json = json.load(response)["data"]

@@ -32,7 +32,7 @@ def listed(kind: str, items: list[Json]) -> Answer:
 
 
 def cluster(**others: Answer) -> list[Answer]:
-    """The recorded one, of which these kinds are those of the case."""
+    """Answer as the recorded cluster, with these kinds from the case."""
     documents = objects(QUOTA, replicas=3)
     own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
     return [*others.values(), *(listed(kind, items) for kind, items in own.items())]

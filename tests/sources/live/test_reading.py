@@ -48,7 +48,7 @@ UNVERIFIED = (
 
 
 def read(server_at: ServerAt, *answers: Answer, **wishes: Any) -> tuple[Cluster, list[str]]:
-    """The cluster, and the paths that were asked for."""
+    """Return the cluster, and the paths of the requests."""
     with serving(*answers, replayed) as api:
         connection = Connection(server_at(api.url), "here", "lab")
         return read_live(connection, ReadingOptions(**wishes)).cluster(), api.paths(watch=True)
@@ -62,7 +62,7 @@ def test_the_recorded_cluster_answers_as_its_files_do(server_at: ServerAt) -> No
 
 
 def is_group(path: str) -> bool:
-    """Whether a path tells the versions of a group, as is asked where none is there that is known."""
+    """Return whether a path lists the versions of a group, which is read if no known version exists."""
     return path.startswith("/apis/") and path.count("/") == 2
 
 
@@ -94,7 +94,7 @@ def test_forbidden_kinds_narrow_the_answer(server_at: ServerAt) -> None:
 
 @pytest.fixture(scope="module")
 def of_the_whole(server_at: ServerAt) -> dict[str, Explanation]:
-    """What is said of each pod when everything could be read."""
+    """Explain each pod with everything read."""
     whole, _ = read(server_at)
     return {pod: kschedctl.explain(whole, pod) for pod in PENDING["messages"]}
 
@@ -155,7 +155,7 @@ def event(kind: str, **metadata: Any) -> bytes:
 
 
 def later_nodes() -> Answer:
-    """The recorded nodes as if they had been listed a moment before all else."""
+    """Answer with the recorded nodes as of a moment before all other objects."""
     body = next(r["body"] for r in recordings() if r["request"] == "/api/v1/nodes")
     return for_path(
         "/api/v1/nodes", Response(body=body.replace('"resourceVersion":"1429"', '"resourceVersion":"1400"').encode())

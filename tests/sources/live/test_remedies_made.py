@@ -26,7 +26,7 @@ ASKED = f"shop/{NAME}"
 
 @pytest.fixture
 def store() -> Store:
-    """The demo cluster, in which no other pod waits."""
+    """Build the demo cluster, in which no other pod waits."""
     documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
     alone = [each for each in documents if each["kind"] != "Pod" or each["spec"].get("nodeName") or _is_asked(each)]
     found = control_plane(alone, ASKED)
@@ -40,7 +40,7 @@ def _is_asked(document: dict[str, Any]) -> bool:
 
 @pytest.fixture
 def api(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
-    """Its API server, after whose every write the controllers and the scheduler run."""
+    """Run its API server. Controllers and the scheduler run after every write."""
     served = ServedControlPlane(store, run, Response)
     with serving(served.read, replayed, write=served.write) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))

@@ -45,7 +45,7 @@ and its threads take turns a thousand times as often as they would."""
 
 @cache
 def two_of_each(path: str) -> Response | None:
-    """What was recorded, less all but two objects of a list."""
+    """Return the recorded list with only two objects."""
     found = replayed(path, {})
     document = json.loads(found.body) if found and found.body.startswith(b"{") else {}
     if found is None or "items" not in document:

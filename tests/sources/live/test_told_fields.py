@@ -102,7 +102,7 @@ def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
 
 
 def listed(folder: Path, pods: list[Json]) -> str:
-    """A file that is large enough to be read piece by piece."""
+    """Write a file that is large enough to be read in pieces."""
     file = folder / "pods.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}) + " " * SMALL)
     return str(file)

@@ -247,9 +247,11 @@ def _build_headline(leases: Sequence[SchedulerLease], names: Sequence[ServedName
         return f"leader election is off in the configuration{waiting}"
     if lease is None:
         return f"no lease says who leads{waiting}"
-    since = f" for {lease.leads_for}" if lease.leads_for else f" since {lease.since}" if lease.since else ""
     if lease.stale or not lease.holder:
         silent_text = f" for {lease.silent_for}" if lease.silent_for else f" since {lease.renewed or 'an unknown time'}"
         return f"no leader: {lease.lease} was not renewed{silent_text}{waiting}"
+    since = f" since {lease.since}" if lease.since else ""
+    if lease.leads_for:
+        since = f" for {lease.leads_for}"
     changes = f"{counted(lease.transitions, 'change')} of leader in all"
     return f"{lease.holder} leads{since}, {changes}{waiting}"

@@ -24,8 +24,12 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 STAYING_KINDS = ("DaemonSet", "Node")
-MAX_POOLS, MAX_TYPICAL, MIN_TYPICAL_PER_POOL, MAX_PENDING = 20, 40, 3, 20
-"""How many pools, typical pods in all and in each pool, and pending pods are replayed."""
+MAX_POOLS = 20
+"""The maximum number of pools whose typical pods are replayed."""
+MAX_TYPICAL, MIN_TYPICAL_PER_POOL = 40, 3
+"""The numbers of typical pods that are replayed, in total and in each pool."""
+MAX_PENDING = 20
+"""The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
 
 
@@ -58,14 +62,14 @@ def find_stranded_capacity(scheduler: Scheduler, pools: Pools, pending: Sequence
     view = simulation.view
     usable, typical = np.zeros(len(view.nodes), np.bool_), []
     rejections: list[tuple[TypicalPod, dict[str, Bools]]] = []
-    for typical_pod in (*_iter_typical_pods(view, pools), *_iter_pending_pods(view, pending)):
+    for typical_pod in (*_iter_typical_pods(view, pools), *_iter_typical_pending_pods(view, pending)):
         if simulation.framework(typical_pod.position) is None:
             continue
         cycle = simulation.run_cycle(typical_pod.position)
         fits = _find_feasible_nodes(cycle)
         usable |= fits
         rejections.append((typical_pod, dict(_iter_rejection_reasons(cycle))))
-        typical.append(_build_typical_pods(view, pools, typical_pod, int(fits.sum())))
+        typical.append(_build_typical_pods_report(view, pools, typical_pod, int(fits.sum())))
     is_stranded = ~usable & pools.workers & bool(typical)
     return StrandedCapacity(
         tuple(typical), tuple(_iter_stranded_rooms(view, pools, is_stranded, rejections)), is_stranded, simulation
@@ -84,16 +88,16 @@ def _iter_typical_pods(view: Fork, pools: Pools) -> Iterator[TypicalPod]:
         demands, counts = np.unique(demand[is_in_pool], return_counts=True)
         for place in np.argsort(-counts, kind="stable")[:max_pods].tolist():
             equal_pods = positions[is_in_pool & (demand == demands[place])]
-            yield _build_typical_pod(view, code, equal_pods)
+            yield _choose_typical_pod(view, code, equal_pods)
 
 
-def _iter_pending_pods(view: Fork, pending: Sequence[Position]) -> Iterator[TypicalPod]:
+def _iter_typical_pending_pods(view: Fork, pending: Sequence[Position]) -> Iterator[TypicalPod]:
     """Yield pods with the most frequent requests among the pending pods."""
     positions = np.array(pending, np.int64)
     demands = _number_requests(view)[view.pods.info[positions]]
     distinct, counts = np.unique(demands, return_counts=True)
     for place in np.argsort(-counts, kind="stable")[:MAX_PENDING].tolist():
-        yield _build_typical_pod(view, -1, positions[demands == distinct[place]])
+        yield _choose_typical_pod(view, -1, positions[demands == distinct[place]])
 
 
 def _number_requests(view: Fork) -> Rows:
@@ -101,7 +105,7 @@ def _number_requests(view: Fork) -> Rows:
     return np.unique(view.requests, axis=0, return_inverse=True)[1].reshape(-1)
 
 
-def _build_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
+def _choose_typical_pod(view: Fork, pool: int, positions: npt.NDArray[np.int64]) -> TypicalPod:
     """Return a pod with the most frequent PodInfo among pods with the same requests."""
     infos, first, counts = np.unique(view.pods.info[positions], return_index=True, return_counts=True)
     most_frequent = int(np.argmax(counts))
@@ -124,7 +128,7 @@ def _iter_rejection_reasons(cycle: Cycle) -> Iterator[tuple[str, Bools]]:
             yield rejection.reason, rejection.mask & reported_nodes
 
 
-def _build_typical_pods(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
+def _build_typical_pods_report(view: Fork, pools: Pools, typical_pod: TypicalPod, nodes: int) -> TypicalPods:
     """Build the report about a typical pod and the number of nodes on which it fits."""
     return TypicalPods(
         pool="" if typical_pod.pool < 0 else pools.names[typical_pod.pool],

@@ -180,7 +180,7 @@ def build_placed_section(audited: AuditedCluster) -> PlacedSection:
     misplaced = tuple(
         misplaced_pods
         for misplaced_group in replay.misplaced
-        for misplaced_pods in _split_by_workload(misplaced_group, view)
+        for misplaced_pods in _iter_by_workload(misplaced_group, view)
     )
     overcommitted, rejected = tuple(iter_overcommitted_nodes(view)), tuple(iter_rejected_pods(cluster))
     orphans, shared_devices = tuple(iter_orphaned_pods(cluster)), tuple(iter_shared_devices(cluster))
@@ -212,7 +212,7 @@ def _iter_unread_kinds(audited: AuditedCluster) -> Iterator[UnknownKind]:
     yield from audited.iter_unread_kinds(*REQUIRED_KINDS, *["ResourceClaim"] * has_claims)
 
 
-def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
+def _iter_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPods]:
     """Yield misplaced pods by workload, the workload with the most pods first."""
     pods = view.pods.objects
     templates = pods.table.template[pods.rows[misplaced.positions]]
@@ -240,8 +240,10 @@ def _split_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPo
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
-    more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
-    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
+    suffix = (
+        f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
+    )
+    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
@@ -275,8 +277,8 @@ def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
     """Build the finding about pods on a node that does not exist."""
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
     examples = ", ".join(orphaned.examples)
-    more = " and others" if orphaned.pods > len(orphaned.examples) else ""
-    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{more}"
+    suffix = " and others" if orphaned.pods > len(orphaned.examples) else ""
+    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{suffix}"
     severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
     return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
 

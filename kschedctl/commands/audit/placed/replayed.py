@@ -113,7 +113,7 @@ def replay_bound_pods(scheduler: Scheduler, progress: Progress = NO_PROGRESS) ->
                 if framework_for_group
                 else []
             )
-            misplaced += _filter_own_nodes(plugins, group, view)
+            misplaced += _iter_rejections_on_own_nodes(plugins, group, view)
     return PlacementReplay(
         _merge_misplaced(misplaced), judged, not_served, summarize_unknowns(unknowns, WHEN_SCHEDULABLE)
     )
@@ -154,7 +154,7 @@ def _has_added_affinity(framework: Framework) -> bool:
     return getattr(framework.plugins.get(NODE_AFFINITY), "added_required", None) is not None
 
 
-def _filter_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
+def _iter_rejections_on_own_nodes(plugins: Sequence[Plugin], group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced]:
     """Yield rejections by the plugins' filters on the pods' own nodes, with one of the pods removed from each node."""
     rows = np.unique(group.rows).astype(np.int32)
     without_pods = Delta.from_changes(rows, np.full(len(rows), group.number, np.int32), np.full(len(rows), -1))
@@ -194,7 +194,7 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
     held_ports = view.memo(
         "ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports}
     )
-    conflicting = [port for port in held_ports if any(port.conflicts(own) for own in own_ports)]
+    conflicting = [port for port in held_ports if any(port.conflicts(own_port) for own_port in own_ports)]
     holder_counts = sum((_count_port_holders(port, view) for port in conflicting), np.zeros(len(view.nodes), np.int64))
     has_conflict = holder_counts[group.rows] > sum(port in own_ports for port in conflicting)
     if has_conflict.any():

@@ -99,7 +99,7 @@ class Tiers:
         return counts
 
     def build_reports(self) -> tuple[PriorityTier, ...]:
-        """Return the reports about all tiers with their pods, nodes and requests."""
+        """Build a report about each tier with its numbers of pods and nodes and its requests."""
         is_bound = self.view.node >= 0
         pods, pending = self.count_pods_by_tier(is_bound), self.count_pods_by_tier(~is_bound)
         user_facing = self.count_pods_by_tier(is_bound & self.behind_service[self.pods.info])

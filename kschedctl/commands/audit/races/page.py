@@ -18,9 +18,9 @@ WARNING_SHARE = 0.01
 
 def build_races_page(report: Races, style: Style) -> Page:
     """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
-    bad = any(result.double_booked for result in report.results)
+    has_double_booked = any(result.double_booked for result in report.results)
     return (
-        paragraph(Marked(report.headline, Tone.BAD if bad else Tone.GOOD)),
+        paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section("Double-booked pods", *build_race_tables(report.results, style)),
         *section("Simulated", *build_assumptions(report.assumptions)),
@@ -67,7 +67,9 @@ def _build_expiry_table(results: Sequence[RaceResult]) -> Table:
 
 def _format_share(result: RaceResult) -> Marked:
     """Return the share of double-booked pods in color, with its range over the runs."""
-    tone = Tone.GOOD if not result.share else Tone.WARNING if result.share <= WARNING_SHARE else Tone.BAD
+    tone = Tone.WARNING if result.share <= WARNING_SHARE else Tone.BAD
+    if not result.share:
+        tone = Tone.GOOD
     spread = result.most_share - result.least_share
     bounds = f" ({result.least_share * 100:.1f}–{result.most_share * 100:.1f})" if spread else ""
     return Marked(f"{format_short_percent(result.share)}{bounds}", tone)

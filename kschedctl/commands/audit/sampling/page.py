@@ -48,7 +48,7 @@ def build_sampling_page(report: SamplingCosts, style: Style) -> Page:
         parts.append(paragraph(Marked("Only", Tone.WARNING), describe_doubt(report.unknown).lstrip(", ")))
     parts += build_left_out_lines(report.not_replayed, ())
     for profile in report.profiles:
-        blocks = (_build_setting_line(profile.setting), *_build_profile(profile, PODS_TEXTS[report.asked]))
+        blocks = (_build_setting_line(profile.setting), *_build_profile_blocks(profile, PODS_TEXTS[report.asked]))
         parts += build_subsection(profile.scheduler_name, blocks) if len(report.profiles) > 1 else blocks
     return tuple(parts)
 
@@ -59,7 +59,7 @@ def build_sampling_evidence(section: SamplingSection, style: Style) -> Page:
         block
         for profile in section.profiles
         if profile.advice.verdict != "idle"
-        for block in (_build_setting_line(profile.setting), *_build_profile(profile, "kinds of pods"))
+        for block in (_build_setting_line(profile.setting), *_build_profile_blocks(profile, "kinds of pods"))
     )
 
 
@@ -76,7 +76,7 @@ def _build_setting_line(setting: SamplingSetting) -> Block:
     return paragraph(Marked("percentageOfNodesToScore:", Tone.FAINT), f"{current}; that is {effect}")
 
 
-def _build_profile(profile: SampledProfile, pods: str) -> Page:
+def _build_profile_blocks(profile: SampledProfile, pods: str) -> Page:
     """Build the table of kinds, the curve and its plot for a profile."""
     if not profile.kinds or profile.advice.verdict == "idle":
         return ()
@@ -128,8 +128,8 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
     """Return whether a percentage is the current one, the advised one or the default of 1.13, as text."""
     marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": DEFAULT_OF_1_13}
-    here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
-    return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)
+    labels = [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    return Marked(", ".join(labels), Tone.GOOD if "advised" in labels else Tone.STRONG)
 
 
 def _plot_losses(profile: SampledProfile) -> Plot:

@@ -53,8 +53,8 @@ class TopologyDomains:
     @property
     def has_nodes(self) -> Bools:
         """Whether each domain has nodes, shape (V,)."""
-        there: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
-        return there
+        is_used: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
+        return is_used
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def iter_constraints(scheduler: Scheduler, workloads: Workloads) -> Iterator[tup
     for workload, numbers in enumerate(workloads.infos_by_workload):
         seen: set[tuple[str, SpreadConstraint]] = set()
         for info in (infos[number] for number in numbers if infos[number].spec.topology_spread_constraints):
-            for action, domain_counts in _count_new_constraints(scheduler, info, seen):
+            for action, domain_counts in _iter_new_constraint_counts(scheduler, info, seen):
                 promise = _build_constraint_report(str(workloads.owners[workload]), action, domain_counts, info)
                 yield workload, _with_unusable_domain(promise, domain_counts, info, scheduler.view)
 
@@ -214,7 +214,7 @@ def _with_unusable_domain(
     return replace(constraint, least=emptiest.domain, least_why=reason, least_policy=emptiest.policy)
 
 
-def _count_new_constraints(
+def _iter_new_constraint_counts(
     scheduler: Scheduler, info: PodInfo, seen_constraints: set[tuple[str, SpreadConstraint]]
 ) -> Iterator[tuple[str, DomainCounts]]:
     """Yield a pod's new constraints with whenUnsatisfiable and the number of pods in each domain."""

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from kschedctl.admission import resource_quota
 from kschedctl.admission.admit import VALIDATION, iter_outcomes
-from kschedctl.admission.not_replayed import find_undecidable_plugins, find_undecidable_plugins_for_pod
+from kschedctl.admission.not_replayed import iter_undecidable_plugins, iter_undecidable_plugins_for_pod
 from kschedctl.admission.pod_security_policy import extract_pod
 from kschedctl.admission.request import AdmissionRequest
 from kschedctl.api.defaults import DEFAULT_NAMESPACE
@@ -102,8 +102,8 @@ class _AdmissionReplay:
         namespace, wanted = workload.subject.namespace or DEFAULT_NAMESPACE, workload.lowest_replicas
         active_quotas = tuple(quota for quota in quotas if quota.status.hard)
         request = AdmissionRequest(self.cluster, "Pod", dict(created), namespace, (), active_quotas)
-        admitted = resource_quota.count_fitting(request, wanted)
-        self.remaining_quotas[namespace] = resource_quota.charge(request, admitted)
+        admitted = resource_quota.count_admissible(request, wanted)
+        self.remaining_quotas[namespace] = resource_quota.charge_quotas(request, admitted)
         if admitted == wanted:
             return ""
         denial = self._replay_admission(manifest, namespace, self.remaining_quotas[namespace])[0].message or ""
@@ -113,6 +113,6 @@ class _AdmissionReplay:
         self, manifest: JsonObject, namespace: str, quotas: tuple[ResourceQuota, ...]
     ) -> list[Admission]:
         """Return the admission outcome of one pod, without plugins that lack data or have rules of their own."""
-        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *find_undecidable_plugins(self.cluster, namespace)}
-        without.update(find_undecidable_plugins_for_pod(self.cluster, namespace, object_at(manifest, "spec")))
+        without = {VALIDATION, *PLUGINS_WITH_OWN_RULES, *iter_undecidable_plugins(self.cluster, namespace)}
+        without.update(iter_undecidable_plugins_for_pod(self.cluster, namespace, object_at(manifest, "spec")))
         return list(iter_outcomes(self.cluster, manifest, namespace, quotas=quotas, skipped=without, annotated=False))

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kschedctl.api.kube_version import ByVersion, KubeVersion
-from kschedctl.cel.errors import deep_recursion
+from kschedctl.cel.errors import allow_deep_recursion
 from kschedctl.scheduler.plugins.dynamic_resources import capacity
 from kschedctl.scheduler.plugins.dynamic_resources.allocated import DeviceId, PoolId, Quantities, add_quantities
 from kschedctl.scheduler.plugins.dynamic_resources.claims import ALL
@@ -223,7 +223,7 @@ class Search:
         for index, claim in enumerate(self.claims):
             self._prepare_claim(index, claim)
         try:
-            with deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
+            with allow_deep_recursion(1000 + 4 * MAX_RESULTS * len(self.claims)):
                 done = not self.claims or self._search_request(0, 0)
         except _TooManyResultsError:
             raise AllocationError("allocation max size exceeded") from None
@@ -262,7 +262,7 @@ class Search:
         return len(self.every[position]) if position in self.every else self._get_request(position).count
 
     def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
-        """Return the devices that a request with mode All has to get. Raises AllocationError for an unusable pool."""
+        """Return the devices that a request with mode All must get. Raises AllocationError for an unusable pool."""
         request, devices = self._get_request(position), []
         first = position._replace(alternative=0)
         by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
@@ -331,7 +331,7 @@ class Search:
     def _exceeds_claim_limit(self, position: SearchPosition, have: int, requested: int) -> bool:
         """Return whether the claim cannot hold all devices of the request.
 
-        Raises _TooManyResultsError in versions that then go on with the next alternative.
+        Raises _TooManyResultsError in versions that try the request's next alternative in this case.
         """
         consequence = TOO_MANY_RESULTS.at(self.features.release)
         total = len(self.results[position.claim]) + requested - have
@@ -493,7 +493,7 @@ class Search:
     def _allocate(self, position: SearchPosition, pool: Pool, device: PooledDevice) -> bool:
         """Allocate a selectable device. Return False if it is taken, tainted, too small or violates a constraint.
 
-        Whatever upstream forgets to undo after a failure stays changed here, too.
+        Changes that upstream forgets to undo after a failure are kept here as well.
         """
         request, shareable = self._get_request(position), self.is_shareable(device)
         if not self._is_available(position, device):
@@ -553,7 +553,7 @@ class Search:
         )
 
     def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to the claim's constraints. Return False, and add it to none, if one is violated.
+        """Add the device to all constraints of the claim. If one is violated, undo this and return False.
 
         Raises AllocationError for a request with mode All.
         """

@@ -42,9 +42,9 @@ class ClaimError(Exception):
 class PodClaims:
     """The claims of a pod in order, followed by the claim for extended resources if there is one."""
 
-    def __init__(self, own: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
-        self.own, self.extended = own, extended
-        self.all = own if extended is None else (*own, extended)
+    def __init__(self, own_claims: tuple[ResourceClaim, ...], extended: ResourceClaim | None = None) -> None:
+        self.own_claims, self.extended = own_claims, extended
+        self.all = own_claims if extended is None else (*own_claims, extended)
 
     @property
     def to_allocate(self) -> tuple[ResourceClaim, ...]:
@@ -63,8 +63,8 @@ def iter_pod_claims(
 ) -> Iterator[tuple[str, ResourceClaim]]:
     """Yield each of the pod's references to a claim with the claim. Raises ClaimError.
 
-    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted,
-    too.
+    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted
+    as well.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:

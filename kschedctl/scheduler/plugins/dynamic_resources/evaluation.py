@@ -227,7 +227,7 @@ class Evaluation:
             resources = self._find_device_backed_resources(row)
         except LookupError:
             return DeviceVerdict(Code.UNRESOLVABLE, "cannot fit resource", settled=True)
-        if not self.claims.own and (not resources or (extended and extended.status.allocation)):
+        if not self.claims.own_claims and (not resources or (extended and extended.status.allocation)):
             return NOTHING_TO_DO
         outcome = self._search_devices(row, resources) if self.claims.to_allocate else NOTHING_TO_ALLOCATE
         if outcome.code is Code.SUCCESS and claim_unavailable:

@@ -124,8 +124,8 @@ def _iter_claim_resources(
         total: Quantities = {}
         for result in results:
             device = mapped.get(result.device.id[1:])
-            for name, more in _iter_device_resources(device, result, format_claim_key(claim)) if device else ():
-                total[name] = total[name].add(more) if name in total else more
+            for name, amount in _iter_device_resources(device, result, format_claim_key(claim)) if device else ():
+                total[name] = total[name].add(amount) if name in total else amount
         if total:
             yield claim.metadata.name, total
 

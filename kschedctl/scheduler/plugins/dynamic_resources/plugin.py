@@ -1,4 +1,5 @@
-"""The plugin DynamicResources: devices for ResourceClaims, and for extended resources that a DeviceClass backs.
+"""The plugin DynamicResources, which allocates devices for ResourceClaims and for extended resources that DeviceClasses
+back.
 
 Upstream: pkg/scheduler/framework/plugins/dynamicresources, and for the arguments
 staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.go, pkg/scheduler/apis/config/v1/defaults.go and
@@ -34,7 +35,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Reservation,
     Status,
-    required_state,
+    require_state,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs, forbidden, invalid
 from kschedctl.scheduler.framework.declaration import USES_DEVICES, DeclaredPlugin, NextStep
@@ -147,6 +148,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
+        """Return the version changes of all modules of this package."""
         package, _, _ = __name__.rpartition(".")
         noted = (noted_change.change for noted_change in cls.noted_changes())
         return (*find_version_changes(package, device_features.__name__), *noted)
@@ -210,7 +212,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         """Yield the rejections of nodes that cannot provide the devices or, if these stand for node resources, have
         no room.
         """
-        evaluation = required_state(state, "not found")
+        evaluation = require_state(state, "not found")
         decided = None
         if self.features.node_allocatable:
             from kschedctl.scheduler.plugins.dynamic_resources import node_allocatable  # noqa: PLC0415 - behind a gate
@@ -237,7 +239,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
         if evaluation is None:
             return _build_unschedulable_result(NOTHING_TO_DEALLOCATE)
         ended = find_unavailable_nodes(cycle, self.name)
-        pod_claims = evaluation.claims.own
+        pod_claims = evaluation.claims.own_claims
         blocking = [i for i, claim in evaluation.allocated_claims.items() if (claim.unavailable & ended).any()]
         if any(can_be_deallocated(pod_claims[i], cycle.info.pod) for i in blocking if i < len(pod_claims)):
             return _build_unschedulable_result(DEALLOCATED)

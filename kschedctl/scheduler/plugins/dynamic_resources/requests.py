@@ -182,45 +182,46 @@ def _read_alternatives(
 
 def _read_request(
     claim: ResourceClaim,
-    outer: str,
-    sub: ExactDeviceRequest | DeviceSubRequest,
+    request_name: str,
+    source: ExactDeviceRequest | DeviceSubRequest,
     classes: Mapping[str, DeviceClass],
     features: Features,
 ) -> Request:
     """Read an exact request or an alternative. Raises AllocationError.
 
-    ``outer`` is the name of the exact request, or of the request whose list contains ``sub``.
+    ``request_name`` is the name of the exact request, or of the request whose list contains ``source``.
     """
-    name, parent, admin = (
-        (sub.name, outer, None) if isinstance(sub, DeviceSubRequest) else (outer, "", sub.admin_access)
-    )
+    if isinstance(source, DeviceSubRequest):
+        name, parent, admin = source.name, request_name, None
+    else:
+        name, parent, admin = request_name, "", source.admin_access
     location = f"claim {format_claim_key(claim)}, request {name}"
-    for i, selector in enumerate(sub.selectors):
+    for i, selector in enumerate(source.selectors):
         if selector.cel is None:
             raise AllocationError(f"{location}, selector #{i}: CEL expression empty (unsupported selector type?)")
     if admin is not None and not features.admin_access:
         raise AllocationError(f"{location}: admin access is requested, but the feature is disabled")
-    if not sub.device_class_name:
+    if not source.device_class_name:
         raise AllocationError(f"{location}: missing device class name (unsupported request type?)")
-    device_class = classes.get(sub.device_class_name)
+    device_class = classes.get(source.device_class_name)
     if device_class is None:
-        absent = f'deviceclass.resource.k8s.io "{sub.device_class_name}" not found'
-        raise AllocationError(f"{location}: could not retrieve device class {sub.device_class_name}: {absent}")
-    mode = sub.allocation_mode or EXACT_COUNT
+        absent = f'deviceclass.resource.k8s.io "{source.device_class_name}" not found'
+        raise AllocationError(f"{location}: could not retrieve device class {source.device_class_name}: {absent}")
+    mode = source.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
         raise AllocationError(f"{location}: unsupported count mode {mode}")
     return Request(
         name,
         parent,
         mode,
-        sub.count or 1,
+        source.count or 1,
         (
-            *_list_expressions(f"class {sub.device_class_name}", device_class),
-            *_list_expressions(f"claim {format_claim_key(claim)}", sub),
+            *_list_expressions(f"class {source.device_class_name}", device_class),
+            *_list_expressions(f"claim {format_claim_key(claim)}", source),
         ),
-        sub.tolerations,
+        source.tolerations,
         admin,
-        _parse_capacity_requests(sub.capacity, location),
+        _parse_capacity_requests(source.capacity, location),
     )
 
 
@@ -310,9 +311,7 @@ def _build_device_result(
         device=name,
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
-        consumed_capacity={name: str(quantity) for name, quantity in result.consumed.items()}
-        if result.consumed
-        else {},
+        consumed_capacity={name: str(quantity) for name, quantity in (result.consumed or {}).items()},
         binding_conditions=device.binding_conditions if conditions else (),
         binding_failure_conditions=device.binding_failure_conditions if conditions else (),
     )

@@ -57,15 +57,18 @@ def sign_volumes(info: PodInfo) -> Fragment:
 
 
 def _normalize_source(volume: Volume) -> Volume:
-    """Return the volume without its name, with the limit of an emptyDir as the API server prints it."""
+    """Return the volume without its name, and with an emptyDir's limit as the API server prints it."""
     empty_dir = volume.empty_dir
     if empty_dir is not None and empty_dir.size_limit is not None:
-        empty_dir = msgspec.structs.replace(empty_dir, size_limit=_canonical_quantity(empty_dir.size_limit))
+        empty_dir = msgspec.structs.replace(empty_dir, size_limit=_canonicalize_quantity(empty_dir.size_limit))
     return msgspec.structs.replace(volume, name="", empty_dir=empty_dir)
 
 
-def _canonical_quantity(quantity: str | int | float) -> str:
-    """Return the quantity in canonical form, or unchanged if it is invalid, since such a pod is never stored."""
+def _canonicalize_quantity(quantity: str | int | float) -> str:
+    """Return the quantity in canonical form, or unchanged if it is invalid.
+
+    The API server stores no pod with an invalid quantity.
+    """
     try:
         return str(parse(quantity))
     except QuantityError:

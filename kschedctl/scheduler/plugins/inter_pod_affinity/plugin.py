@@ -24,7 +24,7 @@ from kschedctl.scheduler.framework import (
     Rejection,
     Status,
     UpstreamFault,
-    required_state,
+    require_state,
 )
 from kschedctl.scheduler.framework.arguments import PluginArgs, invalid
 from kschedctl.scheduler.framework.declaration import DeclaredPlugin, NextStep
@@ -202,7 +202,7 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
         return PreFilterResult(state=state)
 
     def filter(self, info: PodInfo, view: Fork, state: FilterState | None, delta: Delta) -> Iterator[Rejection]:
-        filtered = required_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
+        filtered = require_state(state, 'error reading "PreFilterInterPodAffinity" from cycleState: not found')
         yield from iter_rejections(filtered, info, view, delta)
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> AffinityVerdicts | None:
@@ -233,21 +233,17 @@ class InterPodAffinity(DeclaredPlugin[FilterState, TopologyCounts]):
             raise PluginError(f"failed to parse pod: {format_aggregate(errors)}")
         matches, weights = self._get_score_weights(info, view)
         match_counts = TopologyCounts.for_pod(self._cache_key("matches"), info, view, lambda: matches)
-        if (
-            match_counts
-            if preferred_terms
-            else match_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
-        ).is_empty:
+        if not preferred_terms:
+            match_counts = match_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+        if match_counts.is_empty:
             return PreScoreResult(skip=True, reads=Reads.PODS if matches else Reads.NODES)
         score_counts = TopologyCounts.for_pod(self._cache_key("score"), info, view, lambda: weights)
-        return PreScoreResult(
-            score_counts
-            if preferred_terms
-            else score_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
-        )
+        if not preferred_terms:
+            score_counts = score_counts.with_nodes_at_cycle_start(partial(_find_infos_with_terms, view), view)
+        return PreScoreResult(score_counts)
 
     def score(self, info: PodInfo, view: Fork, state: TopologyCounts | None, rows: Rows) -> Scores:
-        counts = required_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
+        counts = require_state(state, 'failed to read "PreScoreInterPodAffinity" from cycleState: not found')
         return compute_raw_scores(counts, view, rows)
 
     def normalize(self, state: TopologyCounts | None, scores: Scores) -> Scores:

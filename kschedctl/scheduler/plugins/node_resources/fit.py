@@ -29,7 +29,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     PreScoreResult,
     Rejection,
-    required_state,
+    require_state,
 )
 from kschedctl.scheduler.framework.arguments import (
     Naming,
@@ -199,7 +199,7 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
         self, info: PodInfo, view: NodeView, state: Mapping[str, int] | None, delta: Delta
     ) -> Iterator[Rejection]:
         """Yield a rejection of the nodes with too many pods, then rejections of the nodes that lack each resource."""
-        requests = required_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
+        requests = require_state(state, 'error reading "PreFilterNodeResourcesFit" from cycleState: not found')
         usage = Usage(view, view.requested, view.requests, delta)
         if usage.fits_everywhere(requests):
             return

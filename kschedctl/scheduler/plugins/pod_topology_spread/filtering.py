@@ -330,8 +330,8 @@ def find_emptiest_domain(
 ) -> EmptiestDomain | None:
     """Return the first domain with the fewest pods, preferably one that the pod could go to.
 
-    A domain that the pod's taints and node selection leave out explains the skew only if all of the emptiest domains
-    are left out: otherwise the skew would stay the same without that domain.
+    A domain that taints or node selection exclude explains the skew only if all of the emptiest domains are excluded.
+    Otherwise the skew would be the same without that domain.
     """
     emptiest = spread.exists & (spread.counts == fewest)
     if not emptiest.any():

@@ -26,7 +26,7 @@ from kschedctl.scheduler.framework import (
     PreFilterResult,
     PreScoreResult,
     Rejection,
-    required_state,
+    require_state,
 )
 from kschedctl.scheduler.framework.arguments import (
     Naming,
@@ -249,7 +249,7 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         )
 
     def filter(self, info: PodInfo, view: Fork, state: list[DomainCounts] | None, delta: Delta) -> Iterator[Rejection]:
-        required = required_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
+        required = require_state(state, 'reading "PreFilterPodTopologySpread" from cycleState: not found')
         yield from iter_rejections(required, info, view, delta, self.settings.comparison_operators)
 
     def pre_score(self, info: PodInfo, view: Fork, rows: Rows) -> PreScoreResult[tuple[Scores, Bools | None]]:
@@ -263,10 +263,10 @@ class PodTopologySpread(DeclaredPlugin[list[DomainCounts], tuple[Scores, Bools |
         return PreScoreResult(compute_raw_scores(constraints, self.settings, info, view, rows))
 
     def score(self, info: PodInfo, view: Fork, state: tuple[Scores, Bools | None] | None, rows: Rows) -> Scores:
-        return required_state(state, NO_PRE_SCORE)[0]
+        return require_state(state, NO_PRE_SCORE)[0]
 
     def normalize(self, state: tuple[Scores, Bools | None] | None, scores: Scores) -> Scores:
-        return normalize_scores(scores, required_state(state, NO_PRE_SCORE)[1])
+        return normalize_scores(scores, require_state(state, NO_PRE_SCORE)[1])
 
     def row_verdicts(self, info: PodInfo, view: Fork) -> SpreadVerdicts:
         return SpreadVerdicts(self.hard_constraints(info, view), self.settings, info, view)

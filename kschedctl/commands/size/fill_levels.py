@@ -42,10 +42,7 @@ class FillLevels(NamedTuple):
     """The used share of the nodes of each shape, (S,); NaN for shapes without nodes."""
 
     def build_basis(self, program: PackingProgram, crowded: Bools) -> SetBasis:
-        """Return the basis of a set whose nodes get no fuller than this.
-
-        Of the crowded shapes (S,), the set may only have nodes of `needed`.
-        """
+        """Return the basis of a set whose nodes get no fuller than these levels."""
         has_nodes = np.isfinite(self.shares)
         usable_shapes = zip(program.names, (has_nodes & ~crowded).tolist(), strict=True)
         shape_names = (*(name for name, is_used in usable_shapes if is_used), self.needed)
@@ -133,8 +130,9 @@ class _NodeUsage:
         return used
 
     def count_until_full(self, rows: Rows, room: Rows) -> int:
-        """Return after how many placements half of the nodes have less room than `room` left, or the number of all
-        pods.
+        """Return the number of placements after which half of the nodes have less than `room` left.
+
+        Return the number of all pods if that never happens.
         """
 
         def is_full(pods: int) -> bool:
