@@ -136,7 +136,7 @@ def test_placed_one_after_the_other() -> None:
     framework, view = scheduler.framework("default-scheduler"), simulation.view
     for case in PLACED:
         position = view.pods.index[f"lab/{case['pod']['metadata']['name']}"]
-        choice = simulation.placements.choose(framework, position)
+        choice = simulation.placements.choose_node(framework, position)
         assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
         assert choice.feasible == len(case["result"]["scored"])
         simulation.bind(position, view.nodes.index[case["result"]["chosen"]])

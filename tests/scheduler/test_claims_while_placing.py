@@ -161,7 +161,7 @@ def evaluate(simulation: Simulation, position: int) -> tuple[int, set[str]] | st
     framework = simulation.scheduler.framework("default-scheduler")
     assert framework is not None
     try:
-        choice = simulation.placements.choose(framework, position)
+        choice = simulation.placements.choose_node(framework, position)
     except PluginError as error:
         return str(error)
     if choice is None:
