@@ -190,11 +190,7 @@ class RemedySearch:
             return self._iter_starting_points(trial, remaining_changes)
         assert trial.cycle is not None
         node_count = len(self.trials.scheduler.view.nodes)
-        rows = (
-            [tried.row]
-            if tried.row is not None
-            else [Row(row) for row in range(node_count, len(trial.cycle.view.nodes))]
-        )
+        rows = [tried.row] if tried.row is not None else list(map(Row, range(node_count, len(trial.cycle.view.nodes))))
         before = _get_first_rejection(tried)
         tried_nodes = (TriedNode(trial, row) for row in rows)
         return [

@@ -123,9 +123,7 @@ def _format_other_wake_ups(rejector: RejectorReport) -> str:
 
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
-    """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced pods and rejected
-    pods.
-    """
+    """Build a line with the number of judged pods, and tables of nodes and pods with errors."""
     not_replayed = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
     return (
         paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),
@@ -201,9 +199,9 @@ def _build_constraint_row(promise: SpreadPromise) -> tuple[Cell | Stack, ...]:
     """Return the cells for a spread constraint."""
     skew = Marked(f"{promise.skew:,}", Tone.GOOD if promise.holds else Tone.BAD)
     constraint = Stack((promise.key, Marked(promise.when_unsatisfiable, Tone.FAINT)))
-    most, fewest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
+    fullest, emptiest = f"{promise.most}: {promise.most_pods:,}", f"{promise.least}: {promise.least_pods:,}"
     stranded = Stack(tuple(filter(None, map(_format_stranded_pods, promise.losses))))
-    return (promise.workload, constraint, f"{promise.max_skew:,}", skew, most, fewest, stranded)
+    return (promise.workload, constraint, f"{promise.max_skew:,}", skew, fullest, emptiest, stranded)
 
 
 def _format_stranded_pods(loss: BrokenDomain) -> str:
@@ -358,8 +356,8 @@ def _plot_use_by_pool(pools: Sequence[PoolRoom]) -> Page:
 
 def _format_example_workloads(pods: TypicalPods) -> str:
     """Return example workloads of typical pods, and how many more there are."""
-    more = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
-    return ", ".join(pods.examples) + more
+    suffix = f" and {pods.workloads - len(pods.examples):,} more" if pods.workloads > len(pods.examples) else ""
+    return ", ".join(pods.examples) + suffix
 
 
 def _build_trial_drains(report: PackingSection, style: Style) -> Page:

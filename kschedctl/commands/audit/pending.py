@@ -38,7 +38,7 @@ class Holder(NamedTuple):
 
     name: str
     fix: str
-    """How to see what the gate waits for; NAMESPACE stands for the pod's namespace."""
+    """A command or advice that shows what the gate waits for; NAMESPACE stands for the pod's namespace."""
 
 
 KUEUE = Holder(
@@ -210,7 +210,7 @@ def build_pending_section(audited: AuditedCluster) -> PendingSection:
         waiting=tuple(_build_waiting_pods(group, audited) for group in groups),
         waiting_elsewhere=elsewhere,
         not_replayed=tuple(
-            dict.fromkeys(what for replayed in audited.replay for what in replayed.explanation.not_replayed)
+            dict.fromkeys(part for replayed in audited.replay for part in replayed.explanation.not_replayed)
         ),
         **build_verdict((*RULES.values(), OVERDUE, NOT_ADMITTED, SUSPENDED, BYPASSES), findings, unknown),
     )
@@ -312,26 +312,20 @@ def _iter_findings(group: Sequence[WaitingPod], audited: AuditedCluster) -> Iter
     first = group[0]
     rule = RULES.get(first.cause)
     if rule is not None:
+        description = f"{_format_other_count(group)}{_describe_waiting_pod(first)}"
         yield rule.build_finding(
             f"Pod {first.pod.key}",
-            "; ".join(
-                filter(
-                    None, (_format_others(group) + _describe_waiting_pod(first), *_iter_waiting_times(first, audited))
-                )
-            ),
+            "; ".join(filter(None, (description, *_iter_waiting_times(first, audited)))),
             _find_fix(first, rule),
             namespace=first.pod.metadata.namespace,
             severity=_choose_severity(group, rule, audited),
         )
-    for victim in (
-        preempted
-        for waiting_pod in group
-        for preempted in find_terminating_victims(waiting_pod.explanation, audited)
-        if preempted.overdue
-    ):
-        due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
-        message = f"preempted for {first.pod.key}: {due}, and is still there"
-        yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
+    for waiting_pod in group:
+        for victim in find_terminating_victims(waiting_pod.explanation, audited):
+            if victim.overdue:
+                due = f"on {victim.node} was to be gone by {victim.due}, {victim.overdue} ago"
+                message = f"preempted for {first.pod.key}: {due}, and is still there"
+                yield OVERDUE.build_finding(f"Pod {victim.pod}", message, namespace=victim.pod.partition("/")[0])
 
 
 def _choose_severity(group: Sequence[WaitingPod], rule: AuditRule, audited: AuditedCluster) -> str:
@@ -387,10 +381,10 @@ def _find_fix(first: WaitingPod, rule: AuditRule) -> str:
     return rule.fix
 
 
-def _format_others(group: Sequence[WaitingPod]) -> str:
+def _format_other_count(group: Sequence[WaitingPod]) -> str:
     """Return how many more pods the group has, as a prefix that is empty if there are none."""
-    others = len(group) - 1
-    return f"with {counted(others, 'other')}: " if others else ""
+    other_count = len(group) - 1
+    return f"with {counted(other_count, 'other')}: " if other_count else ""
 
 
 def _build_headline(waiting: Sequence[WaitingPod], elsewhere: Sequence[WaitingElsewhere]) -> str:

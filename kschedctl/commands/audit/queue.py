@@ -1,5 +1,4 @@
-"""Section "queue": the queue of each pending pod, what would wake it, and whether a change since an earlier time should
-have.
+"""Section "queue": the queue of each pending pod, what would wake it, and whether a change should have.
 
 Upstream: pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). Attempts and back-off are kept only in the
 scheduler's memory, so they are reported only as far as events tell them.
@@ -259,10 +258,10 @@ def _iter_findings(
             )
             continue
         changes = "; ".join(f"{change.change} ({', '.join(change.by)})" for change in pod.woken_by[:CHANGES_TOLD])
-        more = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
+        suffix = " and other changes" if len(pod.woken_by) > CHANGES_TOLD else ""
         yield IN_VAIN.build_finding(
             name,
-            f"{rejection}; {changes}{more} woke it, and it waits",
+            f"{rejection}; {changes}{suffix} woke it, and it waits",
             namespace=waiting.pod.metadata.namespace,
             severity=ERROR if is_overlooked(waiting, audited) else WARNING,
         )

@@ -104,7 +104,7 @@ class WaitingPods(Document, frozen=True, kw_only=True):
     age: str = ""
     """The age of the oldest pod, empty if unknown."""
     example: str = ""
-    """One line about the first pod."""
+    """A line about the first pod."""
     last_said: LastWords | None = None
     """The scheduler's last message about the first pod."""
     gates: tuple[GateHolder, ...] = ()
@@ -120,7 +120,7 @@ class GateHolder(Document, frozen=True, kw_only=True):
     holder: str = ""
     """The controller, empty if the gate's name does not tell."""
     fix: str = ""
-    """How to see what the holder waits for, empty if unknown."""
+    """A command or advice that shows what the holder waits for, empty if unknown."""
 
 
 class CreationSection(Section, frozen=True, kw_only=True, tag="creation"):

@@ -11,14 +11,12 @@ from kschedctl.text.counts import counted
 
 
 def build_page(report: NodeConsolidation, style: Style) -> Page:
-    """Build the page: the verdict, caveats, removable and staying nodes, zone losses, and the pools before and
-    after.
-    """
+    """Build the page: the verdict, caveats, nodes, zone losses, and the pools before and after."""
     first, *autoscaler = report.first_line()
     tone = Tone.GOOD if report.removable else Tone.PLAIN
     if report.undecided or report.interrupted:
         tone = Tone.WARNING
-    left_out = tuple(f"{counted(number, 'node')} {why}" for why, number in report.left_out.items())
+    left_out = tuple(f"{counted(number, 'node')} {reason}" for reason, number in report.left_out.items())
     shown, note = limit_rows_by_style(report.commands, style, 25)
     commands = (*map(Command, shown), *([paragraph(note)] if note else ()))
     return (

@@ -61,7 +61,7 @@ class ConsolidationWishes:
     pool: str = ""
     """The only pool whose nodes may be removed, empty for all pools."""
     seconds: float = 180.0
-    """How long nodes are tried."""
+    """The time in seconds for which nodes are tried."""
 
 
 def find_removable_nodes(
@@ -132,8 +132,9 @@ class ConsolidationRun:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Place the pending pods, find the candidates and return the initial state. Raises UsageError for an unknown
-        pool.
+        """Place the pending pods, find the candidates and return the initial state.
+
+        Raises UsageError for an unknown pool.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]

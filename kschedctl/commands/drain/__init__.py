@@ -41,7 +41,7 @@ def drain(
 
     >>> import kschedctl
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"pods": "9"}}}
-    >>> drain_nodes(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
+    >>> kschedctl.drain(kschedctl.Cluster.from_objects([node]), ["n1"]).safe
     True
     """
     node_names = find_nodes(cluster, list(nodes), selector)

@@ -129,9 +129,9 @@ def _iter_fixed_texts(report: Findings, problems: Problems) -> Iterable[FixedTex
         if key in reported:
             corrections[place.text][Correction(place.document, place.root, edit)] = reported[key]
     for text, findings in corrections.items():
-        after, made = correct_text(text.content, list(findings))
-        if made:
-            yield FixedText(text, after, tuple(findings[correction] for correction in made))
+        after, made_corrections = correct_text(text.content, list(findings))
+        if made_corrections:
+            yield FixedText(text, after, tuple(findings[correction] for correction in made_corrections))
 
 
 def _is_writable(text: Text) -> bool:

@@ -75,9 +75,11 @@ def _build_seen_types(seen_types: int | None) -> Page:
     """Build a note that only the types of existing nodes are known."""
     if seen_types is None:
         return ()
-    why = "others may fit, and no prices are known; --instance-types FILE gives them"
+    advice = "others may fit, and no prices are known; --instance-types FILE gives them"
     return (
-        paragraph(Marked("Known:", Tone.WARNING), f"{counted(seen_types, 'instance type')} of existing nodes; {why}"),
+        paragraph(
+            Marked("Known:", Tone.WARNING), f"{counted(seen_types, 'instance type')} of existing nodes; {advice}"
+        ),
     )
 
 
@@ -100,8 +102,8 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
             for requirement in claim.requirements
             if requirement.operator == "In"
         }
-        where = "; ".join(values[key] for key in SHOWN_LABELS if key in values)
-        return claim.node_pool, f"{len(claim.pods):,}", _describe_types(claim), where
+        zone_and_capacity = "; ".join(values[key] for key in SHOWN_LABELS if key in values)
+        return claim.node_pool, f"{len(claim.pods):,}", _describe_types(claim), zone_and_capacity
 
     return build_table(claims, columns, build_row, style, title="New nodes")
 
@@ -109,8 +111,8 @@ def _build_new_nodes_table(claims: tuple[LaunchedClaim, ...], style: Style) -> P
 def _describe_types(claim: LaunchedClaim) -> str:
     """Return the cheapest instance types as text, with prices if known."""
     shown = [f"{name} (${price:.4f}/h)" if price else name for name, price in claim.instance_types[:TYPES_SHOWN]]
-    more = len(claim.instance_types) - TYPES_SHOWN
-    return ", ".join(shown) + (f" and {more:,} more" if more > 0 else "")
+    hidden_count = len(claim.instance_types) - TYPES_SHOWN
+    return ", ".join(shown) + (f" and {hidden_count:,} more" if hidden_count > 0 else "")
 
 
 def _build_existing_nodes_table(report: Provisioning, style: Style) -> Page:

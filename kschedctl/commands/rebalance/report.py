@@ -86,8 +86,8 @@ class Rebalancing(Report, frozen=True):
     loops: bool = False
     """Whether a placement recurs."""
     unsafe: int = 0
-    """How many of the held-back evictions would lose a pod or leave it without a node, though the API server allows
-    them.
+    """The number of held-back evictions that would lose a pod or leave it without a node, though the API server
+    allows them.
     """
     kept: tuple[HeldPods, ...] = ()
     """The numbers of pods that may not be evicted, by reason."""

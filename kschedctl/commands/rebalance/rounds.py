@@ -158,7 +158,7 @@ class DeschedulerReplay:
             loops=self.loops,
             unsafe=sum(group.pods for group in held_back if group.why.startswith((LOST, ENDS_JOB, HOMELESS))),
             kept=tuple(
-                HeldPods(why, count) for why, count in sorted(self.protected.items(), key=lambda item: -item[1])
+                HeldPods(reason, count) for reason, count in sorted(self.protected.items(), key=lambda item: -item[1])
             ),
             placed=tuple(self._iter_placed_pods()),
             commands=tuple(self._iter_commands()),

@@ -43,19 +43,21 @@ GUESSED_PODS_PER_NODE = 10
 """The guessed number of pods that one node takes, by which the first change to try is chosen."""
 MAX_ADDED_NODES = 64
 """The maximum number of nodes that one change adds."""
-SEARCHED, SIMULATED = 15.0, 30.0
-"""So many seconds are searched for remedies and simulated; where that is not enough for all, the answer says so."""
+SEARCH_SECONDS = 15.0
+"""The time for the search for remedies of all groups. The report says if it was not enough."""
+SIMULATION_SECONDS = 30.0
+"""The time for the greedy choice. The report says if it was not enough."""
 Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class SimilarPods:
+class SimilarWaitingPods:
     """Waiting pods of one workload with equal requests, and the fixes of the first of them."""
 
     pods: tuple[Pod, ...]
     fixes: tuple[RankedFix, ...] = ()
     impossible: tuple[str, ...] = ()
-    """Why kinds of fixes cannot exist."""
+    """The reasons why kinds of fixes cannot exist."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +84,7 @@ class Proposal:
         return replace(self, fix=self.fix._replace(trial=Trials(trial.scheduler, self.pods[0]).replay((fix,))))
 
 
-def collect_proposals(groups: Iterable[SimilarPods]) -> list[Proposal]:
+def collect_proposals(groups: Iterable[SimilarWaitingPods]) -> list[Proposal]:
     """Return the best fixes of each group, merging equal fixes that do not change the pods themselves."""
     proposals: dict[object, Proposal] = {}
     for group in groups:
@@ -215,9 +217,9 @@ class GreedyChoice:
         edits = proposal.fix.trial.edits
         created = {key for key, edit in edits.items() if edit.before is None}
         self.proposals = [
-            other
-            for other in self.proposals
-            if other.fix.trial.edits != edits and created.isdisjoint(other.fix.trial.edits)
+            remaining
+            for remaining in self.proposals
+            if remaining.fix.trial.edits != edits and created.isdisjoint(remaining.fix.trial.edits)
         ]
         self.settled = settled
 
@@ -298,7 +300,7 @@ def find_remedies_of_many(
     initial = settle(cluster, call_extender=call_extender)
     scheduler = Scheduler(initial.cluster, call_extender)
     groups = _group_similar_pods(scheduler, [key for key in initial.waiting if key in keys and not initial.interrupted])
-    searched_until = time.monotonic() + SEARCHED
+    searched_until = time.monotonic() + SEARCH_SECONDS
     searched_groups = [
         _find_group_fixes(scheduler, group, wishes, progress) for group in groups if time.monotonic() < searched_until
     ]
@@ -306,7 +308,7 @@ def find_remedies_of_many(
     choice = GreedyChoice(
         cluster, collect_proposals(searched_groups), initial, progress, call_extender, outside=outside
     )
-    choice.run(wishes.max_changes, SIMULATED)
+    choice.run(wishes.max_changes, SIMULATION_SECONDS)
     waiting = [key for key in initial.waiting if key in keys]
     unknown = merge_unknown_kinds(
         (initial.unknown, choice.settled.unknown, find_uncalled_extenders(entry.fix for entry, _ in choice.chosen))
@@ -326,7 +328,7 @@ def find_remedies_of_many(
     )
 
 
-def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[SimilarPods]:
+def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[SimilarWaitingPods]:
     """Group the pods by workload and requests, the largest groups first."""
     columns = scheduler.view.pods
     groups: dict[object, list[Pod]] = {}
@@ -334,12 +336,12 @@ def _group_similar_pods(scheduler: Scheduler, keys: Iterable[str]) -> list[Simil
         position = columns.index[key]
         pod = columns.objects[position]
         groups.setdefault((find_owner(pod), int(columns.info[position])), []).append(pod)
-    return [SimilarPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
+    return [SimilarWaitingPods(tuple(pods)) for pods in sorted(groups.values(), key=len, reverse=True)]
 
 
 def _find_group_fixes(
-    scheduler: Scheduler, group: SimilarPods, wishes: RemedyWishes, progress: Progress
-) -> SimilarPods:
+    scheduler: Scheduler, group: SimilarWaitingPods, wishes: RemedyWishes, progress: Progress
+) -> SimilarWaitingPods:
     """Return the group with the fixes of its first pod."""
     target = TargetPod(scheduler, scheduler.view.stored(group.pods[0]))
     if not should_search_fixes(explain_pod(scheduler, target.pod, nodes=False), target):
@@ -366,7 +368,7 @@ def _build_chosen_remedy(
     return ChosenRemedy(structs.replace(remedy, also_places=outside_pods), clears, tuple(workloads))
 
 
-def _iter_helpless_pods(groups: Iterable[SimilarPods], settled: SettledCluster) -> Iterable[HelplessPods]:
+def _iter_helpless_pods(groups: Iterable[SimilarWaitingPods], settled: SettledCluster) -> Iterable[HelplessPods]:
     """Yield the groups' pods that still wait in the settled cluster, with the scheduler's message."""
     for group in groups:
         waiting = tuple(pod.key for pod in group.pods if pod.key in settled.waiting)

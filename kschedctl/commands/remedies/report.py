@@ -38,7 +38,7 @@ class Remedies(Report, frozen=True):
     headline: str
     remedies: tuple[Remedy, ...] = ()
     impossible: tuple[str, ...] = ()
-    """Why kinds of remedies cannot exist, with figures."""
+    """The reasons why kinds of remedies cannot exist, with figures."""
     searched: SearchReport | None = None
     """The extent of the search, None if there was none."""
     stands_for: str = ""
@@ -85,7 +85,7 @@ class HelplessPods(Document, frozen=True):
     message: str
     """kube-scheduler's message for the first of them."""
     impossible: tuple[str, ...] = ()
-    """Why kinds of remedies cannot exist, with figures."""
+    """The reasons why kinds of remedies cannot exist, with figures."""
 
 
 class RemediesOfMany(Report, frozen=True):
@@ -122,17 +122,17 @@ class RemediesOfMany(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return how many of the pods get a node with the chosen changes."""
         if not self.waiting:
-            where = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
+            scope_text = self.scope + describe_doubt(self.unknown) + self._waiting_elsewhere_text
             if not self.elsewhere:
-                return ("No pod waits", where)
+                return ("No pod waits", scope_text)
             wait = agreeing(self.elsewhere, "waits", "wait")
-            return ("No pod waits", f"{where}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
+            return ("No pod waits", f"{scope_text}; {counted(self.elsewhere, 'pod')} {wait} in other namespaces")
         number = sum(len(chosen.remedy.kinds) for chosen in self.chosen)
         changes = " with this change" if number == 1 else f" with these {number} changes"
-        how = changes if self.chosen else ": nothing was found that helps more"
+        suffix = changes if self.chosen else ": nothing was found that helps more"
         get = agreeing(1 if self.waiting == 1 else self.cleared, "gets", "get")
         cleared = f"{self.cleared:,} of {counted(self.waiting, 'waiting pod')} {self.scope} {get} a node"
-        return (f"{cleared}{how}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
+        return (f"{cleared}{suffix}{self._waiting_elsewhere_text}{describe_doubt(self.unknown)}",)
 
     @property
     def _waiting_elsewhere_text(self) -> str:

@@ -22,7 +22,7 @@ UNBLOCKS = {
     "LocalStorageRequested": "names its volumes in safe-to-evict-local-volumes, if their data may be lost",
     "NotEnoughPdb": "has a budget that allows one more disruption",
 }
-"""What has to happen to a pod so that it no longer keeps its node, by the rule that applies."""
+"""The change to a pod after which it no longer keeps its node, by the rule that applies."""
 STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
@@ -134,11 +134,11 @@ def build_scale_down_page(report: ScaleDown, style: Style) -> Page:
     def build_row(item: tuple[str, NodeRemoval]) -> tuple[str, ...]:
         """Return the cells for a node."""
         name, node = item
-        *cells, why = _build_node_cells(name, node, report.kept.get(name), name in deleted)
+        *cells, reason = _build_node_cells(name, node, report.kept.get(name), name in deleted)
         cause = report.budget_causes.get(node.blocking_pod.pod) if node.blocking_pod else None
-        why += f"; {cause}" if cause else ""
+        reason += f"; {cause}" if cause else ""
         since = report.marked_since.get(name)
-        return *cells, f"{why}; marked as unneeded since {since}" if since else why
+        return *cells, f"{reason}; marked as unneeded since {since}" if since else reason
 
     return (
         *_build_doubts(report),
@@ -176,7 +176,7 @@ def _describe_unblocking(kept: NodeKeepers | None) -> str:
     needed = "; ".join(
         f"{keeper.pod} {UNBLOCKS.get(keeper.reason, keeper.reason)}" for keeper in kept.keepers[:MAX_KEEPERS]
     )
-    more = f"; {counted(len(kept.keepers) - MAX_KEEPERS, 'more pod')}" if len(kept.keepers) > MAX_KEEPERS else ""
+    suffix = f"; {counted(len(kept.keepers) - MAX_KEEPERS, 'more pod')}" if len(kept.keepers) > MAX_KEEPERS else ""
     if kept.then == NO_PLACE:
         return ". Its pods would have no room elsewhere even if all could be evicted"
-    return f". Would go if {needed}{more}" if not kept.then else ""
+    return f". Would go if {needed}{suffix}" if not kept.then else ""

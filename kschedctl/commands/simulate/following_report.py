@@ -14,7 +14,7 @@ from kschedctl.text.counts import counted
 
 
 class FollowedStep(Document, frozen=True, omit_defaults=True):
-    """One try of one pod: the node on which it was placed, or why it was not placed."""
+    """A single try of a pod: the node on which it was placed, or the reason why it was not placed."""
 
     pod: str
     feasible: int | None = None
@@ -103,7 +103,7 @@ class FollowedPlacement(Document, frozen=True):
     plugin: str = ""
     """For NotFeasible, the plugin that rejects the node."""
     reasons: tuple[str, ...] = ()
-    """Why the node is rejected, or why nothing is known about the pod."""
+    """The reasons why the node is rejected, or why nothing is known about the pod."""
     order: int = 0
     """By how many placements later the pod must have been tried than its event says; negative for earlier."""
     overlapping: tuple[OverlappingBinding, ...] = ()
@@ -176,7 +176,7 @@ class SampledPod(Document, frozen=True, omit_defaults=True):
     best: tuple[str, ...] = ()
     """The nodes with the highest score."""
     unscheduled: str = ""
-    """Why the pod was not tried, or the error of a plugin."""
+    """The reason why the pod was not tried, or the error of a plugin."""
 
 
 class SamplingReport(Report, frozen=True):

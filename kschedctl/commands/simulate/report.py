@@ -73,7 +73,7 @@ class SimulationReport(Report, frozen=True):
     tied: dict[str, int] = msgspec.field(default_factory=dict)
     """The number of equally good nodes of each pod, if more than one."""
     waiting: dict[str, str] = msgspec.field(default_factory=dict)
-    """Why Permit lets a pod wait on its node before it is bound, by pod."""
+    """The reason why Permit lets a pod wait on its node before it is bound, by pod."""
     assumed: tuple[str, ...] = ()
     """Assumptions, and notes on the manifests."""
     not_replayed: tuple[str, ...] = ()
@@ -92,7 +92,7 @@ class SimulationReport(Report, frozen=True):
     waiting_elsewhere: tuple[WaitingElsewhere, ...] = ()
     """The workloads that wait for other components, so that kube-scheduler sees no pods of them."""
     chain: EvictionChain | None = None
-    """What becomes of the evicted pods in the end, None if there are none or the run was interrupted."""
+    """The fate of the evicted pods, None if there are none or the run was interrupted."""
     api_version: str = "kschedctl.dev/v1"
     kind: str = "Simulation"
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import ceil
 from typing import NamedTuple
 
-from kschedctl.commands.size.filling import (
+from kschedctl.commands.size.fill_levels import (
     FillLevels,
     SetBasis,
     add_one_of_each,
@@ -33,7 +33,7 @@ FINEST_SLACK = 0.01
 NEGLIGIBLE_SHARE = 1e-4
 """The share of a set's cost that is not worth a replay."""
 FILL_TOLERANCE = 0.03
-"""How much fuller than observed other nodes may get, as a share."""
+"""The share by which other nodes may get fuller than observed."""
 Unknown = tuple[UnknownKind, ...]
 
 
@@ -191,9 +191,9 @@ class _Growth:
 
     def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
-        search, counts, most = self._search, dict(self.counts), sum(self.counts.values())
+        search, counts, max_added = self._search, dict(self.counts), sum(self.counts.values())
         for name, number in search.packing.pack(search.program.restrict_to(takers_by_pod), counts).items():
-            counts[name] = counts.get(name, 0) + max(number, min(self._step * number, most))
+            counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
 
     def _pack_with_slack(self, slack: float) -> dict[str, int]:

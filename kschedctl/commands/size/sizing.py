@@ -23,7 +23,7 @@ from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.api.workloads import recreate_pod
 from kschedctl.cluster import Cluster
 from kschedctl.commands.size import highs
-from kschedctl.commands.size.closing import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
+from kschedctl.commands.size.optimality import OptimalityCheck, TriedSet, enumerate_cheaper_sets, try_set
 from kschedctl.commands.size.plain import PlainPacking
 from kschedctl.commands.size.program import Counts, Cut, build_program, format_counts
 from kschedctl.commands.size.replays import NodeSets, compute_pools, explain_unplaced
@@ -59,7 +59,7 @@ MIN_SOLVER_SECONDS = 8.0
 
 @dataclass(frozen=True)
 class SizingWishes:
-    """What has to fit on the nodes, and what makes one set of nodes better than another."""
+    """The requirements for a set of nodes, and the measure by which sets are compared."""
 
     by_nodes: bool = False
     """Minimize the number of nodes even if prices are known."""
@@ -68,7 +68,7 @@ class SizingWishes:
     scale: float = 1
     """The factor by which each workload's pods are multiplied."""
     seconds: float = 60
-    """How long to try more sets."""
+    """The time in seconds for which sets are tried."""
 
 
 @dataclass(frozen=True)
@@ -332,8 +332,9 @@ class _Sizing:
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """Return the changes to the cluster's pools, or () if they are unknown because another process replayed the
-        set.
+        """Return the changes to the cluster's pools.
+
+        Return () if they are unknown because another process replayed the set.
         """
         if not (before and counts and self.search):
             return ()

@@ -157,30 +157,19 @@ def add_preemption(trial: RemedyTrial, cycle: Cycle) -> RemedyTrial:
     """Return the trial with the node that preemption nominates and the victims there, if it nominates one."""
     if cycle.gated or cycle.error is not None or not len(cycle.view.nodes):
         return trial
-    results = run_post_filter(cycle).results.values()
-    nominations = (
-        (post_filter_result, post_filter_result.report)
-        for post_filter_result in results
-        if post_filter_result.nominated_node
-    )
-    result, report = next(
-        (
-            (post_filter_result, preemption)
-            for post_filter_result, preemption in nominations
-            if isinstance(preemption, Preemption)
-        ),
-        (None, None),
-    )
-    if result is None or report is None:
-        return trial
-    allowed, view = report.allowed, cycle.view
-    candidates = allowed.tied if allowed else NO_CANDIDATES
-    (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[result.nominated_node]))
+    for result in run_post_filter(cycle).results.values():
+        if result.nominated_node and isinstance(result.report, Preemption):
+            return _with_victims(trial, cycle.view, result.nominated_node, result.report)
+    return trial
+
+
+def _with_victims(trial: RemedyTrial, view: Fork, node: str, preemption: Preemption) -> RemedyTrial:
+    """Return the trial with the nominated node and the victims that preemption chose there."""
+    candidates = preemption.allowed.tied if preemption.allowed else NO_CANDIDATES
+    (chosen,) = candidates.take(np.flatnonzero(candidates.row == view.nodes.index[node]))
     victims = [view.pods.objects[position] for position in chosen.victims]
     keys = tuple(victim.key for victim in victims)
-    return replace(
-        trial, nominated=result.nominated_node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations)
-    )
+    return replace(trial, nominated=node, victims=keys, harm=_describe_harm(victims, chosen.pdb_violations))
 
 
 def _describe_harm(victims: Iterable[Pod], violations: int) -> str:

@@ -34,8 +34,6 @@ from kschedctl.scheduler.plugins.dynamic_resources.facts import DeviceFault, Dev
 CORRECT, CREATE_CLASS, FEWER, OTHER_CLASS, TOLERATE, DROP, DROP_REQUEST = 10, 25, 30, 35, 40, 45, 55
 MOST_CLASSES = 4
 """The most DeviceClasses or drivers that are proposed for one request."""
-OF_CLAIM = "claim "
-"""How the source of a selector begins that the claim itself has."""
 AnyDeviceRequest = ExactDeviceRequest | DeviceSubRequest
 """A request itself, or one of its alternatives."""
 DeviceRequestT = TypeVar("DeviceRequestT", ExactDeviceRequest, DeviceSubRequest)
@@ -99,7 +97,7 @@ def _fix_fault(tried: TriedNode, claim: ResourceClaim, request: RequestedDevices
     """Yield fixes after which the request accepts devices that have this fault."""
     name = request.request
     match fault.reason:
-        case "NotSelected" | "SelectorFails" if fault.source.startswith(OF_CLAIM):
+        case "NotSelected" | "SelectorFails" if fault.is_from_claim:
             yield _drop_selector(tried, claim, name, fault.expression)
         case "Tainted":
             yield _tolerate_taint(tried, claim, name, fault.what)

@@ -116,7 +116,8 @@ def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
 
 def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
     """Return the claim without its allocation and reservations."""
-    return replace(_without_allocation(claim), status=replace(_without_allocation(claim).status, reserved_for=()))
+    freed_claim = _without_allocation(claim)
+    return replace(freed_claim, status=replace(freed_claim.status, reserved_for=()))
 
 
 # -- taints of devices -----------------------------------------------------------------------------------------------

@@ -28,6 +28,11 @@ from kschedctl.snapshot.nodes import NodeColumns, match_required_affinity
 
 CONTROL_PLANE_TAINTS = tuple(f"node-role.kubernetes.io/{role}" for role in ("control-plane", "master", "etcd"))
 TYPO, UNCORDON, TOLERATE, UNTAINT = 10, 20, 45, 35
+SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
+"""Prefixes of taints that report a condition of the node and come back if removed. See Taints and Tolerations."""
+STARTUP_SUFFIXES = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
+"""Ends of taint keys that cloud providers, network and storage drivers and Karpenter remove once a node is set up."""
+STARTS, INITIALIZE, REPAIR = 10, 10, 15
 
 
 def uncordon_node(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -275,19 +280,6 @@ def _build_taint_removal(node: Node, taint: Taint) -> Fix:
     )
 
 
-REMEDIES = {
-    NodeUnschedulable: PluginRemedies((uncordon_node,), clears_with="taint", facts_tell_all=True),
-    TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
-}
-
-
-SET_BY_KUBERNETES, BY_PROVIDERS = "node.kubernetes.io/", "node.cloudprovider.kubernetes.io/"
-"""Prefixes of taints that report a condition of the node and come back if removed. See Taints and Tolerations."""
-STARTUP_SUFFIXES = ("/uninitialized", "/agent-not-ready", "/unregistered", "/startup")
-"""Ends of taint keys that cloud providers, network and storage drivers and Karpenter remove once a node is set up."""
-STARTS, INITIALIZE, REPAIR = 10, 10, 15
-
-
 def reports_condition(taint: Taint) -> bool:
     """Return whether the taint reports a condition of the node other than a cordon."""
     own = taint.key.startswith((SET_BY_KUBERNETES, BY_PROVIDERS)) or taint.key.endswith(STARTUP_SUFFIXES)
@@ -340,3 +332,9 @@ def initialize_nodes(nodes: NodeColumns) -> Fix:
     text = f"get the cloud controller manager running: {have} the taint {UNINITIALIZED}, which it removes"
     commands = (kubectl.render_command("describe", "node", nodes.names[0]),)
     return Fix(FixKind.START_CLOUD_CONTROLLER, "", text, "operator", edits, INITIALIZE, commands=commands)
+
+
+REMEDIES = {
+    NodeUnschedulable: PluginRemedies((uncordon_node,), clears_with="taint", facts_tell_all=True),
+    TaintToleration: PluginRemedies((fix_taint,), clears_with="taint", facts_tell_all=True),
+}

@@ -80,11 +80,7 @@ def fix_volume_claims(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
             if claim is not None:
                 yield from _fix_provisioning(tried, claim, refusal)
                 yield from propose_other_storage(tried, claim)
-        case VolumeMissing(claim=name):
-            claim = find_claim(tried, name)
-            if claim is not None:
-                yield from propose_other_storage(tried, claim)
-        case VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
+        case VolumeMissing(claim=name) | VolumeOutOfReach(claim=name) | VolumeInOtherZone(claim=name):
             claim = find_claim(tried, name)
             if claim is not None:
                 yield from propose_other_storage(tried, claim)

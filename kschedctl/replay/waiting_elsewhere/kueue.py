@@ -36,7 +36,7 @@ from kschedctl.replay.waiting_elsewhere.entries import (
     render_amount,
     sum_template_requests,
 )
-from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted
+from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
 
@@ -181,7 +181,7 @@ def _build_status_headline(workload: KueueWorkload) -> str:
 def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Queues) -> _Reason:
     """Return which pod sets lack quota in the ClusterQueue, and who holds it. Raises QuantityError."""
     name = queue.metadata.name
-    by_workload = queues.reservations(queue)
+    by_workload = queues.find_reservations(queue)
     shortages = list(_find_shortages(workload, queue, queues.find_quotas(queue)))
     cohort = queue.spec.cohort_name or queue.spec.cohort
     details = []
@@ -191,7 +191,7 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Qu
         details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
         if queues.outlook is not None:
-            return _Reason(_headline_from_outlook(queues.outlook.workloads.get(_get_key(workload)), name))
+            return _Reason(_build_outlook_headline(queues.outlook.workloads.get(_format_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
         return _Reason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
@@ -199,8 +199,8 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Qu
     return _Reason(headline, details, list(_find_holders(by_workload, short_resources)))
 
 
-def _headline_from_outlook(outlook: WorkloadOutlook | None, queue: str) -> str:
-    """Return the headline for a Workload for which there is enough quota."""
+def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
+    """Build the headline for a Workload for which there is enough quota."""
     if outlook is None or outlook.position is None:
         return f"waits in ClusterQueue {queue}"
     place = outlook.position.place
@@ -211,8 +211,8 @@ def _headline_from_outlook(outlook: WorkloadOutlook | None, queue: str) -> str:
     return f"waits in ClusterQueue {queue}: {outlook.message or 'Workloads before it take the quota'}"
 
 
-def _get_key(workload: KueueWorkload) -> str:
-    """Return namespace and name of a Workload."""
+def _format_key(workload: KueueWorkload) -> str:
+    """Return the Workload's key, ``namespace/name``."""
     return f"{workload.metadata.namespace}/{workload.metadata.name}"
 
 
@@ -238,19 +238,18 @@ class _Queues:
             self._not_replayed = f"{', '.join(unread)} were not read"
             return
         try:
-            self.outlook = foresee(_with_namespaces(cluster), _parse_now(now), {})
+            self.outlook = foresee(_add_missing_namespaces(cluster), _parse_now(now), {})
         except InputError as error:
             self._not_replayed = error.what
 
     def find_inactive_reason(self, name: str) -> str:
-        """Return why a ClusterQueue admits nothing, or ""."""
+        """Return why the ClusterQueue admits nothing, or an empty string if it is active."""
         message = self.outlook.inactive.get(name, "") if self.outlook is not None else ""
         return message.removeprefix("Can't admit new workloads: ").removesuffix(".")
 
     def find_quotas(self, queue: ClusterQueue) -> dict[FlavorResource, _Quota]:
-        """Return free and total quota of a ClusterQueue, with what it can borrow if that is known.
-
-        Raises QuantityError.
+        """Return the free and total quota of a ClusterQueue, including what it can borrow if that is known. Raises
+        QuantityError.
         """
         quotas = self.outlook.quotas.get(queue.metadata.name) if self.outlook is not None else None
         if quotas is not None:
@@ -260,11 +259,11 @@ class _Queues:
                 )
                 for key, quota in quotas.items()
             }
-        free, total = _compute_free_quota(queue, self.reservations(queue)), _get_nominal_quota(queue)
+        free, total = _compute_free_quota(queue, self.find_reservations(queue)), _get_nominal_quota(queue)
         return {key: _Quota(free[key], total[key]) for key in total}
 
-    def reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
-        """Return what each Workload reserves in a ClusterQueue, by its title. Raises QuantityError."""
+    def find_reservations(self, queue: ClusterQueue) -> dict[str, dict[FlavorResource, Quantity]]:
+        """Return the amounts that each Workload reserves in a ClusterQueue, by title. Raises QuantityError."""
         name = queue.metadata.name
         if name not in self._reservations:
             self._reservations[name] = {
@@ -278,15 +277,15 @@ class _Queues:
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
-        """How the pods of Workloads that get quota would be placed."""
+        """The placements of the pods of Workloads that get quota."""
         if self.outlook is None:
             return {}
-        jobs = {_get_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
-        return place_admitted(self.cluster, self.outlook, jobs)
+        jobs = {_format_key(workload): find_job(workload, self.cluster) for workload in self.cluster.kueue_workloads}
+        return place_admitted_pods(self.cluster, self.outlook, jobs)
 
     def describe_outlook(self, workload: KueueWorkload) -> Iterator[str]:
-        """Yield what a replay of Kueue says of a Workload that has no quota."""
-        key = _get_key(workload)
+        """Yield what the replay of Kueue predicts for a Workload without quota."""
+        key = _format_key(workload)
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"
             return
@@ -317,7 +316,7 @@ class _Queues:
 
 
 def _describe_flavors(admission: Admission) -> str:
-    """Name the flavors of an admission, for each pod set if they differ."""
+    """Describe the flavors of an admission, for each pod set if they differ."""
     by_pod_set = {p.name: ", ".join(sorted(set(p.flavors.values()))) for p in admission.pod_sets}
     if len(set(by_pod_set.values())) == 1:
         flavors = next(iter(by_pod_set.values()))
@@ -326,12 +325,12 @@ def _describe_flavors(admission: Admission) -> str:
 
 
 def _parse_now(now: str) -> int:
-    """Return a time in microseconds since 1970, that of this moment if it is empty. Raises InputError."""
+    """Parse a time as microseconds since 1970. An empty string stands for now. Raises InputError."""
     return parse_microseconds(now) if now else time.time_ns() // 1000
 
 
-def _with_namespaces(cluster: Cluster) -> Cluster:
-    """Return the cluster with a namespace for each Workload, as if those that are missing were created."""
+def _add_missing_namespaces(cluster: Cluster) -> Cluster:
+    """Return the cluster with the namespaces of all Workloads, as if missing ones were created."""
     existing = {namespace.metadata.name for namespace in cluster.namespaces}
     missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
     if not missing:

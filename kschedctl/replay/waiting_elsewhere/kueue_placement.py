@@ -1,4 +1,4 @@
-"""Where kube-scheduler would put the pods of Workloads, once Kueue has given them quota and flavors."""
+"""The nodes on which kube-scheduler would put the pods of Workloads, once Kueue has admitted these."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MOST_PODS = 20_000
 
 
 class PodPlacement(NamedTuple):
-    """How many pods of a Workload get a node."""
+    """The number of a Workload's pods that get a node."""
 
     placed: int
     pods: int
@@ -34,7 +34,9 @@ class PodPlacement(NamedTuple):
     """kube-scheduler's message for the first pod without a node, or ""."""
 
 
-def place_admitted(cluster: Cluster, outlook: Outlook, jobs: Mapping[str, Owner | None]) -> dict[str, PodPlacement]:
+def place_admitted_pods(
+    cluster: Cluster, outlook: Outlook, jobs: Mapping[str, Owner | None]
+) -> dict[str, PodPlacement]:
     """Place the pods of all Workloads that get quota, in that order, after their victims are gone.
 
     ``jobs`` are the objects that the Workloads stand for. Workloads after the first 20,000 pods are left out.
@@ -47,19 +49,19 @@ def place_admitted(cluster: Cluster, outlook: Outlook, jobs: Mapping[str, Owner 
         total += sum(pod_set.count for pod_set in _list_admissions(outlook.workloads[key]))
         if total > _MOST_PODS:
             break
-        pods[key] = list(_build_pods(stored[key], outlook.workloads[key], flavors))
+        pods[key] = list(_iter_pods(stored[key], outlook.workloads[key], flavors))
     if not pods:
         return {}
     leaving = _find_victim_pods(cluster, [outlook.workloads[key] for key in pods], jobs)
-    return _schedule(cluster, pods, leaving)
+    return _schedule_pods(cluster, pods, leaving)
 
 
 def _list_admissions(outlook: WorkloadOutlook) -> tuple[PodSetAdmission, ...]:
-    """Return what each pod set was given."""
+    """Return the flavors that each pod set gets."""
     return () if outlook.admission is None else outlook.admission.pod_sets
 
 
-def _build_pods(
+def _iter_pods(
     workload: KueueWorkload, outlook: WorkloadOutlook, flavors: Mapping[str, ResourceFlavor]
 ) -> Iterable[Pod]:
     """Yield the pods of a Workload with the node labels and tolerations of their flavors."""
@@ -86,7 +88,7 @@ def _build_pods(
 
 
 def _list_hosts(assigned: PodSetAdmission) -> list[str]:
-    """Return the host of each pod, if topology-aware scheduling assigned hosts."""
+    """Return the host of each pod if topology-aware scheduling assigned hosts, or an empty list."""
     topology = assigned.topology
     if topology is None or topology.levels[-1:] != (HOSTNAME,):
         return []
@@ -96,7 +98,7 @@ def _list_hosts(assigned: PodSetAdmission) -> list[str]:
 def _find_victim_pods(
     cluster: Cluster, outlooks: Iterable[WorkloadOutlook], jobs: Mapping[str, Owner | None]
 ) -> set[tuple[str, str]]:
-    """Return namespace and name of the pods of preempted Workloads."""
+    """Return the namespace and name of each pod of the preempted Workloads."""
     leaving = set()
     for victim in {victim for outlook in outlooks for victim in outlook.victims}:
         job = jobs.get(victim)
@@ -105,10 +107,10 @@ def _find_victim_pods(
     return leaving
 
 
-def _schedule(
+def _schedule_pods(
     cluster: Cluster, pods: Mapping[str, list[Pod]], leaving: set[tuple[str, str]]
 ) -> dict[str, PodPlacement]:
-    """Schedule pods in order, and count for each Workload how many get a node."""
+    """Schedule the pods in order, and count for each Workload how many get a node."""
     if leaving:
         staying = [pod for pod in cluster.pods if (pod.metadata.namespace, pod.metadata.name) not in leaving]
         cluster = dataclasses.replace(cluster, pods=PodTable.from_pods(staying))

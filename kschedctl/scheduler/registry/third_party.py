@@ -267,7 +267,7 @@ def _build_type_check(method: str) -> Method:
 
 
 def _check_status(method: str, code: object, reasons: Iterable[object]) -> None:
-    """Raise TypeError for codes and reasons that are not allowed there."""
+    """Raise TypeError for codes and reasons that the method must not return."""
     if not isinstance(code, Code) or code not in CODES[method]:
         allowed_codes = ", ".join(sorted(CODES[method]))
         raise TypeError(
@@ -363,8 +363,10 @@ def _check_changes(by_kind: object, *_: object) -> Changes:
     """Raise TypeError unless only objects of reserved kinds change."""
     if not isinstance(by_kind, Mapping):
         raise TypeError(f"it answers with {_describe_value(by_kind)}, not with a mapping of kinds to objects")
-    if others := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
-        raise TypeError(f"it changes {', '.join(others)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}")
+    if unreserved_kinds := sorted(map(str, by_kind.keys() - RESERVED_KINDS)):
+        raise TypeError(
+            f"it changes {', '.join(unreserved_kinds)}; what is reserved is {', '.join(sorted(RESERVED_KINDS))}"
+        )
     for obj in (changed for objects in by_kind.values() for changed in objects):
         if not isinstance(obj, Struct):
             raise TypeError(f"it changes {type(obj).__name__}, which is no object of kschedctl.api.objects")

@@ -221,7 +221,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         assert gang is not None  # nobody waits without
         placed = sum(member.row != NO_ROW for member in result.members)
         stuck = any(member.row == NO_ROW and member.status.rejected for member in result.members)
-        if stuck and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
+        if stuck and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned) + placed):
             return OPTIMISTIC
         return TIMED_OUT.format(
             format_go_duration(min(self.permit_timeout(info, view), MAX_TIMEOUT_SECONDS)), self.name
@@ -280,7 +280,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         waiting.
         """
         gang = _find_existing_gang(pod, view)
-        lacks_many = gang and self._lacks_many(gang, len(find_gang_pods(view, gang.key).assigned))
+        lacks_many = gang and self._lacks_many_members(gang, len(find_gang_pods(view, gang.key).assigned))
         return OPTIMISTIC if lacks_many else ""
 
     @property
@@ -300,8 +300,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
     def permitted(self, pod: Pod, view: Fork, *, waits: bool) -> Sequence[Position]:
         """Return the pods to activate after a pod passed Permit or started to wait.
 
-        The first assigned pod of a group activates the others. Once enough pods are assigned the group's failure is
-        forgotten.
+        The first assigned pod of a group activates the other pods. Once enough pods are assigned, the group's failure
+        is forgotten.
         """
         gang = _find_existing_gang(pod, view)
         if gang is None:
@@ -313,7 +313,7 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
             view.gang_history.failed.pop(gang.key, None)
         return ()
 
-    def _lacks_many(self, gang: _ExistingGang, assigned: int) -> bool:
+    def _lacks_many_members(self, gang: _ExistingGang, assigned: int) -> bool:
         """Return whether the share of missing members exceeds podGroupRejectPercentage."""
         min_member = gang.group.spec.min_member
         return (

@@ -106,10 +106,10 @@ class QuotaVictims:
         )
         group = (node.astype(np.int64) * len(quotas) + number)[order]
         group_start = np.searchsorted(group, group)
-        used = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
+        usage_and_min = [(self.use.sum_namespace(namespace), quota.min_amounts) for namespace, quota in quotas.items()]
         is_over_min = np.zeros(len(pods), np.bool_)
         for name, amounts in self.use.requests.items():
-            borrowed = np.array([taken.get(name, 0) - least.get(name, 0) for taken, least in used])
+            borrowed = np.array([usage.get(name, 0) - minimum.get(name, 0) for usage, minimum in usage_and_min])
             amount = amounts[info[order]]
             evicted_before = np.cumsum(amount) - amount
             is_over_min |= borrowed[number[order]] > evicted_before - evicted_before[group_start]

@@ -10,7 +10,7 @@ import pytest
 
 import kschedctl
 from kschedctl.commands.size import search
-from kschedctl.commands.size.filling import find_crowded_shapes, measure_levels_when_full
+from kschedctl.commands.size.fill_levels import find_crowded_shapes, measure_levels_when_full
 from kschedctl.commands.size.program import PackingProgram, build_program
 from kschedctl.commands.size.replays import NodeSets
 from kschedctl.commands.size.shapes import find_places, find_takers

@@ -37,8 +37,9 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
-    """Return the distributions of a metric's durations, the most frequent first. Distributions in a single bucket
-    are left out.
+    """Return the distributions of a metric's durations, the most frequent first.
+
+    Distributions in a single bucket are left out.
     """
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))
@@ -124,7 +125,7 @@ ADVICE_BY_POINT: Mapping[str, str] = {
     "Bind": "look at the API server's latency for pods/binding, and at its webhooks",
     OUTSIDE: "look at extenders (config view), at CPU limits of the scheduler and at its cache's size",
 }
-"""What likely makes an extension point faster."""
+"""The advice on how to make each extension point faster."""
 
 
 class TimePart(NamedTuple):

@@ -46,7 +46,7 @@ class LatencyVerdict(Document, frozen=True, kw_only=True):
     told: Annotated[str, Column("figures")]
     """The figures."""
     lever: str = ""
-    """What likely helps, if something is wrong."""
+    """The advice, if something is wrong."""
 
 
 class LatencyCurve(Document, frozen=True, kw_only=True):

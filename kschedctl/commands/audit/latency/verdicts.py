@@ -90,7 +90,7 @@ class Verdict:
     rule: AuditRule | None = None
     """The rule that is broken, None if the aspect is good."""
     lever: str = ""
-    """What likely helps."""
+    """The advice, empty if the aspect is good."""
     has_data: bool = True
     """Whether there was anything to judge."""
     is_undecided: bool = False
@@ -184,8 +184,9 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the client's rate limit on requests. Return no verdict without data, since not all sources have this
-    metric.
+    """Judge the client's rate limit on requests.
+
+    Returns no verdict without data, since not all sources have this metric.
     """
     by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
     if not by_verb:

@@ -34,7 +34,7 @@ class SchedulerLease(Document, frozen=True, kw_only=True):
     seconds: int = 0
     """The duration of the lease."""
     transitions: Annotated[int, Column("changes")] = 0
-    """How often the lease changed hands in total."""
+    """The number of times that the lease changed hands."""
     elections: Annotated[int, Column("lately")] = 0
     """The number of elections whose events still exist."""
     stale: bool = False
@@ -58,13 +58,13 @@ class ServedName(Document, frozen=True, kw_only=True):
 
     name: Annotated[str, Column("schedulerName", keep=True)]
     served: Annotated[str, Column("known by", words=KNOWN_BY, tones={"": Tone.WARNING})]
-    """How the name is known to be served (a key of `KNOWN_BY`), empty if it is unknown."""
+    """The evidence that the name is served (a key of `KNOWN_BY`), empty if there is none."""
     waiting: Annotated[int, Column()] = 0
     """The number of pods with this name that wait."""
     bound: Annotated[int, Column()] = 0
     """The number of pods with this name that are bound."""
     turns: int = 0
-    """How often a pod was placed by another instance than the pod before."""
+    """The number of times that a pod was placed by another instance than the pod before."""
     instances: Annotated[tuple[WorkingInstance, ...], Column("instances, by events")] = ()
 
 

@@ -44,7 +44,7 @@ class NodeTrial(NamedTuple):
     pod: str = ""
     """The first pod that keeps the node from being emptied (`namespace/name`), empty if there is none."""
     why: str = ""
-    """Why that pod cannot leave, empty if the node was emptied."""
+    """The reason why that pod cannot leave, empty if the node was emptied."""
 
 
 class _NeedsSeparateDrainError(Exception):
@@ -188,7 +188,7 @@ class DrainsInTurn:
         self.scheduler = scheduler
         self._state = _SharedState.from_view(scheduler, view.fork())
         self._latest: UndoableDrain | _SharedState | None = None
-        """What puts the node back that was drained last."""
+        """The drain, or the earlier state, by which the last drain can be undone."""
         self._unknown: list[tuple[UnknownKind, ...]] = []
         self._dependencies: dict[Dependency, None] = {}
         self._can_share: dict[int, bool] = {}
@@ -231,8 +231,9 @@ class DrainsInTurn:
             raise
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied a node elsewhere: move its pods to the target rows in order, and drop the
-        others.
+        """Repeat a drain that emptied a node elsewhere.
+
+        Moves its pods to the target rows in order, and drops the others.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])
@@ -264,12 +265,12 @@ class DrainsInTurn:
         """Run a drain and undo it if it does not empty the node. Raises _NeedsSeparateDrainError or PluginError."""
         simulation = self.simulation
         simulation.placements.random.seed(0)
-        pod, why = drain.run_until_blocked()
+        pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             simulation.interrupted = False
             raise KeyboardInterrupt
-        trial = NodeTrial(len(drain.all_pods), tuple(report_moved_pods(drain)), pod, why)
-        if why:
+        trial = NodeTrial(len(drain.all_pods), tuple(report_moved_pods(drain)), pod, reason)
+        if reason:
             self.undo()
         return trial
 
@@ -280,14 +281,14 @@ class DrainsInTurn:
         simulation = Simulation(self.scheduler, self.view.with_changes(self.view.cluster, cordoned))
         drain = EmptyingDrain(simulation, [names[row]])
         evictable = len(drain.evictable)
-        pod, why = drain.run_until_blocked()
+        pod, reason = drain.run_until_blocked()
         if simulation.interrupted:
             raise KeyboardInterrupt
         self._unknown.append(find_simulation_unknowns(simulation, *drain.dependencies))
-        if not why:
+        if not reason:
             self._latest = self._state
             self._switch_state(_SharedState.from_view(self.scheduler, simulation.view))
-        return NodeTrial(evictable, tuple(report_moved_pods(drain)), pod, why)
+        return NodeTrial(evictable, tuple(report_moved_pods(drain)), pod, reason)
 
     def _switch_state(self, state: _SharedState) -> None:
         """Continue with another state, and keep the unknowns of the old one."""

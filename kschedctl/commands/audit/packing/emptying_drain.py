@@ -36,8 +36,8 @@ class EmptyingDrain(NodeDrain):
 
         Return that pod and the reason, or two empty strings if the node was emptied.
         """
-        for pod, why in self._iter_immediate_blockers():
-            return pod, why
+        for pod, reason in self._iter_immediate_blockers():
+            return pod, reason
         try:
             self.run()
         except _NodeBlockedError as kept:
@@ -87,8 +87,8 @@ class EmptyingDrain(NodeDrain):
         simulation.preemption = True
         if outcome is not None:
             return outcome
-        if why := self._find_lasting_rejection(position):
-            raise _NodeBlockedError(self._get_pod_key(position), why)
+        if reason := self._find_lasting_rejection(position):
+            raise _NodeBlockedError(self._get_pod_key(position), reason)
         return self._attempt_with_preemption(position)
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:

@@ -24,8 +24,12 @@ from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
 STAYING_KINDS = ("DaemonSet", "Node")
-MAX_POOLS, MAX_TYPICAL, MIN_TYPICAL_PER_POOL, MAX_PENDING = 20, 40, 3, 20
-"""How many pools, typical pods in all and in each pool, and pending pods are replayed."""
+MAX_POOLS = 20
+"""The maximum number of pools whose typical pods are replayed."""
+MAX_TYPICAL, MIN_TYPICAL_PER_POOL = 40, 3
+"""The numbers of typical pods that are replayed, in total and in each pool."""
+MAX_PENDING = 20
+"""The maximum number of kinds of pending pods that are replayed."""
 MAX_EXAMPLES = 3
 
 

@@ -240,8 +240,10 @@ def _iter_by_workload(misplaced: Misplaced, view: Fork) -> Iterator[MisplacedPod
 def _build_misplaced_finding(misplaced: MisplacedPods) -> Finding:
     """Build the finding about misplaced pods of a workload."""
     rule = find_broken_rule(misplaced.refuses, misplaced.reason)
-    more = f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
-    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{more}: {misplaced.reason}"
+    suffix = (
+        f" and {misplaced.pods - len(misplaced.examples):,} more" if misplaced.pods > len(misplaced.examples) else ""
+    )
+    message = f"{counted(misplaced.pods, 'pod')}: {', '.join(misplaced.examples)}{suffix}: {misplaced.reason}"
     namespace = misplaced.workload.partition(" ")[2].partition("/")[0]
     return rule.build_finding(misplaced.workload, message, namespace=namespace, path=misplaced.reason)
 
@@ -275,8 +277,8 @@ def _build_orphaned_finding(orphaned: OrphanedPods) -> Finding:
     """Build the finding about pods on a node that does not exist."""
     leaving = f", {orphaned.leaving:,} of them being deleted" if orphaned.leaving else ""
     examples = ", ".join(orphaned.examples)
-    more = " and others" if orphaned.pods > len(orphaned.examples) else ""
-    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{more}"
+    suffix = " and others" if orphaned.pods > len(orphaned.examples) else ""
+    message = f"{counted(orphaned.pods, 'pod')} bound to it{leaving}, and it is not there: {examples}{suffix}"
     severity = NOTE if orphaned.leaving == orphaned.pods else ORPHANED.severity
     return ORPHANED.build_finding(f"Node {orphaned.node}", message, severity=severity)
 

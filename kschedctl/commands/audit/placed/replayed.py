@@ -194,7 +194,7 @@ def _iter_port_conflicts(group: _PodInfoGroup, view: Fork) -> Iterator[Misplaced
     held_ports = view.memo(
         "ports that are held", lambda: {port for info in view.pods.infos for port in info.host_ports}
     )
-    conflicting = [port for port in held_ports if any(port.conflicts(own) for own in own_ports)]
+    conflicting = [port for port in held_ports if any(port.conflicts(own_port) for own_port in own_ports)]
     holder_counts = sum((_count_port_holders(port, view) for port in conflicting), np.zeros(len(view.nodes), np.int64))
     has_conflict = holder_counts[group.rows] > sum(port in own_ports for port in conflicting)
     if has_conflict.any():

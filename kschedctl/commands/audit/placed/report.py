@@ -27,7 +27,7 @@ class Arrival(Document, frozen=True, kw_only=True):
 
     pod: str
     requests: int
-    """What the pod requests, in millicores, bytes or units."""
+    """The amount that the pod requests, in millicores, bytes or units."""
     at: str = ""
     """The time at which it was scheduled or, if unknown, started."""
     beyond: bool = False

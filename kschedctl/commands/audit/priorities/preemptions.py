@@ -75,7 +75,7 @@ class PreemptedPod(NamedTuple):
     namespace: str
     name: str
     times: int
-    """How often it was preempted under this name."""
+    """The number of times that it was preempted under this name."""
     last: str
     """The time of the last preemption, empty if unknown."""
 

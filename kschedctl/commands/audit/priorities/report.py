@@ -72,7 +72,7 @@ class StarvingPods(Document, frozen=True, kw_only=True):
     why: str
     """The reason why the pods fit on no node."""
     preemption: str
-    """What preemption can do for them."""
+    """The effect that preemption can have for the pods."""
     lower_pods: Annotated[int, Column("lower running")]
     """The number of running pods of lower tiers."""
     lower_started: Annotated[int, Column("lower started")]

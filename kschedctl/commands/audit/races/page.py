@@ -18,9 +18,9 @@ WARNING_SHARE = 0.01
 
 def build_races_page(report: Races, style: Style) -> Page:
     """Build the page: the recommendation, the share of double-booked pods, and the assumptions."""
-    bad = any(result.double_booked for result in report.results)
+    has_double_booked = any(result.double_booked for result in report.results)
     return (
-        paragraph(Marked(report.headline, Tone.BAD if bad else Tone.GOOD)),
+        paragraph(Marked(report.headline, Tone.BAD if has_double_booked else Tone.GOOD)),
         paragraph(report.recommendation),
         *section("Double-booked pods", *build_race_tables(report.results, style)),
         *section("Simulated", *build_assumptions(report.assumptions)),

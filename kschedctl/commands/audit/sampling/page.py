@@ -128,8 +128,8 @@ def _build_point_cells(point: SamplingPoint) -> tuple[str, ...]:
 def _format_marks(point: SamplingPoint, profile: SampledProfile) -> Cell:
     """Return whether a percentage is the current one, the advised one or the default of 1.13, as text."""
     marks = {"now": profile.setting.effective, "advised": profile.advice.percentage, "1.13": DEFAULT_OF_1_13}
-    here = [mark for mark, percentage in marks.items() if percentage == point.percentage]
-    return Marked(", ".join(here), Tone.GOOD if "advised" in here else Tone.STRONG)
+    labels = [mark for mark, percentage in marks.items() if percentage == point.percentage]
+    return Marked(", ".join(labels), Tone.GOOD if "advised" in labels else Tone.STRONG)
 
 
 def _plot_losses(profile: SampledProfile) -> Plot:

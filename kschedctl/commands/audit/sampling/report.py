@@ -52,7 +52,7 @@ class SampledKind(Document, frozen=True, kw_only=True):
     """The worst score of a feasible node."""
     curve: tuple[SamplingPoint, ...] = ()
     unmeasured: str = ""
-    """Why the costs are unknown, empty if they are known."""
+    """The reason why the costs are unknown, empty if they are known."""
 
 
 class SamplingSetting(Document, frozen=True, kw_only=True):
@@ -61,7 +61,7 @@ class SamplingSetting(Document, frozen=True, kw_only=True):
     configured: int
     """The configured percentage, 0 for adaptive."""
     origin: str
-    """Where it is set: default, configuration or profile."""
+    """The place where the percentage is set: default, configuration or profile."""
     nodes: int
     effective: int
     """The percentage that applies to this number of nodes."""
@@ -80,9 +80,9 @@ class SamplingAdvice(Document, frozen=True, kw_only=True):
     percentage: int = 0
     """The smallest percentage from which no kind of feasible pods loses more than `max_loss` points on average."""
     now: SamplingPoint | None = None
-    """All kinds together under the current percentage: means weighted by pods, otherwise those of the worst kind."""
+    """The costs for all kinds under the current percentage: means weighted by pods, other values of the worst kind."""
     then: SamplingPoint | None = None
-    """All kinds together under the advised percentage."""
+    """The costs for all kinds under the advised percentage."""
 
 
 class SampledProfile(Document, frozen=True, kw_only=True):
@@ -93,7 +93,7 @@ class SampledProfile(Document, frozen=True, kw_only=True):
     advice: SamplingAdvice
     kinds: tuple[SampledKind, ...] = ()
     curve: tuple[SamplingPoint, ...] = ()
-    """All kinds together, as in the advice."""
+    """The costs for all kinds by percentage, combined as in the advice."""
 
 
 class SamplingCosts(Report, frozen=True, kw_only=True):

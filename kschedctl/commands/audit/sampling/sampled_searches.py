@@ -48,9 +48,9 @@ def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int]
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
-    if why := _explain_unmeasurable(cycle):
+    if reason := _explain_unmeasurable(cycle):
         done(len(percentages))
-        return replace(sampled, unmeasured=why)
+        return replace(sampled, unmeasured=reason)
     starts, totals = EveryStart(cycle), cycle.scores.total
     sampled = replace(sampled, offered=starts.offered, fitting=len(starts.places))
     if len(starts.places):
@@ -88,7 +88,7 @@ def _measure_percentage(
 def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoint:
     """Return the costs over all starts. Percentiles are losses that really occur."""
     loss = searches.expected_loss
-    half, most = np.percentile(loss, (50, 90), method="inverted_cdf").tolist()
+    median, p90 = np.percentile(loss, (50, 90), method="inverted_cdf").tolist()
     return SamplingPoint(
         percentage=percentage,
         enough=enough,
@@ -96,8 +96,8 @@ def build_point(percentage: int, enough: int, searches: Searches) -> SamplingPoi
         examined=round(float(searches.examined.mean()), DIGITS),
         examined_most=int(searches.examined.max()),
         loss=round(float(loss.mean()), DIGITS),
-        loss_p50=round(half, DIGITS),
-        loss_p90=round(most, DIGITS),
+        loss_p50=round(median, DIGITS),
+        loss_p90=round(p90, DIGITS),
         loss_max=round(float(loss.max()), DIGITS),
         missed=round(float(searches.missed.mean()), DIGITS),
     )
@@ -226,8 +226,9 @@ def compute_default_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits on a
-    node.
+    """Return the costs for pending pods of the largest workloads.
+
+    If no pending pod fits on a node, return those for running pods.
     """
     for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)
@@ -245,7 +246,7 @@ def compute_named_costs(
 ) -> SamplingCosts:
     """Return the costs for pods that were named. Pods that are never created are only listed."""
     targets = list(targets)
-    not_created = tuple(found for target in targets if (found := target.never_created))
+    not_created = tuple(never_created for target in targets if (never_created := target.never_created))
     kinds = build_named_kinds(target for target in targets if target.never_created is None)
     report = compute_sampling_costs(scheduler, kinds, NAMED, limits=limits, progress=progress)
     if not not_created:

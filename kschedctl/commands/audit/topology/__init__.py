@@ -178,8 +178,8 @@ def _build_single_domain_finding(
     rule, domain_word = _find_domain_rule(placement.domains.key)
     owner = workloads.owners[number]
     domain = placement.build_report(number, int(workloads.pods[number])).most
-    where = f"{counted(other_domains, 'other')} would take them by taints and node selection"
-    message = f"all {workloads.pods[number]:,} pods are in {domain_word} {domain}; {where}"
+    other_domains_text = f"{counted(other_domains, 'other')} would take them by taints and node selection"
+    message = f"all {workloads.pods[number]:,} pods are in {domain_word} {domain}; {other_domains_text}"
     return rule.build_finding(str(owner), message, namespace=owner.namespace)
 
 
@@ -217,14 +217,14 @@ def _build_only_domain_finding(
         (p for n, p in constraints if n == number and p.key == key and p.when_unsatisfiable == HARD), None
     )
     domain = placement.build_report(number, pods).most
-    only = "domain" if rule is ONE_DOMAIN else "one"
-    where = f"{domain_word} {domain}, the only {only} that taints and node selection leave"
+    only_noun = "domain" if rule is ONE_DOMAIN else "one"
+    domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
     labels = view.pods.infos[workloads.infos_by_workload[number][0]].spec.node_selector
     selected = ",".join(f"{name}={value}" for name, value in labels.items() if name != key)
     nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"
     nodes += f" with {selected}" if selected else " that they may use"
     fix = f"Add {nodes}{_format_constraint_change(key, hard_constraint, pods)}"
-    message = f"all {pods:,} pods are in {where}: losing it is an outage"
+    message = f"all {pods:,} pods are in {domain_text}: losing it is an outage"
     return rule.build_finding(
         str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard_constraint else NOTE
     )
@@ -343,5 +343,5 @@ def _format_constraint_counts(constraints: int, skewed: Sequence[Finding]) -> st
     constraints_text = counted(constraints, "spread constraint")
     counts = ((broken, "broken"), (len(skewed) - broken, "uneven (ScheduleAnyway)"))
     message = ", ".join(f"{number:,} {words}" for number, words in counts if number)
-    number, _, rest = message.partition(" ")
-    return f"{number} of {constraints_text} {rest}" if message else f"{constraints_text} kept"
+    number, _, broken_text = message.partition(" ")
+    return f"{number} of {constraints_text} {broken_text}" if message else f"{constraints_text} kept"

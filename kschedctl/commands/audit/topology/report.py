@@ -81,7 +81,7 @@ class SpreadPromise(Document, frozen=True, kw_only=True):
     min_domains_set: bool = False
     """Whether the constraint sets minDomains."""
     least_why: str = ""
-    """Why the domain with the fewest pods counts although the workload's pods cannot go there, if they cannot."""
+    """The reason why the domain with the fewest pods counts although pods cannot go there, empty if they can."""
     least_policy: str = ""
     """The constraint's field by which that domain counts, nodeTaintsPolicy or nodeAffinityPolicy."""
     losses: tuple[BrokenDomain, ...] = ()

@@ -53,8 +53,8 @@ class TopologyDomains:
     @property
     def has_nodes(self) -> Bools:
         """Whether each domain has nodes, shape (V,)."""
-        there: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
-        return there
+        is_used: Bools = np.bincount(self.codes[self.codes >= 0], minlength=len(self.names)) > 0
+        return is_used
 
 
 @dataclass(frozen=True)

@@ -553,7 +553,7 @@ class Search:
         )
 
     def _add_to_constraints(self, position: SearchPosition, device: PooledDevice) -> bool:
-        """Add the device to the claim's constraints. Return False, and add it to none, if one is violated.
+        """Add the device to all constraints of the claim. If one is violated, undo this and return False.
 
         Raises AllocationError for a request with mode All.
         """

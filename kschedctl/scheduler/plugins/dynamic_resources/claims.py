@@ -63,8 +63,8 @@ def iter_pod_claims(
 ) -> Iterator[tuple[str, ResourceClaim]]:
     """Yield each of the pod's references to a claim with the claim. Raises ClaimError.
 
-    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted,
-    too.
+    References for which no claim was needed are left out. With workload_claims, claims of the pod's group are accepted
+    as well.
     """
     namespace = pod.metadata.namespace
     for reference in pod.spec.resource_claims:

@@ -54,6 +54,11 @@ class DeviceFault(Detail, frozen=True):
     devices: int = 0
     """The number of devices with this fault."""
 
+    @property
+    def is_from_claim(self) -> bool:
+        """Whether the selector is the claim's own rather than that of its DeviceClass."""
+        return self.source.startswith("claim ")
+
 
 class RequestedDevices(Detail, frozen=True):
     """The number of devices that a request wants, and how many of the node's devices would fit."""

@@ -226,13 +226,13 @@ class VisibleDevices:
 
     def find_rows(self, pool: PoolId) -> list[int]:
         """Return the rows of the nodes that may see a slice of the pool."""
-        row = self._rows.get(pool)
-        if row is None:
+        rows = self._rows.get(pool)
+        if rows is None:
             mask = np.zeros(len(self.nodes), np.bool_)
             for indexed_slice in self.devices.by_pool.get(pool, ()):
                 mask |= self._find_slice_nodes(indexed_slice)
-            row = self._rows[pool] = np.flatnonzero(mask).tolist()
-        return row
+            rows = self._rows[pool] = np.flatnonzero(mask).tolist()
+        return rows
 
     def get_node_selector(self, row: int) -> NodeSelector:
         """Return a selector that matches only this node. Every call returns the same object."""

@@ -147,14 +147,14 @@ def compute_node_usage(
     `requested` (N, R) is the usage of all nodes. If a node does not offer an extended resource that a DeviceClass
     backs, its devices count instead.
     """
-    columns, unknown = demanded.columns, demanded.uncounted
+    columns, uncounted = demanded.columns, demanded.uncounted
     allocatable, used = (
         _select_cells(view.allocatable, rows, columns, view),
         _select_cells(requested, rows, columns, view),
     )
     if demanded.offered_everywhere:
         return NodeUsage(used + demanded.requests, used, allocatable, demanded.weights, offered_everywhere=True)
-    allocatable = allocatable.copy() if unknown is None else np.where(unknown, 0, allocatable)
+    allocatable = allocatable.copy() if uncounted is None else np.where(uncounted, 0, allocatable)
     used = np.where(allocatable != 0, used, 0)
     if demanded.from_devices:
         backing = devices()
@@ -174,7 +174,7 @@ def _select_cells(matrix: Amounts, rows: Rows, columns: Rows | slice, view: Node
 
 
 def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], view: NodeView) -> DemandedAmounts:
-    """Match the resources with the columns of the nodes."""
+    """Align the requested resources with the columns of the nodes."""
     resource_names = [r.name for r in resources]
     skipped = [request == 0 and names.is_scalar(name) for name, request in zip(resource_names, requests, strict=True)]
     columns = [
@@ -183,14 +183,14 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     ]
     devices = [(i, name) for i, name in enumerate(resource_names) if not skipped[i] and names.is_dra_extended(name)]
     column_numbers = np.array(columns, np.int64)
-    unknown = (column_numbers < 0)[:, None] if -1 in columns else None
-    is_contiguous = columns and unknown is None and columns == [*range(columns[0], columns[-1] + 1)]
+    uncounted = (column_numbers < 0)[:, None] if -1 in columns else None
+    is_contiguous = columns and uncounted is None and columns == [*range(columns[0], columns[-1] + 1)]
     selection = slice(columns[0], columns[-1] + 1) if is_contiguous else column_numbers
     offered = get_whole_fork(view).allocatable[:, selection]
-    offered_everywhere = bool(columns) and unknown is None and bool(offered.all()) and _are_exact_as_floats(offered)
+    offered_everywhere = bool(columns) and uncounted is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
     return DemandedAmounts(
-        selection, unknown, devices, np.array(requests, np.int64)[:, None], weights, offered_everywhere
+        selection, uncounted, devices, np.array(requests, np.int64)[:, None], weights, offered_everywhere
     )
 
 

@@ -65,7 +65,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
     def for_pod(
         cls, purpose: str, info: PodInfo, view: Fork, weights: Callable[[], Mapping[str, Weights]]
     ) -> TopologyCounts:
-        """Count for an incoming pod. `purpose` distinguishes the pod's different weights in the cache."""
+        """Build the counts for an incoming pod. `purpose` distinguishes the pod's different weights in the cache."""
         sparse_weights = _get_cached_weights(purpose, info, view, weights)
         counts = {}
         for key in sparse_weights:
@@ -112,7 +112,7 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         return counts
 
     def find_nodes_without_counts(self, view: Fork, delta: Delta) -> Bools:
-        """Return a mask (N,) of the nodes after whose hypothetical change no pod counts anywhere."""
+        """Return a mask (N,) of the nodes whose hypothetical change would leave no counted pod anywhere."""
         nonzero = np.full(len(view.nodes), sum(int((counts != 0).sum()) for counts in self.counts.values()))
         for key in self.counts if delta else ():
             had_match = view.nodes.label(key).at_nodes(self.counts[key]) != 0

@@ -76,7 +76,8 @@ def _find_attached_volume(
 def find_claim(volume: Volume, info: PodInfo, storage: Listers, new: bool) -> PersistentVolumeClaim | None:
     """Return the claim that a pod's volume uses, or None if it uses none.
 
-    A missing claim raises NotFoundError for a `new` pod and gives None for other pods. Raises PluginError, too.
+    If the claim is missing, raise NotFoundError for a `new` pod and return None for other pods. Raises PluginError for
+    a claim that the pod cannot use.
     """
     claim_volume = find_claim_volume(info.pod, volume)
     if claim_volume is None:
@@ -230,7 +231,8 @@ class CurrentVolumes:
 def _get_shared_volumes(view: Fork, of_pod: VolumesOfPod) -> AttachedVolumes:
     """Return the attached volumes of the fork's objects, computed once for all forks with the same objects.
 
-    Only the names of the nodes matter, so forks with cordoned nodes share the result, too. Nobody may change it.
+    Only the names of the nodes matter, so forks with cordoned nodes share the result as well. Callers must not change
+    it.
     """
     kinds = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass", "VolumeAttachment")
     return view.objects.index(

@@ -99,8 +99,8 @@ def find_eligible_hostnames(claims: PodVolumeClaims, listers: Listers) -> frozen
     volumes = [listers.volumes.get(claim.spec.volume_name) for claim in claims.bound]
     if None in volumes:
         return None
-    named = [names for volume in volumes if volume is not None and (names := _find_hostnames(volume))]
-    return frozenset.intersection(*named) if named else None
+    hostname_sets = [names for volume in volumes if volume is not None and (names := _find_hostnames(volume))]
+    return frozenset.intersection(*hostname_sets) if hostname_sets else None
 
 
 def _find_hostnames(volume: PersistentVolume) -> frozenset[str]:
@@ -219,18 +219,18 @@ class PodVolumes:
         unmatched = [(i, binding.chosen == NO_MATCH) for i, binding in zip(self._matched, self.bindings, strict=True)]
         all_nodes = np.ones(len(self._active), np.bool_)
         undecided = self._active.copy()
-        for i, needed in [*((i, all_nodes) for i in selected), *unmatched]:
+        for i, lacks_volume in [*((i, all_nodes) for i in selected), *unmatched]:
             claim = self.claims[i]
             class_ = self.listers.classes[get_claim_class(claim)]
             pools, capacity = self._find_pools(claim, class_)
-            rejected = needed & ~self._find_provisionable_nodes(class_)
-            self.bind_conflict[undecided & rejected] = i
-            undecided &= ~rejected
+            not_provisionable = lacks_volume & ~self._find_provisionable_nodes(class_)
+            self.bind_conflict[undecided & not_provisionable] = i
+            undecided &= ~not_provisionable
             if pools is not None:
-                lacks_space = needed & (capacity == NO_MATCH)
+                lacks_space = lacks_volume & (capacity == NO_MATCH)
                 self.not_enough_space[undecided & lacks_space] = i
                 undecided &= ~lacks_space
-            self.provisions.append(Provision(claim, needed, pools or (), capacity))
+            self.provisions.append(Provision(claim, lacks_volume, pools or (), capacity))
 
     def _find_provisionable_nodes(self, class_: StorageClass) -> Bools:
         """Return a mask (N,) of the nodes on which the class can provision volumes."""
@@ -257,7 +257,7 @@ class PodVolumes:
 
     # -- one node ------------------------------------------------------------------------------------------------
 
-    def iter_bound(self, row: int) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
+    def iter_bindings(self, row: int) -> Iterator[tuple[PersistentVolumeClaim, PersistentVolume]]:
         """Yield the claims that get an existing volume on the node, with the volume."""
         for binding in self.bindings:
             volume = binding.find_volume(row)
@@ -273,7 +273,7 @@ def build_bound_objects(volumes: PodVolumes, row: int, node: str) -> dict[str, l
     """Return by kind the claims and volumes after they are bound."""
     claims: list[Struct] = []
     bound: list[Struct] = []
-    for claim, volume in volumes.iter_bound(row):
+    for claim, volume in volumes.iter_bindings(row):
         claims.append(bind_claim(claim, volume.metadata.name))
         bound.append(bind_volume(volume, claim))
     claims += (_annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row))
@@ -286,15 +286,15 @@ def build_assumed_objects(volumes: PodVolumes, row: int, node: str) -> dict[str,
     claims: list[Struct] = [
         _annotate_claim(claim, SELECTED_NODE, node) for claim in volumes.list_provisioned_claims(row)
     ]
-    reserved: list[Struct] = [_reserve_volume(volume, claim) for claim, volume in volumes.iter_bound(row)]
+    reserved: list[Struct] = [_reserve_volume(volume, claim) for claim, volume in volumes.iter_bindings(row)]
     by_kind = {"PersistentVolumeClaim": claims, "PersistentVolume": reserved}
     return {kind: objects for kind, objects in by_kind.items() if objects}
 
 
 def bind_claim(claim: PersistentVolumeClaim, volume: str) -> PersistentVolumeClaim:
     """Return the claim bound to the volume of this name."""
-    marked = _annotate_claim(claim, BIND_COMPLETED, "yes")
-    return replace(marked, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
+    annotated = _annotate_claim(claim, BIND_COMPLETED, "yes")
+    return replace(annotated, spec=replace(claim.spec, volume_name=volume), status=PhaseStatus("Bound"))
 
 
 def _annotate_claim(claim: PersistentVolumeClaim, annotation: str, value: str) -> PersistentVolumeClaim:

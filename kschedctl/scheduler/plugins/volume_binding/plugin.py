@@ -297,7 +297,7 @@ class VolumeBinding(DeclaredPlugin[BindingState, BindingState]):
         """
         if state is None:
             return Reservation()
-        bound = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bound(row)}
+        bound = {format_claim_key(claim): volume.metadata.name for claim, volume in state.volumes.iter_bindings(row)}
         return Reservation(bound, tuple(map(format_claim_key, state.volumes.list_provisioned_claims(row))))
 
     def waking_changes(self, info: PodInfo, view: Fork, gates: FeatureGates) -> Iterator[WakeTrigger]:

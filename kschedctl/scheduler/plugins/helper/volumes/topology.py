@@ -74,8 +74,7 @@ class Topology:
     def _find_nodes_meeting(self, requirement: Requirement) -> Bools:
         """Return a mask (N,) of the nodes that meet the requirement.
 
-        The requirement is evaluated once per value of the label. The last entry, to which code -1 leads, is for its
-        absence.
+        The requirement is evaluated once per value of the label, and once for its absence (code -1, the last entry).
         """
         column = self.nodes.label(requirement.key)
         met = np.zeros(len(column.values) + 1, np.bool_)
