@@ -19,7 +19,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, would_fail_job
 from kschedctl.replay.edits import is_recreated
-from kschedctl.scheduler.engine.preemption.budgets import budget_key
+from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -102,7 +102,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return the mask (T,) of PodInfos that some PodDisruptionBudget selects."""
     budgeted = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        budgeted |= simulation.budgets.find_selected(budget_key(budget))
+        budgeted |= simulation.budgets.find_selected(get_budget_key(budget))
     return budgeted
 
 
