@@ -11,14 +11,15 @@ or of what makes pods; ``pending`` for all that wait; ``remedies`` says which sm
 what makes the scheduler try a refused pod again, ``pending_wake_ups`` of all that wait, ``wakes`` and ``wakes_by``
 whether these events do, ``wakes_between`` which between two moments did; ``simulate``,
 ``capacity``, ``drain``, ``failures`` and ``whatif`` what would happen, ``follow_rollout`` what did; ``lint`` and
-``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``consolidate`` which nodes could
+``audit`` what is wrong; ``diff`` what changed; ``pools`` which node pools there are, ``queues`` who
+holds Kueue's quota, ``consolidate`` which nodes could
 go, ``size`` which nodes would be needed anew, ``rebalance`` what the descheduler evicts; ``scale_up`` and
 ``scale_down`` what the Cluster Autoscaler does in its next loop, ``provision`` and ``disrupt`` what Karpenter does in
 its next rounds; ``admit`` what the API server makes of a manifest; ``cluster_metrics`` the numbers for a dashboard;
 ``packing``, ``priorities`` and ``topology`` are sections of the audit by themselves, ``latency`` reads kube-scheduler's
 metrics, ``sampling_costs`` says what looking at a part of the nodes costs, ``races`` how many pods are double-booked;
 ``check_configuration`` and ``effective_configuration`` are about a KubeSchedulerConfiguration, ``version_changes``
-about versions of kube-scheduler; ``run_queue`` works off the scheduling queue.
+about versions of kube-scheduler; ``run_queue`` works off the scheduling queue, ``kueue_admission`` Kueue's.
 
 Reports have the fields of the JSON documents, which ``to_dict()`` gives, and ``summary()``, ``to_markdown()``,
 ``to_html()`` and ``to_frame()``; ``str(report)`` is the answer in a line. What goes wrong by what was given is a
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from kschedctl.commands.priorities import priorities as priorities
     from kschedctl.commands.provision import disrupt as disrupt
     from kschedctl.commands.provision import provision as provision
+    from kschedctl.commands.queues import queues as queues
     from kschedctl.commands.races import races as races
     from kschedctl.commands.rebalance import rebalance as rebalance
     from kschedctl.commands.remedies import pending_remedies as pending_remedies
@@ -111,6 +113,7 @@ PUBLIC_NAMES = {
     "pools": "commands.pools",
     "priorities": "commands.priorities",
     "provision": "commands.provision",
+    "queues": "commands.queues",
     "races": "commands.races",
     "rebalance": "commands.rebalance",
     "remedies": "commands.remedies",

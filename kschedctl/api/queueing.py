@@ -22,7 +22,7 @@ Amount = str | int | float
 """A quantity as it is written in a document."""
 
 
-class TopologyConstraint(Struct, frozen=True):
+class SliceConstraint(Struct, frozen=True):
     """Slices of a pod set that must each stay within one topology domain."""
 
     topology: str = ""
@@ -44,7 +44,7 @@ class TopologyRequest(Struct, frozen=True):
     """The pod sets with this name are placed together."""
     pod_set_slice_required_topology: str | None = None
     pod_set_slice_size: Int64 | None = None
-    podset_slice_required_topology_constraints: tuple[TopologyConstraint, ...] = ()
+    podset_slice_required_topology_constraints: tuple[SliceConstraint, ...] = ()
 
 
 class KueuePodSet(Struct, frozen=True):

@@ -197,6 +197,13 @@ class Untabled(Output):
 
 
 @dataclass(frozen=True)
+class Tabled(Output):
+    """Output options of an answer with a main table that does not list pods."""
+
+    output: Annotated[OutputFormat, output_option(*COMMON_FORMATS, "csv")] = TABLE
+
+
+@dataclass(frozen=True)
 class Drawing(Output):
     """Output options of a command whose answer has plots."""
 

@@ -294,6 +294,15 @@ TABLE = (
         formats={"diff": "commands.lint.fixes:render_diff"},
     ),
     CommandEntry(
+        "queues",
+        "Who holds the quota of Kueue's queues, and what does each waiting Workload wait for?",
+        HelpHeading.CLUSTER,
+        5,
+        exit_codes=f"Exit codes: 0 answered, {FAILURES}, 5 undecided.",
+        schemas={"kueue-queues": "commands.queues.report:KueueQueues"},
+        pages={"KueueQueues": "commands.queues.page:build_queues_page"},
+    ),
+    CommandEntry(
         "pools",
         "Which node pools are there, and what is free on their nodes?",
         HelpHeading.AUTOSCALERS,

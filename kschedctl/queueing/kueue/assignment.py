@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, Usage, add
-from kschedctl.queueing.kueue.topology.snapshot import PlacementResult
+from kschedctl.queueing.kueue.topology.snapshot import TopologyResult
 from kschedctl.queueing.kueue.workloads import PodSetAdmission, ScanProgress, TopologyPlacement, WorkloadInfo
 
 
@@ -193,7 +193,7 @@ class Assignment:
             tried[resource] = choice.tried_index
         self.progress.tried_flavors.append(tried)
 
-    def set_placements(self, results: Mapping[str, PlacementResult]) -> None:
+    def set_placements(self, results: Mapping[str, TopologyResult]) -> None:
         """Record where the topology puts the pods."""
         for name, result in results.items():
             pod_set = self.find(name)

@@ -23,7 +23,7 @@ from kschedctl.api.queueing import (
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, saturate
 from kschedctl.queueing.kueue.fair_share import parse_weight
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.quota_tree import CohortNode, Quota, QuotaNode, parse_quotas
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaLimits, QuotaNode, parse_quotas
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadUsage
 
@@ -48,7 +48,7 @@ class ClusterQueueSettings:
 
     name: str
     groups: tuple[ResourceGroup, ...]
-    quotas: Mapping[FlavorResource, Quota]
+    quotas: Mapping[FlavorResource, QuotaLimits]
     namespace_selector: Selector
     preemption: ClusterQueuePreemption
     fungibility: FlavorFungibility
@@ -121,7 +121,7 @@ class Readiness(NamedTuple):
     message: str
 
 
-class Inventory(NamedTuple):
+class ReferencedObjects(NamedTuple):
     """The objects that ClusterQueues refer to."""
 
     flavors: Mapping[str, ResourceFlavor]
@@ -169,7 +169,7 @@ class CachedQueue:
             return Readiness(False, self.problems[0][0], f"Can't admit new workloads: {messages}.")
         return Readiness(is_active, "Ready", "Can admit new workloads")
 
-    def update_status(self, inventory: Inventory, gates: FeatureGates) -> None:
+    def update_status(self, inventory: ReferencedObjects, gates: FeatureGates) -> None:
         """Look up what the queue refers to, and decide whether it is active. Upstream: inactiveReason."""
         flavors = self.settings.flavors
         self.topology_flavors = {
@@ -188,7 +188,7 @@ class CachedQueue:
                     self.problems.append(("TopologyNotFound", message))
         self.status = QueueStatus.PENDING if self.problems else QueueStatus.ACTIVE
 
-    def _find_check_problems(self, inventory: Inventory) -> None:
+    def _find_check_problems(self, inventory: ReferencedObjects) -> None:
         """Look up the admission checks, and record what is wrong with them."""
         checks = self.settings.checks
         by_controller: dict[str, list[str]] = {}
@@ -319,7 +319,7 @@ class QueueSnapshot:
 
 
 @dataclass(slots=True)
-class Snapshot:
+class CycleSnapshot:
     """All active ClusterQueues at the start of a cycle."""
 
     queues: dict[str, QueueSnapshot]
@@ -355,7 +355,7 @@ class QueueCache:
     """All ClusterQueues and cohorts."""
 
     gates: FeatureGates
-    inventory: Inventory
+    inventory: ReferencedObjects
     queues: dict[str, CachedQueue] = field(default_factory=dict)
     cohorts: dict[str, CohortNode] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -391,7 +391,7 @@ class QueueCache:
         if name is not None:
             self.queues[name].remove(key, self.gates)
 
-    def snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> Snapshot:
+    def snapshot(self, topologies: Mapping[str, TopologySnapshot]) -> CycleSnapshot:
         """Copy the active ClusterQueues with their cohorts. ``topologies`` are those of the flavors."""
         cohorts = {
             name: _copy_node(CohortNode(name, cohort.quotas, cohort.weight), cohort)
@@ -416,7 +416,7 @@ class QueueCache:
                 cohorts[parent.name].queues.append(node)
             own = {flavor: topologies[flavor] for flavor in queue.topology_flavors if flavor in topologies}
             queues[name] = QueueSnapshot(queue, node, own)
-        return Snapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
+        return CycleSnapshot(queues, frozenset(inactive), self.inventory.flavors, self.gates)
 
 
 NodeT = TypeVar("NodeT", bound=QuotaNode)
@@ -430,7 +430,7 @@ def _copy_node(copy: NodeT, node: QuotaNode) -> NodeT:
 
 
 def build_cache(
-    queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: Inventory, gates: FeatureGates
+    queues: Sequence[ClusterQueue], cohorts: Iterable[Cohort], inventory: ReferencedObjects, gates: FeatureGates
 ) -> QueueCache:
     """Build the tree of cohorts and ClusterQueues, without Workloads. Raises QuantityError or SelectorError.
 

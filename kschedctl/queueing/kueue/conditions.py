@@ -29,7 +29,7 @@ class ConditionType(StrEnum):
     WAITING_FOR_REPLACEMENT_PODS = "WaitingForReplacementPods"
 
 
-class Condition(NamedTuple):
+class WorkloadCondition(NamedTuple):
     """The state of one condition."""
 
     status: bool
@@ -39,14 +39,14 @@ class Condition(NamedTuple):
     """The time of the last change of status, in microseconds since 1970."""
 
 
-Conditions = Mapping[str, Condition]
+Conditions = Mapping[str, WorkloadCondition]
 """Conditions by type. They are never changed in place."""
 
 
 def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
     """Read an object's conditions. Raises InputError for a malformed time."""
     return {
-        condition.type: Condition(
+        condition.type: WorkloadCondition(
             condition.status == "True",
             condition.reason,
             condition.message,
@@ -56,7 +56,7 @@ def read_conditions(conditions: Iterable[api.Condition]) -> Conditions:
     }
 
 
-def set_condition(conditions: Conditions, kind: ConditionType, condition: Condition) -> tuple[Conditions, bool]:
+def set_condition(conditions: Conditions, kind: ConditionType, condition: WorkloadCondition) -> tuple[Conditions, bool]:
     """Return the conditions with one of them set, and whether that changed anything.
 
     The time of the last transition stays if the status does.

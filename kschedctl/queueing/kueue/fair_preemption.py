@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot
 from kschedctl.queueing.kueue.fair_share import LOWEST_SHARE, DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
-from kschedctl.queueing.kueue.preemption import (
+from kschedctl.queueing.kueue.preemption_search import (
     PreemptionReason,
     PreemptionRequest,
-    Preemptor,
+    PreemptionSearch,
     Target,
     list_borrowing_queues,
     uses_resources,
@@ -26,7 +26,9 @@ FINAL_SHARE, INITIAL_SHARE = "LessThanOrEqualToFinalShare", "LessThanInitialShar
 DEFAULT_STRATEGIES = (FINAL_SHARE, INITIAL_SHARE)
 
 
-def find_fair_targets(preemptor: Preemptor, request: PreemptionRequest, strategies: Sequence[str]) -> list[Target]:
+def find_fair_targets(
+    preemptor: PreemptionSearch, request: PreemptionRequest, strategies: Sequence[str]
+) -> list[Target]:
     """Return the Workloads to preempt, or an empty list. The snapshot stays as it was."""
     candidates = _find_candidates(preemptor, request)
     if not candidates:
@@ -46,7 +48,7 @@ def find_fair_targets(preemptor: Preemptor, request: PreemptionRequest, strategi
     return targets
 
 
-def _find_candidates(preemptor: Preemptor, request: PreemptionRequest) -> list[WorkloadInfo]:
+def _find_candidates(preemptor: PreemptionSearch, request: PreemptionRequest) -> list[WorkloadInfo]:
     """Return the Workloads that the policies of the queue allow to preempt. Upstream: findCandidates."""
     policies = request.queue.settings.preemption
     queues: list[tuple[QueueSnapshot, str]] = []
@@ -67,7 +69,7 @@ def _find_candidates(preemptor: Preemptor, request: PreemptionRequest) -> list[W
 class _FairSearch:
     """Preempts candidates in a snapshot in which the request is already counted."""
 
-    def __init__(self, preemptor: Preemptor, request: PreemptionRequest) -> None:
+    def __init__(self, preemptor: PreemptionSearch, request: PreemptionRequest) -> None:
         self._preemptor = preemptor
         self._request = request
         self.targets: list[Target] = []
@@ -140,7 +142,7 @@ class _QueueOrder:
     Upstream: pkg/scheduler/preemption/fairsharing/{ordering,target,least_common_ancestor}.go.
     """
 
-    def __init__(self, preemptor: Preemptor, queue: QueueSnapshot, candidates: Sequence[WorkloadInfo]) -> None:
+    def __init__(self, preemptor: PreemptionSearch, queue: QueueSnapshot, candidates: Sequence[WorkloadInfo]) -> None:
         self._preemptor = preemptor
         self._queue = queue
         self._ancestors = list(queue.node.iter_ancestors())

@@ -34,15 +34,15 @@ from kschedctl.queueing.kueue.assignment import (
     PreemptionMode,
     find_most_severe,
 )
-from kschedctl.queueing.kueue.cluster_queues import NEVER, QueueSnapshot, ResourceGroup, Snapshot
+from kschedctl.queueing.kueue.cluster_queues import NEVER, CycleSnapshot, QueueSnapshot, ResourceGroup
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_flavor
 from kschedctl.queueing.kueue.pod_requests import compute_requests
 from kschedctl.queueing.kueue.quota_tree import find_borrowing_height
 from kschedctl.queueing.kueue.topology.snapshot import (
     AssumedUsage,
-    PlacementResult,
     PodSetPlacementRequest,
+    TopologyResult,
     list_slice_constraints,
 )
 from kschedctl.queueing.kueue.workloads import (
@@ -108,7 +108,7 @@ class FlavorAssigner:
 
     info: WorkloadInfo
     queue: QueueSnapshot
-    snapshot: Snapshot
+    snapshot: CycleSnapshot
     simulate_preemption: SimulatePreemption
     gates: FeatureGates
     cycle: int
@@ -540,10 +540,10 @@ def requests_topology(pod_set: KueuePodSet) -> bool:
 
 def find_placements(
     queue: QueueSnapshot, requests: PlacementRequests, gates: FeatureGates, *, assume_empty: bool
-) -> dict[str, PlacementResult]:
+) -> dict[str, TopologyResult]:
     """Find a placement for all pod sets. Upstream: FindTopologyAssignmentsForWorkload."""
     shared: AssumedUsage = {}
-    results: dict[str, PlacementResult] = {}
+    results: dict[str, TopologyResult] = {}
     for flavor in sorted(requests):
         topology = queue.topologies[flavor]
         is_shared = Gate.TAS_HANDLE_OVERLAPPING_FLAVORS in gates and topology.tree.is_lowest_node
@@ -552,7 +552,7 @@ def find_placements(
     return results
 
 
-def find_failure(results: Mapping[str, PlacementResult]) -> str | None:
+def find_failure(results: Mapping[str, TopologyResult]) -> str | None:
     """Return the first pod set that has no placement, or None."""
     return next((name for name, result in results.items() if result.failure), None)
 

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from kschedctl.api.json_values import JsonObject
+from kschedctl.api.objects import Namespace, ObjectMeta
 from kschedctl.cluster import Cluster
 from kschedctl.queueing.kueue.amounts import FlavorResource
-from kschedctl.queueing.kueue.feature_gates import KueueRelease
+from kschedctl.queueing.kueue.installation import KueueInstallation
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
-from kschedctl.queueing.kueue.workloads import Admission, Workload, WorkloadInfo
+from kschedctl.queueing.kueue.workloads import QuotaAdmission, WorkloadInfo, WorkloadState
 
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
 """The kinds without which nothing can be foreseen."""
@@ -44,13 +44,14 @@ class FlavorQuota(NamedTuple):
 class WorkloadOutlook:
     """What becomes of a waiting Workload."""
 
+    priority: int = 0
     position: QueuePosition | None = None
     """None if it is in no queue."""
     message: str = ""
     """What Kueue's scheduler says when it first tries the Workload, or ""."""
     victims: list[str] = field(default_factory=list)
     """The Workloads that are preempted for it."""
-    admission: Admission | None = None
+    admission: QuotaAdmission | None = None
     """The quota that it gets, or None if it gets none."""
     admitted_in: int = 0
     """The number of the cycle in which it gets quota, 0 for none."""
@@ -70,13 +71,30 @@ class Outlook:
     """The Workloads that get quota, in order."""
 
 
-def foresee(
-    cluster: Cluster, now: int, configuration: JsonObject, release: KueueRelease = KueueRelease.V0_20
-) -> Outlook:
-    """Replay Kueue until nothing changes. ``now`` is in microseconds since 1970. Raises InputError."""
-    replay = KueueReplay(cluster, now, configuration, release, keeps_former_admission=False)
+def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
+    """Start Kueue with the objects of a cluster, as if namespaces that are missing were created.
+
+    ``now`` is in microseconds since 1970. Raises InputError.
+    """
+    replay = KueueReplay(
+        _with_namespaces(cluster), now, installation.configuration, installation.release, keeps_former_admission=False
+    )
     replay.start()
-    outlooks = {key: WorkloadOutlook() for key, w in replay.queues.store.workloads.items() if not w.has_quota}
+    return replay
+
+
+def _with_namespaces(cluster: Cluster) -> Cluster:
+    """Return the cluster with a namespace for each Workload."""
+    existing = {namespace.metadata.name for namespace in cluster.namespaces}
+    missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
+    if not missing:
+        return cluster
+    return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
+
+
+def foresee(replay: KueueReplay) -> Outlook:
+    """Run a replay that was started until nothing changes."""
+    outlooks = {key: WorkloadOutlook(w.priority) for key, w in replay.queues.store.workloads.items() if not w.has_quota}
     shapes = _note_positions(replay, outlooks)
     quotas = _read_quotas(replay)
     order: list[str] = []
@@ -121,7 +139,9 @@ def _read_quotas(replay: KueueReplay) -> dict[str, dict[FlavorResource, FlavorQu
     }
 
 
-def _describe_state(replay: KueueReplay) -> tuple[dict[str, Workload], list[tuple[frozenset[str], frozenset[str]]]]:
+def _describe_state(
+    replay: KueueReplay,
+) -> tuple[dict[str, WorkloadState], list[tuple[frozenset[str], frozenset[str]]]]:
     """Return all that a cycle may change."""
     pending = [
         (frozenset(queue.active), frozenset(queue.inadmissible)) for _, queue in sorted(replay.queues.pending.items())

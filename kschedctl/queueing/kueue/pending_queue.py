@@ -11,7 +11,7 @@ from enum import Enum
 from kschedctl.queueing.kueue.cluster_queues import ClusterQueueSettings
 from kschedctl.queueing.kueue.conditions import ConditionType
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.workloads import Workload, WorkloadInfo, get_queue_time
+from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, get_queue_time
 
 
 class RequeueReason(Enum):
@@ -173,13 +173,13 @@ class PendingQueue:
             self._preemptor = ""
 
 
-def _waits_for_backoff(workload: Workload) -> bool:
+def _waits_for_backoff(workload: WorkloadState) -> bool:
     """Return whether an evicted Workload may not be queued again yet."""
     requeued = workload.conditions.get(ConditionType.REQUEUED)
     return requeued is not None and not requeued.status
 
 
-def _is_same_for_queue(old: Workload, new: Workload) -> bool:
+def _is_same_for_queue(old: WorkloadState, new: WorkloadState) -> bool:
     """Return whether a change of a Workload does not matter to its queue."""
     if (old.queue_name, old.priority, old.active) != (new.queue_name, new.priority, new.active):
         return False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import msgspec
 from msgspec.structs import replace
 
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import JsonObject
 from kschedctl.api.objects import Container, LimitRange, LimitRangeItem, Pod, PodSpec, Resources
 from kschedctl.api.pod_requests import Quantities, compute_pod_requests
@@ -47,7 +48,7 @@ class ResourceSettings(msgspec.Struct, frozen=True, rename="camel"):
 def read_resource_settings(document: JsonObject) -> ResourceSettings:
     """Read the ``resources`` of Kueue's configuration. Raises InputError."""
     try:
-        return msgspec.convert(document, ResourceSettings)
+        return convert_builtins(document, ResourceSettings)
     except msgspec.ValidationError as error:
         raise InputError(f"resources of Kueue's configuration: {error}") from None
 

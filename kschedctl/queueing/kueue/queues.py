@@ -17,13 +17,13 @@ from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.pending_queue import PendingQueue, RequeueReason
 from kschedctl.queueing.kueue.pod_requests import ResourceSettings, find_limit_range_errors, find_resource_errors
 from kschedctl.queueing.kueue.quota_tree import CohortNode
-from kschedctl.queueing.kueue.workloads import ScanProgress, Workload, WorkloadInfo, build_info
+from kschedctl.queueing.kueue.workloads import ScanProgress, WorkloadInfo, WorkloadState, build_info
 
 NAMESPACE_MISMATCH = "workload namespace doesn't match ClusterQueue selector"
 _STOPPED = ("Hold", "HoldAndDrain")
 
 
-class Event(NamedTuple):
+class KueueEvent(NamedTuple):
     """An Event about a Workload."""
 
     type: str
@@ -32,7 +32,7 @@ class Event(NamedTuple):
     message: str
 
 
-Events = dict[str, list[Event]]
+Events = dict[str, list[KueueEvent]]
 """Events by the namespace and name of the Workload."""
 
 
@@ -61,10 +61,10 @@ class ReplaySettings:
 class WorkloadStore:
     """The Workloads as the API server stores them."""
 
-    workloads: dict[str, Workload]
+    workloads: dict[str, WorkloadState]
     keeps_former_admission: bool
 
-    def patch(self, workload: Workload) -> Workload:
+    def patch(self, workload: WorkloadState) -> WorkloadState:
         """Apply a changed status: conditions and checks are merged into those that are stored. Return the result."""
         current = self.workloads[workload.key]
         admission = workload.admission
@@ -80,7 +80,7 @@ class WorkloadStore:
         self.workloads[workload.key] = merged
         return merged
 
-    def replace(self, workload: Workload) -> None:
+    def replace(self, workload: WorkloadState) -> None:
         """Store a Workload as it is."""
         self.workloads[workload.key] = workload
 
@@ -109,15 +109,15 @@ class Queues:
         for name, queue in self.cache.queues.items():
             self.pending[name] = PendingQueue(queue.settings, self.settings.gates)
 
-    def build_info(self, workload: Workload) -> WorkloadInfo:
+    def build_info(self, workload: WorkloadState) -> WorkloadInfo:
         """Compute the requests of a Workload. Raises QuantityError."""
         return build_info(workload, self.settings.resources, self.settings.gates)
 
-    def find_local_queue(self, workload: Workload) -> LocalQueue | None:
+    def find_local_queue(self, workload: WorkloadState) -> LocalQueue | None:
         """Return the LocalQueue that a Workload names, or None."""
         return self.local_queues.get(f"{workload.namespace}/{workload.queue_name}")
 
-    def find_queue_name(self, workload: Workload) -> tuple[str, bool]:
+    def find_queue_name(self, workload: WorkloadState) -> tuple[str, bool]:
         """Return the ClusterQueue of a Workload's LocalQueue, and whether it exists. A stopped LocalQueue has none."""
         local_queue = self.find_local_queue(workload)
         if local_queue is None or is_stopped(local_queue.spec.stop_policy):
@@ -125,7 +125,7 @@ class Queues:
         name = local_queue.spec.cluster_queue
         return name, name in self.pending
 
-    def add_or_update(self, workload: Workload) -> None:
+    def add_or_update(self, workload: WorkloadState) -> None:
         """Queue a Workload that has no quota. Upstream: AddOrUpdateWorkload."""
         name, exists = self.find_queue_name(workload)
         if not workload.is_admissible or not exists:
@@ -163,7 +163,7 @@ class Queues:
         if name is not None:
             self._released[name] = None
 
-    def assign_queue(self, workload: Workload) -> None:
+    def assign_queue(self, workload: WorkloadState) -> None:
         """Remember the queue of a Workload that already has quota."""
         name, exists = self.find_queue_name(workload)
         if exists:

@@ -14,7 +14,7 @@ from kschedctl.api.queueing import KueueResourceGroup
 from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, parse_quota, subtract
 
 
-class Quota(NamedTuple):
+class QuotaLimits(NamedTuple):
     """The quota of one resource of a flavor."""
 
     nominal: int = 0
@@ -22,17 +22,17 @@ class Quota(NamedTuple):
     lending_limit: int | None = None
 
 
-_NO_QUOTA = Quota()
+_NO_QUOTA = QuotaLimits()
 
 
-def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, Quota]:
+def parse_quotas(groups: Iterable[KueueResourceGroup]) -> dict[FlavorResource, QuotaLimits]:
     """Parse the quotas of resource groups. Raises QuantityError."""
     quotas = {}
     for group in groups:
         for flavor in group.flavors:
             for resource in flavor.resources:
                 name, borrowing, lending = resource.name, resource.borrowing_limit, resource.lending_limit
-                quotas[FlavorResource(flavor.name, name)] = Quota(
+                quotas[FlavorResource(flavor.name, name)] = QuotaLimits(
                     parse_quota(name, resource.nominal_quota),
                     None if borrowing is None else parse_quota(name, borrowing),
                     None if lending is None else parse_quota(name, lending),
@@ -45,7 +45,7 @@ class QuotaNode:
 
     __slots__ = ("children", "name", "parent", "quotas", "subtree_quota", "usage", "weight")
 
-    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0) -> None:
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, QuotaLimits], weight: float = 1.0) -> None:
         self.name = name
         self.parent: CohortNode | None = None
         self.quotas = quotas
@@ -70,7 +70,7 @@ class QuotaNode:
             node = node.parent
         return node
 
-    def get_quota(self, key: FlavorResource) -> Quota:
+    def get_quota(self, key: FlavorResource) -> QuotaLimits:
         """Return the node's own quota."""
         return self.quotas.get(key, _NO_QUOTA)
 
@@ -150,7 +150,7 @@ class CohortNode(QuotaNode):
 
     __slots__ = ("cohorts", "queues")
 
-    def __init__(self, name: str, quotas: Mapping[FlavorResource, Quota], weight: float = 1.0) -> None:
+    def __init__(self, name: str, quotas: Mapping[FlavorResource, QuotaLimits], weight: float = 1.0) -> None:
         super().__init__(name, quotas, weight)
         self.cohorts: list[CohortNode] = []
         """The cohorts directly below, by name."""

@@ -18,17 +18,18 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import FlavorResource, Requests, format_units, subtract
-from kschedctl.queueing.kueue.cluster_queues import CachedQueue, Inventory, QueueCache, build_cache
+from kschedctl.queueing.kueue.cluster_queues import CachedQueue, QueueCache, ReferencedObjects, build_cache
 from kschedctl.queueing.kueue.fair_preemption import DEFAULT_STRATEGIES, FINAL_SHARE, INITIAL_SHARE
 from kschedctl.queueing.kueue.fair_share import compute_share
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate, KueueRelease, build_feature_gates
 from kschedctl.queueing.kueue.pod_requests import adjust_pod_sets, compute_requests, read_resource_settings
-from kschedctl.queueing.kueue.queues import Event, Events, Queues, ReplaySettings, WorkloadStore
-from kschedctl.queueing.kueue.scheduler import CycleResult, Scheduler
+from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, ReplaySettings, WorkloadStore
+from kschedctl.queueing.kueue.quota_tree import QuotaNode
+from kschedctl.queueing.kueue.scheduler import AdmissionScheduler, CycleResult
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import TopologyTree, build_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
-from kschedctl.queueing.kueue.workloads import Workload, read_workload
+from kschedctl.queueing.kueue.workloads import WorkloadState, read_workload
 
 if TYPE_CHECKING:
     from kschedctl.api.objects import Pod
@@ -151,7 +152,7 @@ class KueueReplay:
             keeps_former_admission,
         )
         self.now = now
-        inventory = Inventory(
+        inventory = ReferencedObjects(
             {flavor.metadata.name: flavor for flavor in cluster.resource_flavors},
             {check.metadata.name: check for check in cluster.admission_checks},
             frozenset(topology.metadata.name for topology in cluster.topologies),
@@ -170,8 +171,13 @@ class KueueReplay:
         )
         cluster_queues = {queue.metadata.name: queue for queue in cluster.cluster_queues}
         self.controller = WorkloadController(self.queues, cluster_queues, now)
-        self._scheduler = Scheduler(self.queues)
+        self._scheduler = AdmissionScheduler(self.queues)
         self._topologies = _Topologies(cluster, self.cache, store.workloads.values(), gates)
+
+    @property
+    def has_fair_sharing(self) -> bool:
+        """Return whether ClusterQueues share by weight."""
+        return self._settings.fair_strategies is not None
 
     def start(self) -> Events:
         """Let the controllers see all objects. Return the Events that they recorded."""
@@ -257,16 +263,16 @@ class KueueReplay:
                     resource: _render_usage(queue, FlavorResource(flavor, resource))
                     for resource in sorted(group.resources)
                 }
-        if self._settings.fair_strategies is not None:
-            state["weightedShare"] = _render_share(queue.node)
+        if self.has_fair_sharing:
+            state["weightedShare"] = render_share(queue.node)
         return state
 
     def _render_cohort_shares(self) -> dict[str, str]:
         """Return the weighted share of each cohort, with fair sharing."""
-        if self._settings.fair_strategies is None:
+        if not self.has_fair_sharing:
             return {}
         return {
-            name: _render_share(cohort)
+            name: render_share(cohort)
             for name, cohort in sorted(self.cache.cohorts.items())
             if name in self._named_cohorts and name not in self.cache.cohorts_in_circle
         }
@@ -275,7 +281,9 @@ class KueueReplay:
 class _Topologies:
     """The topologies of the flavors, with what pods and Workloads use of them."""
 
-    def __init__(self, cluster: Cluster, cache: QueueCache, workloads: Iterable[Workload], gates: FeatureGates) -> None:
+    def __init__(
+        self, cluster: Cluster, cache: QueueCache, workloads: Iterable[WorkloadState], gates: FeatureGates
+    ) -> None:
         self._gates = gates
         self._trees: dict[str, TopologyTree] = {}
         self._flavors = cache.inventory.flavors
@@ -353,7 +361,7 @@ def _group_by_namespace(limit_ranges: Iterable[LimitRange]) -> dict[str, list[Li
     return by_namespace
 
 
-def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, Workload]:
+def _read_workloads(cluster: Cluster, limit_ranges: Mapping[str, list[LimitRange]]) -> dict[str, WorkloadState]:
     """Read all Workloads, with default requests filled in. Raises InputError."""
     priorities = {c.metadata.name: c.value for c in cluster.workload_priority_classes}
     overheads = {c.metadata.name: c.overhead.pod_fixed for c in cluster.runtime_classes if c.overhead is not None}
@@ -390,12 +398,12 @@ def _render_events(events: Events) -> dict[str, list[dict[str, str]]]:
     return {key: [_render_event(event) for event in sorted(by_key)] for key, by_key in sorted(events.items())}
 
 
-def _render_event(event: Event) -> dict[str, str]:
+def _render_event(event: KueueEvent) -> dict[str, str]:
     """Return an Event as JSON values."""
     return {"type": event.type, "reason": event.reason, "message": event.message}
 
 
-def _render_workload(workload: Workload) -> dict[str, Any]:
+def _render_workload(workload: WorkloadState) -> dict[str, Any]:
     """Return the state of a Workload."""
     state: dict[str, Any] = {
         "conditions": {
@@ -453,7 +461,7 @@ def _render_usage(queue: CachedQueue, key: FlavorResource) -> dict[str, str]:
     return usage
 
 
-def _render_share(node: Any) -> str:
+def render_share(node: QuotaNode) -> str:
     """Return a weighted share with six significant digits."""
     share = compute_share(node).weighted
     return "+Inf" if share == float("inf") else f"{share:.6g}"

@@ -14,28 +14,28 @@ from typing import NamedTuple
 
 from kschedctl.queueing.kueue.amounts import Usage, add, subtract
 from kschedctl.queueing.kueue.assignment import Assignment, AssignmentMode
-from kschedctl.queueing.kueue.cluster_queues import QueueSnapshot, Snapshot
-from kschedctl.queueing.kueue.conditions import Condition, ConditionType, truncate_event_message
+from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
+from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
 from kschedctl.queueing.kueue.fair_share import DominantShare, compute_share
 from kschedctl.queueing.kueue.feature_gates import Gate
 from kschedctl.queueing.kueue.flavor_assignment import FlavorAssigner, find_placements, requests_topology
 from kschedctl.queueing.kueue.pending_queue import RequeueReason
-from kschedctl.queueing.kueue.preemption import (
+from kschedctl.queueing.kueue.preemption import Preemptor
+from kschedctl.queueing.kueue.preemption_search import (
     PreemptionReason,
     PreemptionRequest,
-    Preemptor,
     Target,
     can_always_reclaim,
 )
-from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Event, Events, Queues, matches_shape
+from kschedctl.queueing.kueue.queues import NAMESPACE_MISMATCH, Events, KueueEvent, Queues, matches_shape
 from kschedctl.queueing.kueue.quota_tree import CohortNode
 from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.workloads import (
     REJECTED,
     RETRY,
-    Admission,
-    Workload,
+    QuotaAdmission,
     WorkloadInfo,
+    WorkloadState,
     WorkloadUsage,
     evict,
     get_queue_time,
@@ -84,7 +84,7 @@ class Requeued(NamedTuple):
     status: EntryStatus
 
 
-class Preemption(NamedTuple):
+class KueuePreemption(NamedTuple):
     """A Workload that was preempted for another, by namespace and name."""
 
     preemptor: str
@@ -99,7 +99,7 @@ class CycleResult:
     """The Workloads in the order in which they were processed."""
     requeued: dict[str, Requeued] = field(default_factory=dict)
     events: Events = field(default_factory=dict)
-    preemptions: list[Preemption] = field(default_factory=list)
+    preemptions: list[KueuePreemption] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -117,7 +117,7 @@ class _Entry:
     quota_reason: str = ""
 
     @property
-    def workload(self) -> Workload:
+    def workload(self) -> WorkloadState:
         """Return the Workload."""
         return self.info.workload
 
@@ -129,7 +129,7 @@ class _Entry:
         self.info.last_assignment = assignment.progress
 
 
-class Scheduler:
+class AdmissionScheduler:
     """Runs admission cycles."""
 
     def __init__(self, queues: Queues) -> None:
@@ -140,7 +140,7 @@ class Scheduler:
         self._cycle = 0
         self._now = 0
         self._result = CycleResult()
-        self._snapshot = Snapshot({}, frozenset(), {}, self._gates)
+        self._snapshot = CycleSnapshot({}, frozenset(), {}, self._gates)
         self._preemptor = Preemptor(self._snapshot, 0, None)
 
     def run_cycle(self, topologies: Mapping[str, TopologySnapshot], now: int) -> CycleResult | None:
@@ -472,10 +472,10 @@ class Scheduler:
                 f"JobUID: {preemptor.job_uid or 'UNKNOWN'}) due to {_REASONS_IN_WORDS[target.reason]}; "
                 f"preemptor path: {queue.path}; preemptee path: {target.queue.path}"
             )
-            condition = Condition(True, target.reason, message, self._now)
+            condition = WorkloadCondition(True, target.reason, message, self._now)
             evicted = evict(victim.with_condition(ConditionType.PREEMPTED, condition), _PREEMPTED, message, self._now)
             self._store.patch(evicted)
-            self._result.preemptions.append(Preemption(preemptor.key, victim.key))
+            self._result.preemptions.append(KueuePreemption(preemptor.key, victim.key))
             priorities = (
                 f"preemptor effective priority: {preemptor.priority} (base: {preemptor.priority}, boost: 0); "
                 f"preemptee effective priority: {victim.priority} (base: {victim.priority}, boost: 0)"
@@ -495,7 +495,7 @@ class Scheduler:
 
     def _admit(self, entry: _Entry, queue: QueueSnapshot, assignment: Assignment) -> None:
         """Reserve quota for an entry, and admit it if it needs no admission checks. Upstream: admit."""
-        admission = Admission(queue.name, assignment.list_admissions())
+        admission = QuotaAdmission(queue.name, assignment.list_admissions())
         workload = reserve_quota(entry.workload, admission, self._now)
         if _has_all_checks(workload, queue):
             workload = sync_admitted(workload, self._gates, self._now)
@@ -526,13 +526,13 @@ class Scheduler:
         self._store.patch(replace(workload, resource_requests=requests))
         self._record(workload, WARNING, reason, entry.message)
 
-    def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
+    def _record(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
         """Record an Event about a Workload."""
-        event = Event(kind, reason, truncate_event_message(message))
+        event = KueueEvent(kind, reason, truncate_event_message(message))
         self._result.events.setdefault(workload.key, []).append(event)
 
 
-def _has_all_checks(workload: Workload, queue: QueueSnapshot) -> bool:
+def _has_all_checks(workload: WorkloadState, queue: QueueSnapshot) -> bool:
     """Return whether the Workload has a state for every admission check that it needs.
 
     Upstream: HasAllRequiredChecks.
@@ -540,7 +540,7 @@ def _has_all_checks(workload: Workload, queue: QueueSnapshot) -> bool:
     return find_required_checks(workload.admission, queue.settings.checks) <= workload.checks.keys()
 
 
-def find_required_checks(admission: Admission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
+def find_required_checks(admission: QuotaAdmission | None, checks: Mapping[str, frozenset[str]]) -> set[str]:
     """Return the admission checks for the flavors of an admission."""
     if admission is None:
         return set()
@@ -565,7 +565,7 @@ def _limit_reservation(assignment: Assignment, queue: QueueSnapshot) -> Usage:
     return reserved
 
 
-def _iter_by_share(scheduler: Scheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
+def _iter_by_share(scheduler: AdmissionScheduler, entries: Sequence[_Entry]) -> Iterator[_Entry]:
     """Yield the winner of a tournament in each tree of cohorts, again and again. Upstream: fairSharingIterator.
 
     Upstream takes the trees in any order; here they go by the name of the first queue.
@@ -584,7 +584,7 @@ def _iter_by_share(scheduler: Scheduler, entries: Sequence[_Entry]) -> Iterator[
 class _Tournament:
     """A comparison of the entries of a tree of cohorts, level by level."""
 
-    def __init__(self, scheduler: Scheduler, root: CohortNode, entries: Mapping[str, _Entry]) -> None:
+    def __init__(self, scheduler: AdmissionScheduler, root: CohortNode, entries: Mapping[str, _Entry]) -> None:
         self._scheduler = scheduler
         self._root = root
         self._entries = entries

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from kschedctl.api.queueing import ClusterQueue, LocalQueue
-from kschedctl.queueing.kueue.conditions import Condition, ConditionType, truncate_event_message
+from kschedctl.queueing.kueue.conditions import ConditionType, WorkloadCondition, truncate_event_message
 from kschedctl.queueing.kueue.feature_gates import Gate
-from kschedctl.queueing.kueue.queues import Event, Events, Queues, is_stopped
+from kschedctl.queueing.kueue.queues import Events, KueueEvent, Queues, is_stopped
 from kschedctl.queueing.kueue.scheduler import NORMAL, WARNING, find_required_checks
 from kschedctl.queueing.kueue.workloads import (
     ADMISSION_CHECK,
@@ -20,7 +20,7 @@ from kschedctl.queueing.kueue.workloads import (
     REJECTED,
     RETRY,
     CheckState,
-    Workload,
+    WorkloadState,
     evict,
     release_quota,
     sync_admitted,
@@ -57,7 +57,7 @@ class WorkloadController:
         self._gates = queues.settings.gates
         self._cluster_queues = cluster_queues
         self._now = now
-        self._seen: dict[str, Workload] = {}
+        self._seen: dict[str, WorkloadState] = {}
         self.events: Events = {}
 
     def start(self) -> None:
@@ -122,7 +122,7 @@ class WorkloadController:
             return
         evicted = workload.conditions[ConditionType.EVICTED]
         is_requeued = evicted.reason == _PREEMPTED
-        condition = Condition(is_requeued, evicted.reason, evicted.message, self._now)
+        condition = WorkloadCondition(is_requeued, evicted.reason, evicted.message, self._now)
         workload = workload.with_condition(ConditionType.REQUEUED, condition)
         reason = _PENDING_EVALUATION if Gate.UNADMITTED_OBSERVABILITY in self._gates else "Pending"
         self._store.patch(release_quota(workload, reason, evicted.message, self._gates, self._now))
@@ -133,7 +133,7 @@ class WorkloadController:
         is_orphaned = not workload.is_owned and bool(workload.job_uid)
         if is_orphaned and Gate.FINISH_ORPHANED_WORKLOADS in self._gates and not workload.is_finished:
             message = "The workload's owner no longer exists"
-            condition = Condition(True, "OwnerNotFound", message, self._now)
+            condition = WorkloadCondition(True, "OwnerNotFound", message, self._now)
             workload = self._store.patch(workload.with_condition(ConditionType.FINISHED, condition))
         if workload.is_finished:
             return
@@ -158,21 +158,21 @@ class WorkloadController:
         if workload.has_quota:
             self._evict_if_needed(workload, local_queue, name, cluster_queue)
 
-    def _end_backoff(self, workload: Workload) -> bool:
+    def _end_backoff(self, workload: WorkloadState) -> bool:
         """Let a Workload be queued again after an eviction. Return whether it changed."""
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
             return False
         if requeued.reason == _DEACTIVATED:
-            condition = Condition(True, "Reactivated", "The workload was reactivated", self._now)
+            condition = WorkloadCondition(True, "Reactivated", "The workload was reactivated", self._now)
         elif requeued.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
-            condition = Condition(True, "BackoffFinished", "The workload backoff was finished", self._now)
+            condition = WorkloadCondition(True, "BackoffFinished", "The workload backoff was finished", self._now)
         else:
             return False
         self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _deactivate(self, workload: Workload) -> None:
+    def _deactivate(self, workload: WorkloadState) -> None:
         """Evict a Workload that was deactivated."""
         target = workload.conditions.get(ConditionType.DEACTIVATION_TARGET)
         reason, message = _DEACTIVATED, "The workload is deactivated"
@@ -181,13 +181,13 @@ class WorkloadController:
             reason += f"DueTo{target.reason}"
         self._evict(workload, reason, message)
 
-    def _evict(self, workload: Workload, reason: str, message: str) -> None:
+    def _evict(self, workload: WorkloadState, reason: str, message: str) -> None:
         """Evict a Workload, with an Event if it has quota."""
         self._store.patch(evict(workload, reason, message, self._now))
         if workload.admission is not None:
             self._record(workload, NORMAL, f"EvictedDueTo{reason}", message)
 
-    def _restart(self, workload: Workload, local_queue: LocalQueue | None) -> bool:
+    def _restart(self, workload: WorkloadState, local_queue: LocalQueue | None) -> bool:
         """Let a Workload be queued again after its queue was restarted. Return whether it changed."""
         requeued = workload.conditions.get(ConditionType.REQUEUED)
         if requeued is None or requeued.status:
@@ -204,11 +204,11 @@ class WorkloadController:
             reason, message = "ClusterQueueRestarted", "The ClusterQueue was restarted after being stopped"
         else:
             return False
-        condition = Condition(True, reason, message, self._now)
+        condition = WorkloadCondition(True, reason, message, self._now)
         self._store.patch(workload.with_condition(ConditionType.REQUEUED, condition))
         return True
 
-    def _sync_checks(self, workload: Workload, name: str) -> bool:
+    def _sync_checks(self, workload: WorkloadState, name: str) -> bool:
         """Give a Workload a state for each admission check it needs. Return whether it changed.
 
         Upstream: syncAdmissionCheckConditions.
@@ -232,8 +232,8 @@ class WorkloadController:
         return True
 
     def _sync_conditions(
-        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
-    ) -> Workload:
+        self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> WorkloadState:
         """Write why a Workload is not admitted, or that it is. Return the Workload as it is then."""
         updated = workload
         if not workload.has_quota:
@@ -255,17 +255,17 @@ class WorkloadController:
         return updated
 
     def _explain_missing_quota(
-        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
-    ) -> Condition | None:
+        self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+    ) -> WorkloadCondition | None:
         """Return the condition QuotaReserved, or None to leave it. Upstream: syncQuotaReservedFalseCondition."""
         blocker = self._find_blocker(workload, local_queue, name, cluster_queue)
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
-            return None if blocker is None else Condition(False, _INADMISSIBLE, blocker[1], self._now)
+            return None if blocker is None else WorkloadCondition(False, _INADMISSIBLE, blocker[1], self._now)
         reason, message = self._find_reason(workload, blocker, name, cluster_queue)
-        return Condition(False, reason, message, self._now) if reason else None
+        return WorkloadCondition(False, reason, message, self._now) if reason else None
 
     def _find_reason(  # noqa: PLR0911 - one for each reason
-        self, workload: Workload, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
+        self, workload: WorkloadState, blocker: tuple[str, str] | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str]:
         """Return reason and message why a Workload has no quota; no reason leaves the condition unset.
 
@@ -294,7 +294,7 @@ class WorkloadController:
             return "", ""
         return _PENDING_EVALUATION, "Workload is pending evaluation in the scheduling queue"
 
-    def _may_be_bypassed(self, current: Condition | None) -> bool:
+    def _may_be_bypassed(self, current: WorkloadCondition | None) -> bool:
         """Return whether the failure of an equivalent Workload is a better reason.
 
         Upstream: shouldCheckEquivalenceHash.
@@ -306,7 +306,7 @@ class WorkloadController:
         return current.reason in _MAY_BE_BYPASSED
 
     def _find_blocker(
-        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+        self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> tuple[str, str] | None:
         """Return why a Workload's queues do not admit anything, or None. Upstream: getQueueBlocker."""
         if local_queue is None:
@@ -320,7 +320,7 @@ class WorkloadController:
         return None
 
     def _evict_if_needed(
-        self, workload: Workload, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
+        self, workload: WorkloadState, local_queue: LocalQueue | None, name: str, cluster_queue: ClusterQueue | None
     ) -> None:
         """Evict a Workload whose checks failed or whose queue is stopped."""
         if self._evict_by_checks(workload):
@@ -345,13 +345,13 @@ class WorkloadController:
         elif is_stopped(policy):
             self._release(workload, _SUSPENDED, f"ClusterQueue {name} is stopped")
 
-    def _release(self, workload: Workload, reason: str, message: str) -> None:
+    def _release(self, workload: WorkloadState, reason: str, message: str) -> None:
         """Take the reservation from a Workload that is not admitted."""
         if Gate.UNADMITTED_OBSERVABILITY not in self._gates:
             reason = _INADMISSIBLE
         self._store.patch(release_quota(workload, reason, message, self._gates, self._now))
 
-    def _evict_by_checks(self, workload: Workload) -> bool:
+    def _evict_by_checks(self, workload: WorkloadState) -> bool:
         """Deactivate or evict a Workload by its admission checks. Return whether it changed.
 
         Upstream: reconcileCheckBasedEviction.
@@ -360,20 +360,20 @@ class WorkloadController:
             return False
         if workload.has_check_in(REJECTED):
             message = _describe_checks(workload, REJECTED)
-            condition = Condition(True, ADMISSION_CHECK, message, self._now)
+            condition = WorkloadCondition(True, ADMISSION_CHECK, message, self._now)
             self._store.patch(workload.with_condition(ConditionType.DEACTIVATION_TARGET, condition))
             self._record(workload, WARNING, "AdmissionCheckRejected", f"Deactivated due to {message}")
             return True
         self._evict(workload, ADMISSION_CHECK, f"Evicted due to {_describe_checks(workload, RETRY)}")
         return True
 
-    def _record(self, workload: Workload, kind: str, reason: str, message: str) -> None:
+    def _record(self, workload: WorkloadState, kind: str, reason: str, message: str) -> None:
         """Record an Event about a Workload."""
-        event = Event(kind, reason, truncate_event_message(message))
+        event = KueueEvent(kind, reason, truncate_event_message(message))
         self.events.setdefault(workload.key, []).append(event)
 
 
-def _describe_checks(workload: Workload, state: str) -> str:
+def _describe_checks(workload: WorkloadState, state: str) -> str:
     """Name the admission checks in a state, with their messages. Upstream: buildAdmissionChecksMessage."""
     checks: Sequence[tuple[str, CheckState]] = sorted(
         (name, check) for name, check in workload.checks.items() if check.state == state

@@ -25,9 +25,9 @@ from kschedctl.queueing.kueue.amounts import (
     scale_requests,
 )
 from kschedctl.queueing.kueue.conditions import (
-    Condition,
     Conditions,
     ConditionType,
+    WorkloadCondition,
     is_true,
     read_conditions,
     set_condition,
@@ -76,7 +76,7 @@ class PodSetAdmission:
     """``Pending`` if the topology is assigned later, or ""."""
 
 
-class Admission(NamedTuple):
+class QuotaAdmission(NamedTuple):
     """The quota that a Workload holds."""
 
     cluster_queue: str
@@ -91,7 +91,7 @@ class CheckState(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
+class WorkloadState:
     """A Workload at one moment."""
 
     namespace: str
@@ -111,7 +111,7 @@ class Workload:
     """With overhead and default requests filled in."""
     active: bool
     conditions: Conditions = field(default_factory=dict)
-    admission: Admission | None = None
+    admission: QuotaAdmission | None = None
     checks: Mapping[str, CheckState] = field(default_factory=dict)
     resource_requests: Mapping[str, Requests] = field(default_factory=dict)
     """The requests of each pod set, written while the Workload is pending."""
@@ -175,12 +175,12 @@ class Workload:
             pod_set.topology is None and pod_set.delayed_topology == PENDING for pod_set in self.admission.pod_sets
         )
 
-    def with_condition(self, kind: ConditionType, condition: Condition) -> Workload:
+    def with_condition(self, kind: ConditionType, condition: WorkloadCondition) -> WorkloadState:
         """Return the Workload with a condition set."""
         conditions, changed = set_condition(self.conditions, kind, condition)
         return replace(self, conditions=conditions) if changed else self
 
-    def with_fewer_pods(self, counts: Mapping[str, int]) -> Workload:
+    def with_fewer_pods(self, counts: Mapping[str, int]) -> WorkloadState:
         """Return the Workload with other numbers of pods in its pod sets."""
         return replace(
             self,
@@ -191,13 +191,13 @@ class Workload:
         )
 
 
-def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> Workload:
+def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], priority: int) -> WorkloadState:
     """Read a Workload of the API. Raises InputError for a malformed time, QuantityError for a malformed quantity."""
     metadata, spec, status = stored.metadata, stored.spec, stored.status
     counts = {pod_set.name: pod_set.count for pod_set in spec.pod_sets}
     admission = None
     if status.admission is not None:
-        admission = Admission(
+        admission = QuotaAdmission(
             status.admission.cluster_queue,
             tuple(
                 PodSetAdmission(
@@ -211,7 +211,7 @@ def read_workload(stored: KueueWorkload, adjusted: tuple[KueuePodSet, ...], prio
                 for assignment in status.admission.pod_set_assignments
             ),
         )
-    return Workload(
+    return WorkloadState(
         metadata.namespace,
         metadata.name,
         metadata.uid,
@@ -238,7 +238,7 @@ def read_topology(assignment: TopologyAssignment | None) -> TopologyPlacement | 
     return TopologyPlacement(assignment.levels, domains)
 
 
-def sync_admitted(workload: Workload, gates: FeatureGates, now: int) -> Workload:
+def sync_admitted(workload: WorkloadState, gates: FeatureGates, now: int) -> WorkloadState:
     """Set the condition Admitted by the reservation, the checks and the topology.
 
     Upstream: SyncAdmittedCondition of pkg/workload/admissionchecks.go.
@@ -254,44 +254,46 @@ def sync_admitted(workload: Workload, gates: FeatureGates, now: int) -> Workload
         return workload
     if not has_quota and not checks_ready and not is_observable:
         message = f"{NO_RESERVATION} and not all checks ready"
-        condition = Condition(False, "NoReservationUnsatisfiedChecks", message, now)
+        condition = WorkloadCondition(False, "NoReservationUnsatisfiedChecks", message, now)
     elif not has_quota:
-        condition = Condition(False, "NoReservation", NO_RESERVATION, now)
+        condition = WorkloadCondition(False, "NoReservation", NO_RESERVATION, now)
     elif not checks_ready:
         reason = "UnsatisfiedAdmissionChecks" if is_observable else "UnsatisfiedChecks"
-        condition = Condition(False, reason, "The workload has not all checks ready", now)
+        condition = WorkloadCondition(False, reason, "The workload has not all checks ready", now)
     elif not topology_ready:
         message = "There are pending delayed topology requests"
-        condition = Condition(False, "PendingDelayedTopologyRequests", message, now)
+        condition = WorkloadCondition(False, "PendingDelayedTopologyRequests", message, now)
     else:
-        condition = Condition(True, "Admitted", "The workload is admitted", now)
+        condition = WorkloadCondition(True, "Admitted", "The workload is admitted", now)
     return workload.with_condition(ConditionType.ADMITTED, condition)
 
 
-def reserve_quota(workload: Workload, admission: Admission, now: int) -> Workload:
+def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) -> WorkloadState:
     """Give quota to a Workload, and end its eviction. Upstream: SetQuotaReservation."""
     message = f"Quota reserved in ClusterQueue {admission.cluster_queue}"
     workload = replace(workload, admission=admission)
-    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, Condition(True, "QuotaReserved", message, now))
+    workload = workload.with_condition(
+        ConditionType.QUOTA_RESERVED, WorkloadCondition(True, "QuotaReserved", message, now)
+    )
     for kind in (ConditionType.EVICTED, ConditionType.PREEMPTED):
         if workload.has(kind):
             previous = f"Previously: {workload.conditions[kind].message}"
-            workload = workload.with_condition(kind, Condition(False, "QuotaReserved", previous, now))
+            workload = workload.with_condition(kind, WorkloadCondition(False, "QuotaReserved", previous, now))
     return workload
 
 
-def release_quota(workload: Workload, reason: str, message: str, gates: FeatureGates, now: int) -> Workload:
+def release_quota(workload: WorkloadState, reason: str, message: str, gates: FeatureGates, now: int) -> WorkloadState:
     """Take the reservation from a Workload, or say why it has none. Upstream: UnsetQuotaReservationWithCondition.
 
     The admission itself stays readable: see ``replay`` for when it is removed.
     """
-    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, Condition(False, reason, message, now))
+    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now))
     return sync_admitted(workload, gates, now)
 
 
-def evict(workload: Workload, reason: str, message: str, now: int) -> Workload:
+def evict(workload: WorkloadState, reason: str, message: str, now: int) -> WorkloadState:
     """Mark a Workload as evicted, and reset its admission checks. Upstream: prepareForEviction."""
-    workload = workload.with_condition(ConditionType.EVICTED, Condition(True, reason, message, now))
+    workload = workload.with_condition(ConditionType.EVICTED, WorkloadCondition(True, reason, message, now))
     checks = {
         name: check
         if check.state == PENDING
@@ -368,7 +370,7 @@ class ScanProgress:
 class WorkloadInfo:
     """A Workload with its total requests, as it is held by caches and queues. Upstream: workload.Info."""
 
-    workload: Workload
+    workload: WorkloadState
     pod_sets: list[PodSetRequests]
     cluster_queue: str
     shape: bytes = b""
@@ -403,7 +405,7 @@ class WorkloadInfo:
         return any(p.min_count is not None and p.count > p.min_count for p in self.workload.pod_sets)
 
 
-def build_info(workload: Workload, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
+def build_info(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> WorkloadInfo:
     """Compute the requests of a Workload: those of its admission, or else of its pod sets. Raises QuantityError."""
     if workload.admission is not None:
         pod_sets = _sum_admission(workload, workload.admission, gates)
@@ -415,7 +417,7 @@ def build_info(workload: Workload, settings: ResourceSettings, gates: FeatureGat
     return info
 
 
-def _count_remaining_pods(workload: Workload, gates: FeatureGates) -> dict[str, int]:
+def _count_remaining_pods(workload: WorkloadState, gates: FeatureGates) -> dict[str, int]:
     """Return the number of pods of each pod set that still need quota."""
     counts = {pod_set.name: pod_set.count for pod_set in workload.pod_sets}
     if Gate.RECLAIMABLE_PODS in gates:
@@ -425,7 +427,7 @@ def _count_remaining_pods(workload: Workload, gates: FeatureGates) -> dict[str, 
     return counts
 
 
-def _sum_pod_sets(workload: Workload, settings: ResourceSettings, gates: FeatureGates) -> list[PodSetRequests]:
+def _sum_pod_sets(workload: WorkloadState, settings: ResourceSettings, gates: FeatureGates) -> list[PodSetRequests]:
     """Compute the requests of a Workload that has no admission. Raises QuantityError."""
     counts = _count_remaining_pods(workload, gates)
     return [
@@ -438,7 +440,7 @@ def _sum_pod_sets(workload: Workload, settings: ResourceSettings, gates: Feature
     ]
 
 
-def _sum_admission(workload: Workload, admission: Admission, gates: FeatureGates) -> list[PodSetRequests]:
+def _sum_admission(workload: WorkloadState, admission: QuotaAdmission, gates: FeatureGates) -> list[PodSetRequests]:
     """Return what an admission gave to each pod set, less what ended pods gave back. Raises QuantityError."""
     counts = _count_remaining_pods(workload, gates)
     templates = {pod_set.name: pod_set.template.spec for pod_set in workload.adjusted_pod_sets}
@@ -458,7 +460,7 @@ def _sum_admission(workload: Workload, admission: Admission, gates: FeatureGates
     return pod_sets
 
 
-def compute_shape(workload: Workload, pod_sets: Sequence[PodSetRequests]) -> bytes:
+def compute_shape(workload: WorkloadState, pod_sets: Sequence[PodSetRequests]) -> bytes:
     """Return what decides how a Workload is scheduled, for comparison with others. Upstream: computeSchedulingHash."""
     shapes = []
     for index, pod_set in enumerate(workload.adjusted_pod_sets):
@@ -481,7 +483,7 @@ def compute_shape(workload: Workload, pod_sets: Sequence[PodSetRequests]) -> byt
     return msgspec.json.encode((shapes, workload.priority), order="sorted")
 
 
-def get_queue_time(workload: Workload, gates: FeatureGates) -> int:
+def get_queue_time(workload: WorkloadState, gates: FeatureGates) -> int:
     """Return the time by which a Workload is ordered in its queue. Upstream: GetQueueOrderTimestamp."""
     evicted = workload.conditions.get(ConditionType.EVICTED)
     if evicted is not None and evicted.status and evicted.reason in (ADMISSION_CHECK, "PodsReadyTimeout"):
@@ -497,7 +499,7 @@ def get_queue_time(workload: Workload, gates: FeatureGates) -> int:
     return workload.created
 
 
-def get_wait_start(workload: Workload) -> int:
+def get_wait_start(workload: WorkloadState) -> int:
     """Return since when a Workload waits in its queue. Upstream: QueuedWaitTime."""
     requeued = workload.conditions.get(ConditionType.REQUEUED)
     return workload.created if requeued is None else requeued.since

@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from kschedctl.api.events import JOB_ENDED
-from kschedctl.api.objects import Namespace, ObjectMeta, StoredJob
+from kschedctl.api.objects import StoredJob
 from kschedctl.api.ownership import Owner
 from kschedctl.api.pod_requests import Quantities
 from kschedctl.api.quantity import Quantity, QuantityError, parse
@@ -23,8 +23,9 @@ from kschedctl.api.times import parse_microseconds
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.amounts import format_units
-from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee
-from kschedctl.queueing.kueue.workloads import Admission
+from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, Outlook, WorkloadOutlook, foresee, start_replay
+from kschedctl.queueing.kueue.workloads import QuotaAdmission
 from kschedctl.replay.waiting_elsewhere.entries import (
     NOTHING,
     PODS,
@@ -59,7 +60,7 @@ class _Shortage(NamedTuple):
     """The flavors that were considered."""
 
 
-class _Reason(NamedTuple):
+class WaitReason(NamedTuple):
     """What a Workload waits for."""
 
     headline: str
@@ -74,10 +75,21 @@ def find_waiting_workloads(cluster: Cluster, now: str) -> Iterator[WaitingElsewh
     """Yield the Workloads that are not admitted, in the cluster's order."""
     if not any(is_waiting(workload) for workload in cluster.kueue_workloads):
         return
-    queues = _Queues(cluster, now)
+    queues = _foresee_queues(cluster, now)
     for workload in cluster.kueue_workloads:
         if is_waiting(workload):
             yield _build_report(workload, queues, now)
+
+
+def _foresee_queues(cluster: Cluster, now: str) -> WaitingQueues:
+    """Replay Kueue if all that it needs was read."""
+    unread = [kind for kind in NEEDED_KINDS if cluster.gap(kind) is not None]
+    if unread:
+        return WaitingQueues(cluster, None, f"{', '.join(unread)} were not read")
+    try:
+        return WaitingQueues(cluster, foresee(start_replay(cluster, parse_time(now), find_installation(cluster))))
+    except InputError as error:
+        return WaitingQueues(cluster, None, error.what)
 
 
 def is_waiting(workload: KueueWorkload) -> bool:
@@ -104,9 +116,9 @@ def is_queued(job: StoredJob) -> bool:
     return QUEUE_LABEL in job.metadata.labels
 
 
-def _build_report(workload: KueueWorkload, queues: _Queues, now: str) -> WaitingElsewhere:
+def _build_report(workload: KueueWorkload, queues: WaitingQueues, now: str) -> WaitingElsewhere:
     """Build the report on a waiting Workload."""
-    headline, details, holders = _find_reason(workload, queues)
+    headline, details, holders = find_reason(workload, queues)
     job = find_job(workload, queues.cluster)
     return build_entry(
         "Workload",
@@ -123,39 +135,39 @@ def _build_report(workload: KueueWorkload, queues: _Queues, now: str) -> Waiting
     )
 
 
-def _find_reason(workload: KueueWorkload, queues: _Queues) -> _Reason:
+def find_reason(workload: KueueWorkload, queues: WaitingQueues) -> WaitReason:
     """Return the reason for which a Workload waits."""
     spec, status = workload.spec, workload.status
     if spec.active is False:
-        return _Reason("is deactivated: spec.active is false")
+        return WaitReason("is deactivated: spec.active is false")
     if is_condition_true(status.conditions, QUOTA_RESERVED):
         checks = [check for check in status.admission_checks if check.state != "Ready"]
         states = "; ".join(f"{c.name} is {c.state}" + (f": {c.message}" if c.message else "") for c in checks)
-        return _Reason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
+        return WaitReason(f"has quota and waits for admission checks{f': {states}' if states else ''}")
     local_queue = _find_local_queue(workload, queues.cluster)
     if isinstance(local_queue, str):
-        return _Reason(local_queue)
+        return WaitReason(local_queue)
     if local_queue is None:
-        return _Reason(_build_status_headline(workload))
+        return WaitReason(_build_status_headline(workload))
     return _find_reason_in_queue(workload, local_queue, queues)
 
 
-def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: _Queues) -> _Reason:
+def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queues: WaitingQueues) -> WaitReason:
     """Return the reason for which a Workload waits in the ClusterQueue of its LocalQueue."""
     cluster, name = queues.cluster, local_queue.spec.cluster_queue
     cluster_queue = next((queue for queue in cluster.cluster_queues if queue.metadata.name == name), None)
     if cluster_queue is None:
         missing = cluster.gap("ClusterQueue") is None
-        return _Reason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
+        return WaitReason(f"waits: ClusterQueue {name} does not exist" if missing else _build_status_headline(workload))
     for kind, queue in (("LocalQueue", local_queue), ("ClusterQueue", cluster_queue)):
         if queue.spec.stop_policy in _STOPPED:
-            return _Reason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
+            return WaitReason(f"waits: {kind} {queue.metadata.name} is stopped ({queue.spec.stop_policy})")
     if problem := queues.find_inactive_reason(name):
-        return _Reason(f"waits: ClusterQueue {name} is inactive: {problem}")
+        return WaitReason(f"waits: ClusterQueue {name} is inactive: {problem}")
     try:
         return _find_quota_reason(workload, cluster_queue, queues)
     except QuantityError as error:
-        return _Reason(_build_status_headline(workload), (f"its quota was not looked at: {error.what}",))
+        return WaitReason(_build_status_headline(workload), (f"its quota was not looked at: {error.what}",))
 
 
 def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue | str | None:
@@ -178,7 +190,7 @@ def _build_status_headline(workload: KueueWorkload) -> str:
     return f"waits for quota{queue}" + (f": {message}" if message else "")
 
 
-def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Queues) -> _Reason:
+def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: WaitingQueues) -> WaitReason:
     """Return which pod sets lack quota in the ClusterQueue, and who holds it. Raises QuantityError."""
     name = queue.metadata.name
     by_workload = queues.find_reservations(queue)
@@ -191,12 +203,12 @@ def _find_quota_reason(workload: KueueWorkload, queue: ClusterQueue, queues: _Qu
         details = [f"The free quota includes what cohort {cohort} can lend"]
     if not shortages:
         if queues.outlook is not None:
-            return _Reason(_build_outlook_headline(queues.outlook.workloads.get(_format_key(workload)), name))
+            return WaitReason(_build_outlook_headline(queues.outlook.workloads.get(_format_key(workload)), name))
         details.append(f"What ClusterQueue {name} has free is enough by itself")
-        return _Reason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
+        return WaitReason(f"waits in ClusterQueue {name}: {_build_status_headline(workload)}", details)
     short_resources = {(flavor, shortage.resource) for shortage in shortages for flavor in shortage.flavors}
     headline = f"waits for quota in ClusterQueue {name}: {'; '.join(shortage.description for shortage in shortages)}"
-    return _Reason(headline, details, list(_find_holders(by_workload, short_resources)))
+    return WaitReason(headline, details, list(_find_holders(by_workload, short_resources)))
 
 
 def _build_outlook_headline(outlook: WorkloadOutlook | None, queue: str) -> str:
@@ -223,24 +235,16 @@ class _Quota(NamedTuple):
     total: Quantity
 
 
-class _Queues:
+class WaitingQueues:
     """The queues of a cluster with their reservations, and what a replay of Kueue does with the waiting Workloads."""
 
-    def __init__(self, cluster: Cluster, now: str) -> None:
+    def __init__(self, cluster: Cluster, outlook: Outlook | None, not_replayed: str = "") -> None:
         self.cluster = cluster
-        self.outlook: Outlook | None = None
+        self.outlook = outlook
         """None if Kueue could not be replayed."""
-        self._not_replayed = ""
+        self._not_replayed = not_replayed
         """Why Kueue could not be replayed."""
         self._reservations: dict[str, dict[str, dict[FlavorResource, Quantity]]] = {}
-        unread = [kind for kind in NEEDED_KINDS if cluster.gap(kind) is not None]
-        if unread:
-            self._not_replayed = f"{', '.join(unread)} were not read"
-            return
-        try:
-            self.outlook = foresee(_add_missing_namespaces(cluster), _parse_now(now), {})
-        except InputError as error:
-            self._not_replayed = error.what
 
     def find_inactive_reason(self, name: str) -> str:
         """Return why the ClusterQueue admits nothing, or an empty string if it is active."""
@@ -315,7 +319,7 @@ class _Queues:
             yield f"kube-scheduler would then place {counted(placement.pods, 'pod')}"
 
 
-def _describe_flavors(admission: Admission) -> str:
+def _describe_flavors(admission: QuotaAdmission) -> str:
     """Describe the flavors of an admission, for each pod set if they differ."""
     by_pod_set = {p.name: ", ".join(sorted(set(p.flavors.values()))) for p in admission.pod_sets}
     if len(set(by_pod_set.values())) == 1:
@@ -324,18 +328,9 @@ def _describe_flavors(admission: Admission) -> str:
     return "flavors " + ", ".join(f"{flavors} ({name})" for name, flavors in by_pod_set.items())
 
 
-def _parse_now(now: str) -> int:
+def parse_time(now: str) -> int:
     """Parse a time as microseconds since 1970. An empty string stands for now. Raises InputError."""
     return parse_microseconds(now) if now else time.time_ns() // 1000
-
-
-def _add_missing_namespaces(cluster: Cluster) -> Cluster:
-    """Return the cluster with the namespaces of all Workloads, as if missing ones were created."""
-    existing = {namespace.metadata.name for namespace in cluster.namespaces}
-    missing = {workload.metadata.namespace for workload in cluster.kueue_workloads} - existing
-    if not missing:
-        return cluster
-    return cluster.with_objects({"Namespace": [Namespace(metadata=ObjectMeta(name=name)) for name in sorted(missing)]})
 
 
 def _sum_usage(workload: KueueWorkload) -> dict[FlavorResource, Quantity]:

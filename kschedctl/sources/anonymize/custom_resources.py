@@ -133,7 +133,7 @@ _OPERATED: dict[str, Handler] = {"phase": _drop_unknown_phase, "message": _drop_
 
 ELSEWHERE_FIELDS: dict[type, dict[str, Handler]] = {
     queueing.KueuePodSet: {"name": _replace_name},
-    queueing.TopologyConstraint: {"topology": _replace_key},
+    queueing.SliceConstraint: {"topology": _replace_key},
     queueing.TopologyRequest: {
         "required": _replace_key,
         "preferred": _replace_key,

@@ -14,7 +14,7 @@ from plugin_cases import answer, cases, filtered, gate, pod_info, pre_filter, sc
 from kschedctl.api.objects import Node, ObjectMeta, PersistentVolume, PersistentVolumeClaim
 from kschedctl.cluster import Cluster, drop_nulls
 from kschedctl.scheduler.plugins.helper.volumes.listers import Listers
-from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
+from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 from kschedctl.scheduler.plugins.node_volume_limits.plugin import NodeVolumeLimits
 from kschedctl.scheduler.plugins.volume_binding.capacity_scoring import ClassResources, score_utilization
 from kschedctl.scheduler.plugins.volume_binding.matching import MatchingError, find_matching_volume
@@ -140,7 +140,8 @@ def test_storage_of_which_there_is_none_is_full_whatever_is_asked_of_it() -> Non
 def test_volume_node_affinity(case: Json) -> None:
     nodes = AllNodes([Node(ObjectMeta(name="node", labels=case["nodeLabels"]))])
     volume = msgspec.convert(drop_nulls(case["pv"]), PersistentVolume)
-    assert Topology(nodes).find_reachable_nodes(volume.spec.node_affinity).tolist() == [case["want"]["matches"]]
+    reachable = VolumeReachability(nodes).find_reachable_nodes(volume.spec.node_affinity)
+    assert reachable.tolist() == [case["want"]["matches"]]
 
 
 @cases("volumehelpers", "findmatchingvolume")

@@ -11,7 +11,7 @@ from functools import cmp_to_key, partial
 from typing import NamedTuple
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates
-from kschedctl.queueing.kueue.topology.counts import DomainCounts
+from kschedctl.queueing.kueue.topology.counts import DomainCapacities
 from kschedctl.queueing.kueue.topology.placement import DomainSearch, PlacementRequest
 
 
@@ -30,13 +30,13 @@ class _Candidate(NamedTuple):
 
     threshold: int
     number: int
-    counts: DomainCounts
+    counts: DomainCapacities
     domains: list[int]
 
 
 def place_balanced(
-    counts: DomainCounts, request: PlacementRequest, gates: FeatureGates
-) -> tuple[DomainCounts, int, list[int]] | None:
+    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates
+) -> tuple[DomainCapacities, int, list[int]] | None:
     """Return the counts, the level and the domains of an even distribution, or None if there is none."""
     best = _find_best_siblings(counts, request, gates)
     if best is None:
@@ -53,7 +53,7 @@ def place_balanced(
     return None if placed is None else (best.counts, level, placed)
 
 
-def _find_best_siblings(counts: DomainCounts, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
+def _find_best_siblings(counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates) -> _Candidate | None:
     """Return the siblings of the requested level with the highest threshold, then the fewest domains."""
     if request.level == 0:
         groups = [list(range(len(counts.tree.levels[0].values)))]
@@ -71,7 +71,7 @@ def _find_best_siblings(counts: DomainCounts, request: PlacementRequest, gates: 
 
 
 def _evaluate_siblings(
-    counts: DomainCounts, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
+    counts: DomainCapacities, siblings: list[int], request: PlacementRequest, gates: FeatureGates, best_threshold: int
 ) -> _Candidate | None:
     """Return the siblings without domains below the threshold, or None if they do not hold all pods."""
     search = DomainSearch(counts.copy(), request, gates)
@@ -136,7 +136,9 @@ def _take_greedily(search: DomainSearch, level: int, domains: Sequence[int]) -> 
     return None if remaining > 0 else _Greedy(number, last_with_leader, last)
 
 
-def _prune(counts: DomainCounts, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest) -> None:
+def _prune(
+    counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, request: PlacementRequest
+) -> None:
     """Empty the domains that hold fewer slices than the threshold, at the level and below it."""
     needs_leader = request.leaders > 0
     if level + 1 < len(counts.tree.levels):
@@ -146,7 +148,7 @@ def _prune(counts: DomainCounts, level: int, domains: Sequence[int], threshold: 
 
 
 def _prune_level(
-    counts: DomainCounts, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
+    counts: DomainCapacities, level: int, domains: Sequence[int], threshold: int, *, needs_leader: bool
 ) -> None:
     """Empty the domains of one level that hold fewer slices than the threshold."""
     for domain in domains:
@@ -158,7 +160,7 @@ def _prune_level(
             _clear(counts, level, domain, only_leader=True)
 
 
-def _clear(counts: DomainCounts, level: int, domain: int, *, only_leader: bool) -> None:
+def _clear(counts: DomainCapacities, level: int, domain: int, *, only_leader: bool) -> None:
     """Set the counts of a domain and all below it to zero, or those that concern a leader."""
     arrays = [counts.pods_with_leader, counts.slices_with_leader, counts.leaders]
     if not only_leader:
@@ -208,7 +210,7 @@ def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *,
     return complete[max(sufficient)] if sufficient else None
 
 
-def _compare_capacity(counts: DomainCounts, level: int, a: int, b: int) -> int:
+def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> int:
     """Compare two domains: more leaders first, more slices, then a more even distribution below."""
     leaders, slices = counts.leaders[level], counts.slices_with_leader[level]
     if difference := int(leaders[b] - leaders[a]):
@@ -221,7 +223,7 @@ def _compare_capacity(counts: DomainCounts, level: int, a: int, b: int) -> int:
     return a - b
 
 
-def _compute_entropy(counts: DomainCounts, level: int, domain: int) -> float:
+def _compute_entropy(counts: DomainCapacities, level: int, domain: int) -> float:
     """Return the entropy of how the pods that fit are distributed among a domain's children."""
     if level + 1 >= len(counts.tree.levels):
         return 0.0

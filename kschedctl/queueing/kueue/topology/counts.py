@@ -15,7 +15,7 @@ MAX_COUNT = 2**31 - 1
 """The number of pods that fit if nothing limits it."""
 
 
-class DomainCounts:
+class DomainCapacities:
     """What fits into the domains of each level. All arrays have the shape: domains of the level."""
 
     __slots__ = ("affinity", "leaders", "pods", "pods_with_leader", "slices", "slices_with_leader", "tree")
@@ -33,9 +33,9 @@ class DomainCounts:
         self.affinity = [np.zeros(size, dtype=np.int64) for size in sizes]
         """The score of preferred node affinity."""
 
-    def copy(self) -> DomainCounts:
+    def copy(self) -> DomainCapacities:
         """Return an independent copy."""
-        copy = DomainCounts.__new__(DomainCounts)
+        copy = DomainCapacities.__new__(DomainCapacities)
         copy.tree = self.tree
         for name in ("pods", "slices", "pods_with_leader", "slices_with_leader", "leaders", "affinity"):
             setattr(copy, name, [counts.copy() for counts in getattr(self, name)])

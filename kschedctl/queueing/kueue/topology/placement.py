@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kschedctl.api.queueing import TopologyConstraint
+from kschedctl.api.queueing import SliceConstraint
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
-from kschedctl.queueing.kueue.topology.counts import DomainCounts
+from kschedctl.queueing.kueue.topology.counts import DomainCapacities
 
 
 class PlacementError(Exception):
@@ -38,7 +38,7 @@ class PlacementRequest:
     slice_size: int
     inner_sizes: Mapping[int, int]
     """The sizes of slices within slices, by level."""
-    constraints: Sequence[TopologyConstraint]
+    constraints: Sequence[SliceConstraint]
     """The constraints of slices, if there are slices within slices."""
     is_required: bool
     is_unconstrained: bool
@@ -50,7 +50,7 @@ class PlacementRequest:
 
 
 def place(
-    counts: DomainCounts, request: PlacementRequest, gates: FeatureGates, exclusions: str
+    counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str
 ) -> tuple[dict[int, int], dict[int, int]]:
     """Return the number of workers and of leaders by index in the lowest level. Raises PlacementError.
 
@@ -105,7 +105,7 @@ class DomainSearch:
     """Chooses domains of one level after the other."""
 
     def __init__(
-        self, counts: DomainCounts, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
+        self, counts: DomainCapacities, request: PlacementRequest, gates: FeatureGates, exclusions: str = ""
     ) -> None:
         self.counts = counts
         self.request = request

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kschedctl.api.objects import Node, PodSpec, Toleration
-from kschedctl.api.queueing import KueuePodSet, TopologyConstraint, TopologyRequest
+from kschedctl.api.queueing import KueuePodSet, SliceConstraint, TopologyRequest
 from kschedctl.api.tolerations import HARD_EFFECTS, find_untolerated
 from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
-from kschedctl.queueing.kueue.topology.counts import DomainCounts, count_fitting
+from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting
 from kschedctl.queueing.kueue.topology.placement import PlacementError, PlacementRequest, place
 from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
@@ -48,7 +48,7 @@ class PodSetPlacementRequest:
         return None if request is None else request.pod_set_group_name
 
 
-class PlacementResult(NamedTuple):
+class TopologyResult(NamedTuple):
     """The placement of a pod set, or why there is none."""
 
     flavor: str
@@ -136,7 +136,7 @@ class TopologySnapshot:
 
     def place_pod_sets(
         self, requests: Sequence[PodSetPlacementRequest], assumed: AssumedUsage, *, assume_empty: bool
-    ) -> dict[str, PlacementResult]:
+    ) -> dict[str, TopologyResult]:
         """Find a placement for pod sets, group by group, up to the first that has none.
 
         ``assumed`` is what pod sets of the same Workload already take; it grows. With ``assume_empty`` the usage of
@@ -145,18 +145,18 @@ class TopologySnapshot:
         groups: dict[str, list[PodSetPlacementRequest]] = {}
         for index, request in enumerate(requests):
             groups.setdefault(str(index) if request.group is None else request.group, []).append(request)
-        results: dict[str, PlacementResult] = {}
+        results: dict[str, TopologyResult] = {}
         for group in groups.values():
             leader, workers = _split_leader(group)
             try:
                 placements = self._place_group(workers, leader, assumed, assume_empty=assume_empty)
             except PlacementError as error:
                 for request in group:
-                    results[request.pod_set.name] = PlacementResult(request.flavor, None, str(error))
+                    results[request.pod_set.name] = TopologyResult(request.flavor, None, str(error))
                 return results
             for request in group:
                 placement = placements.get(request.pod_set.name)
-                results[request.pod_set.name] = PlacementResult(request.flavor, placement)
+                results[request.pod_set.name] = TopologyResult(request.flavor, placement)
                 for domain in placement.domains if placement is not None else ():
                     taken = sum_requests([request.pod_requests, _ONE_POD])
                     total = {name: saturate(amount * domain.count) for name, amount in taken.items()}
@@ -230,7 +230,7 @@ class TopologySnapshot:
         )
 
     def _build_inner_sizes(
-        self, constraints: Sequence[TopologyConstraint], slice_size: int, slice_level: int
+        self, constraints: Sequence[SliceConstraint], slice_size: int, slice_level: int
     ) -> dict[int, int]:
         """Return the sizes of slices within slices, by level. Raises PlacementError."""
         sizes: dict[int, int] = {}
@@ -260,7 +260,7 @@ class TopologySnapshot:
         exclusions: Exclusions,
         *,
         assume_empty: bool,
-    ) -> DomainCounts:
+    ) -> DomainCapacities:
         """Count how many pods fit into each domain of the lowest level, and why none do."""
         size = len(self.tree.levels[-1].values)
         is_match, affinity, excluded = self._match_nodes(workers.pod_set.template.spec)
@@ -275,7 +275,7 @@ class TopologySnapshot:
         requests = sum_requests([workers.pod_requests, _ONE_POD])
         pods = count_fitting(requests, capacity, size)
         self._count_exclusions(requests, capacity, is_match & (pods == 0), exclusions)
-        counts = DomainCounts(self.tree)
+        counts = DomainCapacities(self.tree)
         counts.pods[-1] = np.where(is_match, pods, 0)
         counts.affinity[-1] = affinity
         pods_with_leader = pods
@@ -356,7 +356,7 @@ def _split_leader(
     return (workers, leader) if leader.count > workers.count else (leader, workers)
 
 
-def list_slice_constraints(request: TopologyRequest | None) -> tuple[TopologyConstraint, ...]:
+def list_slice_constraints(request: TopologyRequest | None) -> tuple[SliceConstraint, ...]:
     """Return the levels in which slices must each share a domain, the widest first."""
     if request is None:
         return ()
@@ -364,4 +364,4 @@ def list_slice_constraints(request: TopologyRequest | None) -> tuple[TopologyCon
         return request.podset_slice_required_topology_constraints
     if request.pod_set_slice_required_topology is None:
         return ()
-    return (TopologyConstraint(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)
+    return (SliceConstraint(request.pod_set_slice_required_topology, request.pod_set_slice_size or 0),)

@@ -22,7 +22,7 @@ from kschedctl.scheduler.plugins.helper.volumes.listers import (
     parse_requested_storage,
     to_billionths,
 )
-from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
+from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 
 Matches = npt.NDArray[np.int32]
 """(N,) an index into the candidates, or NO_MATCH."""
@@ -78,7 +78,9 @@ def find_matching_volume(
 class _VolumeSearch:
     """The progress of a search: the nodes that have no volume yet, and the choices for the other nodes."""
 
-    def __init__(self, topology: Topology, volumes: Sequence[PersistentVolume], earlier: Sequence[Binding]) -> None:
+    def __init__(
+        self, topology: VolumeReachability, volumes: Sequence[PersistentVolume], earlier: Sequence[Binding]
+    ) -> None:
         self.topology, self.volumes = topology, volumes
         self.chosen = np.full(len(topology.nodes), NO_MATCH, np.int32)
         self.open = np.ones(len(topology.nodes), np.bool_)

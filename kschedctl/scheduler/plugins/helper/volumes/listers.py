@@ -32,7 +32,7 @@ from kschedctl.api.quantity import Quantity, QuantityError, parse
 from kschedctl.errors import InputError
 from kschedctl.scheduler.framework import PluginError
 from kschedctl.scheduler.plugins.helper.volumes.csi_migration import PORTWORX, CSINodes, InTreePlugin
-from kschedctl.scheduler.plugins.helper.volumes.topology import Topology
+from kschedctl.scheduler.plugins.helper.volumes.topology import VolumeReachability
 from kschedctl.snapshot.fork import Fork
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.snapshot.nodes import NodeColumns
@@ -82,7 +82,7 @@ class StoragePool(NamedTuple):
     """The rows of the nodes that can use it."""
 
     @classmethod
-    def from_capacity(cls, capacity: CSIStorageCapacity, topology: Topology) -> Self:
+    def from_capacity(cls, capacity: CSIStorageCapacity, topology: VolumeReachability) -> Self:
         """Resolve the capacity. No node can use a pool whose topology is missing or invalid.
 
         Raises InputError.
@@ -110,7 +110,7 @@ class Listers:
         self.attachments: tuple[VolumeAttachment, ...] = objects.of("VolumeAttachment")
         self.classes: dict[str, StorageClass] = objects.index("storage classes", _index_classes, "StorageClass")
         self.drivers: dict[str, CSIDriver] = objects.index("CSI drivers", _index_by_name, "CSIDriver")
-        self.topology = objects.index(Topology, lambda: Topology(nodes), of=(nodes,))
+        self.topology = objects.index(VolumeReachability, lambda: VolumeReachability(nodes), of=(nodes,))
         self._volumes_of_class: dict[str, ClassVolumes] | None = None
 
     @cached_property

@@ -13,7 +13,7 @@ from kschedctl.snapshot.nodes import NodeColumns
 _EQUALITY = frozenset(("in", "=", "=="))
 
 
-class Topology:
+class VolumeReachability:
     """Evaluator of selectors on N nodes.
 
     There may be as many selectors as nodes (local volumes), so a selector must not cost Python work per node.

@@ -1,0 +1,245 @@
+"""The command `queues`: who holds the quota of Kueue's queues, and who waits for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from kschedctl.cluster import Cluster
+from kschedctl.commands.queues.report import (
+    ClusterQueueState,
+    CohortState,
+    KueueQueues,
+    QueuedWorkload,
+    QuotaUsage,
+)
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.amounts import FlavorResource, Usage, add, format_quota, format_units, subtract
+from kschedctl.queueing.kueue.cluster_queues import CachedQueue
+from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+from kschedctl.queueing.kueue.outlook import NEEDED_KINDS, WorkloadOutlook, foresee, start_replay
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.queueing.kueue.replay import KueueReplay, render_share
+from kschedctl.replay.waiting_elsewhere.kueue import WaitingQueues, find_reason, is_waiting, parse_time
+from kschedctl.reports.unknown import VERDICT, UnknownKind
+
+_MOST_HOLDERS = 5
+
+
+def queues(
+    cluster: Cluster,
+    names: Sequence[str] = (),
+    *,
+    now: str = "",
+    installation: KueueInstallation | None = None,
+) -> KueueQueues:
+    """Report the ClusterQueues and cohorts of Kueue with their quota, and what each waiting Workload waits for.
+
+    `names` are ClusterQueues or cohorts to report on, empty for all. `now` is an RFC 3339 time, by default the present.
+    `installation` is the Kueue that is replayed, by default that of the cluster. Raises InputError.
+
+    >>> str(queues(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    'No ClusterQueues'
+    """
+    installation = installation or find_installation(cluster)
+    replay = start_replay(cluster, parse_time(now), installation)
+    selected = _select_queues(replay, names)
+    quotas = tuple(_iter_quotas(replay, selected))
+    states = tuple(_report_queue(replay, name) for name in selected)
+    cohorts = tuple(_report_cohort(replay, cohort) for cohort in _list_cohorts(replay, selected))
+    outlook = foresee(replay)
+    unknown = _find_unread_kinds(cluster)
+    return KueueQueues(
+        states,
+        cohorts,
+        quotas,
+        _report_waiting(cluster, WaitingQueues(cluster, outlook), None if not names else frozenset(selected)),
+        installation.release.value,
+        tuple(replay.cache.problems),
+        (installation.doubt,) if installation.doubt else (),
+        unknown,
+        undecided=bool(unknown or installation.doubt),
+    )
+
+
+def _find_unread_kinds(cluster: Cluster) -> tuple[UnknownKind, ...]:
+    """Return the kinds that Kueue reads and that were not read."""
+    gaps = ((kind, cluster.gap(kind)) for kind in NEEDED_KINDS)
+    return tuple(
+        UnknownKind(kind, gap.why, VERDICT) for kind, gap in gaps if gap is not None and not gap.is_unrequested
+    )
+
+
+def _select_queues(replay: KueueReplay, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the ClusterQueues that are asked about, by cohort. Raises InputError for an unknown name."""
+    cached = replay.cache.queues
+    selected = set(cached) if not names else set[str]()
+    for name in names:
+        cohort = replay.cache.cohorts.get(name)
+        if name not in cached and cohort is None:
+            raise InputError(f"no ClusterQueue or cohort is named {name}")
+        selected |= {name} & set(cached)
+        if cohort is not None:
+            selected |= {queue.name for queue in cohort.iter_queues()}
+    return tuple(sorted(selected, key=lambda name: (_get_path(replay, cached[name].node), name)))
+
+
+def _get_path(replay: KueueReplay, node: QuotaNode) -> str:
+    """Return the cohorts of a queue, from the root down; of a circle only the nearest one."""
+    if node.parent is None:
+        return ""
+    if node.parent.name in replay.cache.cohorts_in_circle:
+        return node.parent.name
+    return "/".join(reversed([cohort.name for cohort in node.iter_ancestors()]))
+
+
+def _list_cohorts(replay: KueueReplay, queue_names: Iterable[str]) -> list[CohortNode]:
+    """Return the cohorts above these ClusterQueues that are not part of a circle, by name."""
+    cohorts = {
+        cohort.name: cohort
+        for name in queue_names
+        if (parent := replay.cache.queues[name].node.parent) and parent.name not in replay.cache.cohorts_in_circle
+        for cohort in replay.cache.queues[name].node.iter_ancestors()
+    }
+    return [cohorts[name] for name in sorted(cohorts)]
+
+
+def _report_queue(replay: KueueReplay, name: str) -> ClusterQueueState:
+    """Report on a ClusterQueue."""
+    queue, pending = replay.cache.queues[name], replay.queues.pending[name]
+    is_active, readiness = replay.cache.is_active(name), queue.readiness
+    return ClusterQueueState(
+        name,
+        _get_path(replay, queue.node),
+        is_active,
+        len(pending.active) + len(pending.inadmissible),
+        len(queue.workloads),
+        queue.admitted_count,
+        render_share(queue.node) if replay.has_fair_sharing else "",
+        tuple(key for key, local in sorted(replay.queues.local_queues.items()) if local.spec.cluster_queue == name),
+        "" if is_active else readiness.reason,
+        "" if is_active else _describe_problem(replay, queue),
+    )
+
+
+def _describe_problem(replay: KueueReplay, queue: CachedQueue) -> str:
+    """Return why a ClusterQueue admits nothing."""
+    parent = queue.node.parent
+    if parent is not None and parent.name in replay.cache.cohorts_in_circle:
+        return f"the parents of cohort {parent.name} form a circle"
+    return queue.readiness.message
+
+
+def _report_cohort(replay: KueueReplay, cohort: CohortNode) -> CohortState:
+    """Report on a cohort."""
+    return CohortState(
+        cohort.name,
+        cohort.parent.name if cohort.parent is not None else "",
+        tuple(sorted(queue.name for queue in cohort.queues)),
+        render_share(cohort) if replay.has_fair_sharing and cohort.parent is not None else "",
+    )
+
+
+def _iter_quotas(replay: KueueReplay, queue_names: Sequence[str]) -> Iterator[QuotaUsage]:
+    """Yield the quotas of these ClusterQueues, in their order, then those of their cohorts."""
+    cached = replay.cache.queues
+    for name in queue_names:
+        queue = cached[name]
+        for key in queue.settings.quotas:
+            free = _render_free(queue.node, key) if replay.cache.is_active(name) else ""
+            used = queue.node.get_usage(key), queue.admitted_usage.get(key, 0)
+            yield _report_quota(name, queue.node, key, *used, free=free)
+    for cohort in _list_cohorts(replay, queue_names):
+        nodes = list(cohort.iter_queues())
+        reserved = _sum_usage(node.usage for node in nodes)
+        admitted = _sum_usage(cached[node.name].admitted_usage for node in nodes)
+        for key in sorted(cohort.subtree_quota):
+            lent = format_units(key.resource, _sum_borrowed(cohort, key))
+            used = reserved.get(key, 0), admitted.get(key, 0)
+            title = f"Cohort {cohort.name}"
+            yield _report_quota(title, cohort, key, *used, free=_render_free(cohort, key), lent=lent)
+
+
+def _sum_usage(usages: Iterable[Usage]) -> Usage:
+    """Add up usages."""
+    total: Usage = {}
+    for usage in usages:
+        for key, amount in usage.items():
+            total[key] = add(total.get(key, 0), amount)
+    return total
+
+
+def _sum_borrowed(cohort: CohortNode, key: FlavorResource) -> int:
+    """Return how much the nodes directly below a cohort use beyond their own quota."""
+    borrowed = 0
+    for child in (*cohort.cohorts, *cohort.queues):
+        borrowed = add(borrowed, _compute_borrowed(child, key))
+    return borrowed
+
+
+def _compute_borrowed(node: QuotaNode, key: FlavorResource) -> int:
+    """Return how much a node uses beyond its own quota."""
+    return 0 if node.parent is None else max(0, subtract(node.get_usage(key), node.subtree_quota.get(key, 0)))
+
+
+def _render_free(node: QuotaNode, key: FlavorResource) -> str:
+    """Return how much more a node can use."""
+    return format_quota(key.resource, max(0, node.compute_available(key)))
+
+
+def _report_quota(
+    title: str, node: QuotaNode, key: FlavorResource, reserved: int, admitted: int, *, free: str, lent: str = ""
+) -> QuotaUsage:
+    """Report on one quota of a ClusterQueue or cohort."""
+    quota = node.get_quota(key)
+    resource = key.resource
+    return QuotaUsage(
+        title,
+        key.flavor,
+        resource,
+        format_units(resource, node.subtree_quota.get(key, 0)),
+        format_units(resource, reserved),
+        format_units(resource, admitted),
+        format_units(resource, _compute_borrowed(node, key)),
+        lent,
+        free,
+        "" if quota.borrowing_limit is None else format_units(resource, quota.borrowing_limit),
+        "" if quota.lending_limit is None else format_units(resource, quota.lending_limit),
+    )
+
+
+def _report_waiting(
+    cluster: Cluster, waiting_queues: WaitingQueues, selected: frozenset[str] | None
+) -> tuple[QueuedWorkload, ...]:
+    """Report on the Workloads that have no quota, by queue and place. None selects all."""
+    outlook = waiting_queues.outlook
+    reports = []
+    for workload in cluster.kueue_workloads:
+        key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+        own = outlook.workloads.get(key) if outlook is not None else None
+        if own is None or not is_waiting(workload):
+            continue
+        queue = own.position.cluster_queue if own.position is not None else ""
+        if selected is not None and queue not in selected:
+            continue
+        reason = find_reason(workload, waiting_queues)
+        reports.append(
+            QueuedWorkload(
+                queue,
+                own.position.place if own.position is not None else None,
+                key,
+                own.priority,
+                sum(pod_set.count for pod_set in workload.spec.pod_sets),
+                reason.headline,
+                _list_flavors(own),
+                tuple(own.victims),
+                tuple(reason.holders)[:_MOST_HOLDERS],
+                own.message,
+            )
+        )
+    return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))
+
+
+def _list_flavors(outlook: WorkloadOutlook) -> tuple[str, ...]:
+    """Return the flavors in which a Workload would be admitted."""
+    pod_sets = outlook.admission.pod_sets if outlook.admission is not None else ()
+    return tuple(dict.fromkeys(flavor for pod_set in pod_sets for flavor in pod_set.flavors.values()))

@@ -1,0 +1,45 @@
+"""The command `kschedctl queues`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kschedctl.cli.answer import Answer
+from kschedctl.cli.kueue_options import KUEUE_KINDS, KueueInput
+from kschedctl.cli.options import Source, with_options
+from kschedctl.cli.output_options import Tabled
+from kschedctl.cli.run_options import choose_exit_code
+from kschedctl.cli.source import get_cluster_time, load_cluster
+from kschedctl.commands import queues as library
+
+EXAMPLES = (
+    "kschedctl queues",
+    "kschedctl queues research --snapshot prod.ksnap",
+    "kschedctl queues -o json",
+    "kschedctl queues --kueue-config kueue-manager-config.yaml",
+)
+
+
+@with_options
+def queues(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME...]", help="ClusterQueues or cohorts.", show_default=False)
+    ] = None,
+    *,
+    source: Source,
+    view: Tabled,
+    kueue: KueueInput,
+) -> Answer:
+    """Who holds the quota of Kueue's queues, and what does each waiting Workload wait for?
+
+    The admission of Kueue is replayed until nothing changes. Shown are the Workloads that wait, in the order in which
+    they are tried, with the flavors that they would get and the Workloads that would be preempted; the ClusterQueues,
+    and why some admit nothing; and their quotas and those of their cohorts.
+    """
+    cluster = load_cluster(source, live=KUEUE_KINDS)
+    report = library.queues(
+        cluster, names or (), now=get_cluster_time(cluster, source), installation=kueue.find_installation(cluster)
+    )
+    return view.answer(report, choose_exit_code(good=True, interrupted=False, undecided=report.undecided))

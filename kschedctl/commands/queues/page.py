@@ -1,0 +1,28 @@
+"""Terminal page of the report KueueQueues."""
+
+from __future__ import annotations
+
+from kschedctl.commands.queues.report import ClusterQueueState, KueueQueues
+from kschedctl.render.page import Cell, Marked, Page, Style, paragraph
+from kschedctl.render.tables import build_struct_table
+from kschedctl.reports.columns import Tone
+from kschedctl.reports.unknown import describe_unread
+
+
+def build_queues_page(report: KueueQueues, style: Style) -> Page:
+    """Build the page: doubts, what waits, the queues, and their quotas."""
+    doubts = [*report.doubts, *report.problems]
+    if report.unknown:
+        doubts.insert(0, describe_unread(report.unknown))
+    return (
+        paragraph(*(Marked(part, Tone.STRONG) for part in report.first_line())),
+        *(paragraph(Marked("Not certain:", Tone.WARNING), doubt) for doubt in doubts),
+        *build_struct_table(report.waiting, style, title="Waiting for quota", full=False),
+        *build_struct_table(report.queues, style, {"active": _render_active}, title="ClusterQueues", full=False),
+        *build_struct_table(report.quotas, style, title="Quotas", full=False),
+    )
+
+
+def _render_active(queue: ClusterQueueState) -> Cell:
+    """Return whether a ClusterQueue admits Workloads."""
+    return "yes" if queue.active else Marked("no", Tone.BAD)

@@ -1,0 +1,129 @@
+"""The queues of Kueue with their quota and the Workloads that wait: kind KueueQueues."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from kschedctl.reports.columns import Column, CsvTable, to_csv_table
+from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
+from kschedctl.reports.unknown import UnknownKind
+from kschedctl.text.counts import counted
+
+
+class QuotaUsage(Document, frozen=True):
+    """The quota of one resource in one flavor, as quantities."""
+
+    queue: Annotated[str, Column("queue", keep=True)]
+    """A ClusterQueue, or ``Cohort`` and a name."""
+    flavor: Annotated[str, Column(keep=True)]
+    resource: Annotated[str, Column(keep=True)]
+    nominal: Annotated[str, Column(right=True)]
+    """In a cohort the sum of its own quota and what its ClusterQueues can lend."""
+    reserved: Annotated[str, Column(right=True)]
+    """What Workloads hold, in a cohort those of all its ClusterQueues."""
+    admitted: Annotated[str, Column(right=True, narrow=True, beneath="admitted")]
+    """The part of it that Workloads hold which may start."""
+    borrowed: Annotated[str, Column(right=True, narrow=True, beneath="borrowed")]
+    """What is held beyond the queue's own quota."""
+    lent: Annotated[str, Column(right=True, narrow=True, beneath="lent")]
+    """What the ClusterQueues and cohorts directly below borrow, empty for a ClusterQueue.
+
+    Kueue does not record who lends it.
+    """
+    free: Annotated[str, Column(right=True)]
+    """What could still be used, with what can be borrowed. Empty if the ClusterQueue is not active."""
+    borrowing_limit: Annotated[str, Column("may borrow", right=True, narrow=True, beneath="may borrow")] = ""
+    lending_limit: Annotated[str, Column("may lend", right=True, narrow=True, beneath="may lend")] = ""
+
+
+class ClusterQueueState(Document, frozen=True):
+    """A ClusterQueue."""
+
+    queue: Annotated[str, Column(keep=True)]
+    cohort: Annotated[str, Column(keep=True)]
+    """The cohorts from the root down, separated by ``/``."""
+    active: Annotated[bool, Column()]
+    waiting: Annotated[int, Column()]
+    """The number of Workloads that wait for quota."""
+    reserving: Annotated[int, Column(narrow=True, beneath="reserving")]
+    """The number of Workloads that hold quota."""
+    admitted: Annotated[int, Column(narrow=True, beneath="admitted")]
+    """The number of Workloads that may start."""
+    share: Annotated[str, Column("weighted share", right=True)] = ""
+    """With fair sharing, how much it borrows of what could be lent, in thousandths, divided by its weight."""
+    local_queues: Annotated[tuple[str, ...], Column("LocalQueues", verbatim=True)] = ()
+    """Namespace and name."""
+    reason: str = ""
+    """Kueue's reason if it is not active."""
+    message: Annotated[str, Column("problem")] = ""
+    """Kueue's message if it is not active."""
+
+
+class CohortState(Document, frozen=True):
+    """A cohort."""
+
+    cohort: str
+    parent: str = ""
+    queues: tuple[str, ...] = ()
+    """The ClusterQueues directly below."""
+    share: str = ""
+    """Like that of a ClusterQueue."""
+
+
+class QueuedWorkload(Document, frozen=True):
+    """A Workload that has no quota."""
+
+    queue: Annotated[str, Column(keep=True)]
+    """Its ClusterQueue, empty if it has none."""
+    place: Annotated[int | None, Column("no.")]
+    """1 for the Workload that is tried first."""
+    workload: Annotated[str, Column(keep=True)]
+    """Namespace and name."""
+    priority: Annotated[int, Column(narrow=True, beneath="priority")]
+    pods: Annotated[int, Column(narrow=True, beneath="pods")]
+    waits: Annotated[str, Column("why")]
+    """What it waits for, in one line."""
+    flavors: Annotated[tuple[str, ...], Column("would get")] = ()
+    """The flavors in which Kueue would admit it, if nothing else changes."""
+    victims: Annotated[tuple[str, ...], Column("preempts")] = ()
+    """The Workloads that Kueue would preempt for it."""
+    holders: tuple[str, ...] = ()
+    """The Workloads that hold the quota that it needs, at most a few."""
+    message: str = ""
+    """What Kueue's scheduler says of it."""
+
+
+class KueueQueues(Report, frozen=True):
+    """The queues of Kueue."""
+
+    queues: tuple[ClusterQueueState, ...] = ()
+    cohorts: tuple[CohortState, ...] = ()
+    quotas: tuple[QuotaUsage, ...] = ()
+    waiting: tuple[QueuedWorkload, ...] = ()
+    """By ClusterQueue and place."""
+    release: str = ""
+    """The release of Kueue that was replayed."""
+    problems: tuple[str, ...] = ()
+    """Objects that Kueue would refuse, and why."""
+    doubts: tuple[str, ...] = ()
+    unknown: tuple[UnknownKind, ...] = ()
+    undecided: bool = False
+    api_version: str = "kschedctl.dev/v1"
+    kind: str = "KueueQueues"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return how many Workloads wait in how many queues, and how many of them would get quota now."""
+        if not self.queues:
+            return ("No ClusterQueues",)
+        inactive = sum(not queue.active for queue in self.queues)
+        inactive_in_words = f"({inactive:,} inactive)" if inactive else ""
+        queues = " ".join(filter(None, (counted(len(self.queues), "ClusterQueue"), inactive_in_words)))
+        admitted = sum(bool(workload.flavors) for workload in self.waiting)
+        waiting = f"{counted(len(self.waiting), 'Workload')} {'waits' if len(self.waiting) == 1 else 'wait'}"
+        outlook = f"; {admitted:,} would get quota now" if self.waiting else ""
+        return (f"{queues}: {waiting}{outlook}",)
+
+    def csv_table(self) -> CsvTable:
+        """Return the table of quotas."""
+        return to_csv_table(QuotaUsage, self.quotas)

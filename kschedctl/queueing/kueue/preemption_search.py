@@ -1,0 +1,141 @@
+"""The parts of a search for Workloads to preempt that classical preemption and fair sharing have in common.
+
+Upstream: pkg/scheduler/preemption/preemption.go and common/.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kschedctl.queueing.kueue.amounts import FlavorResource
+from kschedctl.queueing.kueue.cluster_queues import CycleSnapshot, QueueSnapshot
+from kschedctl.queueing.kueue.conditions import ConditionType
+from kschedctl.queueing.kueue.flavor_assignment import PlacementRequests, find_failure, find_placements
+from kschedctl.queueing.kueue.quota_tree import CohortNode, QuotaNode
+from kschedctl.queueing.kueue.workloads import WorkloadInfo, WorkloadState, WorkloadUsage, get_queue_time
+
+_LOWER_PRIORITY, _LOWER_OR_NEWER, _ANY = "LowerPriority", "LowerOrNewerEqualPriority", "Any"
+
+
+class PreemptionReason(StrEnum):
+    """Why a Workload is preempted: the reason of its condition Preempted."""
+
+    IN_CLUSTER_QUEUE = "InClusterQueue"
+    IN_COHORT_RECLAMATION = "InCohortReclamation"
+    IN_COHORT_FAIR_SHARING = "InCohortFairSharing"
+    IN_COHORT_RECLAIM_WHILE_BORROWING = "InCohortReclaimWhileBorrowing"
+
+
+class Target(NamedTuple):
+    """A Workload to preempt."""
+
+    info: WorkloadInfo
+    reason: PreemptionReason
+    queue: QueueSnapshot
+
+
+class PreemptionRequest(NamedTuple):
+    """What needs room."""
+
+    info: WorkloadInfo
+    queue: QueueSnapshot
+    keys: frozenset[FlavorResource]
+    """The resources for which there is not enough quota."""
+    usage: WorkloadUsage
+    placements: PlacementRequests
+    """The pod sets that need a place in a topology as well."""
+
+
+@dataclass(slots=True)
+class PreemptionSearch:
+    """A snapshot from which Workloads are removed and to which they are added again."""
+
+    snapshot: CycleSnapshot
+    now: int
+    """In microseconds since 1970."""
+
+    def fill_back(self, request: PreemptionRequest, targets: list[Target], *, allows_borrowing: bool) -> list[Target]:
+        """Spare the targets that are not needed, from the last but one backwards. Upstream: fillBackWorkloads."""
+        for index in range(len(targets) - 2, -1, -1):
+            self.snapshot.add_workload(targets[index].info)
+            if self.fits(request, allows_borrowing=allows_borrowing):
+                targets[index] = targets[-1]
+                targets.pop()
+            else:
+                self.snapshot.remove_workload(targets[index].info)
+        return targets
+
+    def restore(self, targets: Iterable[Target]) -> None:
+        """Put targets back into the snapshot."""
+        for target in targets:
+            self.snapshot.add_workload(target.info)
+
+    def fits(self, request: PreemptionRequest, *, allows_borrowing: bool) -> bool:
+        """Return whether the request fits into quota and topology. Upstream: workloadFits."""
+        for key, amount in request.usage.quota.items():
+            if not allows_borrowing and request.queue.node.would_borrow(key, amount):
+                return False
+            if amount > request.queue.compute_available(key):
+                return False
+        if not request.placements:
+            return True
+        results = find_placements(request.queue, request.placements, self.snapshot.gates, assume_empty=False)
+        return find_failure(results) is None
+
+    def satisfies_policy(self, preemptor: WorkloadState, candidate: WorkloadState, policy: str) -> bool:
+        """Return whether a preemption policy lets one Workload preempt another."""
+        is_lower = preemptor.priority > candidate.priority
+        if policy == _LOWER_PRIORITY:
+            return is_lower
+        if policy == _LOWER_OR_NEWER:
+            gates = self.snapshot.gates
+            is_newer = get_queue_time(preemptor, gates) < get_queue_time(candidate, gates)
+            return is_lower or (preemptor.priority == candidate.priority and is_newer)
+        return policy == _ANY
+
+    def get_order(self, info: WorkloadInfo, queue: str) -> tuple[bool, bool, int, int, str]:
+        """Return the key by which candidates are sorted; the first are preempted first.
+
+        Upstream: CandidatesOrdering.
+        """
+        workload = info.workload
+        reserved = workload.conditions.get(ConditionType.QUOTA_RESERVED)
+        reserved_at = reserved.since if reserved is not None and reserved.status else self.now
+        return (
+            not workload.is_evicted,
+            info.cluster_queue == queue,
+            workload.priority,
+            -reserved_at,
+            workload.uid,
+        )
+
+
+def uses_resources(info: WorkloadInfo, keys: frozenset[FlavorResource]) -> bool:
+    """Return whether a Workload has flavors of any of these resources."""
+    return any(
+        FlavorResource(flavor, resource) in keys
+        for pod_set in info.pod_sets
+        for resource, flavor in pod_set.flavors.items()
+    )
+
+
+def can_always_reclaim(queue: QueueSnapshot) -> bool:
+    """Return whether the queue can get its nominal quota back at any time."""
+    return queue.settings.preemption.reclaim_within_cohort == _ANY
+
+
+def list_borrowing_queues(
+    snapshot: CycleSnapshot, node: QuotaNode, keys: frozenset[FlavorResource]
+) -> list[QueueSnapshot]:
+    """Return the other queues of a queue's cohort tree that borrow any of the resources."""
+    root = node.root
+    if not isinstance(root, CohortNode):
+        return []
+    return [
+        snapshot.queues[other.name]
+        for other in root.iter_queues()
+        if other is not node and any(other.would_borrow(key) for key in keys)
+    ]

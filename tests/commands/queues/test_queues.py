@@ -1,0 +1,182 @@
+"""`kschedctl queues` reports the quota of Kueue's queues, and what each waiting Workload waits for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import kschedctl
+from kschedctl.api.json_values import JsonObject
+from kschedctl.cli.main import main
+from kschedctl.commands.queues.report import KueueQueues, QuotaUsage
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.feature_gates import KueueRelease
+from kschedctl.queueing.kueue.installation import KueueInstallation, find_installation
+
+GPU = "nvidia.com/gpu"
+NOW = "2026-03-01T00:00:00Z"
+CREATED = "2026-02-01T00:00:00Z"
+
+
+def _build_object(kind: str, name: str, spec: JsonObject, namespace: str = "") -> JsonObject:
+    """Build an object of Kueue."""
+    metadata = {"name": name, "uid": f"{kind}-{name}", "creationTimestamp": CREATED}
+    metadata |= {"namespace": namespace} if namespace else {}
+    return {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def _build_queue(name: str, quota: int, flavor: str = "gpu", **spec: Any) -> list[JsonObject]:
+    """Build a ClusterQueue of one flavor, and a LocalQueue with the same name."""
+    flavors = [{"name": flavor, "resources": [{"name": GPU, "nominalQuota": quota}]}]
+    groups = [{"coveredResources": [GPU], "flavors": flavors}]
+    return [
+        _build_object("ClusterQueue", name, {"namespaceSelector": {}, "resourceGroups": groups, **spec}),
+        _build_object("LocalQueue", name, {"clusterQueue": name}, "ai"),
+    ]
+
+
+def _build_workload(name: str, queue: str, gpus: int, *, admitted: bool = False) -> JsonObject:
+    """Build a Workload with one pod."""
+    container = {"name": "c", "resources": {"requests": {GPU: str(gpus)}}}
+    pod_set = {"name": "main", "count": 1, "template": {"spec": {"containers": [container]}}}
+    workload = _build_object("Workload", name, {"queueName": queue, "podSets": [pod_set]}, "ai")
+    if admitted:
+        usage = {"name": "main", "count": 1, "flavors": {GPU: "gpu"}, "resourceUsage": {GPU: str(gpus)}}
+        conditions = [
+            {"type": kind, "status": "True", "reason": kind, "lastTransitionTime": CREATED}
+            for kind in ("QuotaReserved", "Admitted")
+        ]
+        workload["status"] = {
+            "admission": {"clusterQueue": queue, "podSetAssignments": [usage]},
+            "conditions": conditions,
+        }
+    return workload
+
+
+OBJECTS = [
+    _build_object("ResourceFlavor", "gpu", {}),
+    _build_object("Cohort", "team", {"parentName": "org"}),
+    *_build_queue("lender", 8, cohort="team"),
+    *_build_queue("borrower", 4, cohort="team"),
+    *_build_queue("broken", 4, flavor="missing"),
+    _build_workload("one", "lender", 5, admitted=True),
+    _build_workload("two", "borrower", 6, admitted=True),
+    _build_workload("next", "lender", 1),
+    _build_workload("stuck", "broken", 1),
+    _build_workload("too-big", "borrower", 13),
+]
+
+
+def _report(*names: str, installation: KueueInstallation | None = None) -> KueueQueues:
+    """Report on the queues of the test's cluster."""
+    return kschedctl.queues(kschedctl.Cluster.from_objects(OBJECTS), names, now=NOW, installation=installation)
+
+
+def _find_quota(report: KueueQueues, queue: str) -> QuotaUsage:
+    """Return the quota of a queue with a single flavor and resource."""
+    return next(quota for quota in report.quotas if quota.queue == queue)
+
+
+def test_what_is_lent_in_a_cohort_is_what_is_borrowed_in_it() -> None:
+    report = _report()
+    borrower, lender = _find_quota(report, "borrower"), _find_quota(report, "lender")
+    assert (borrower.nominal, borrower.reserved, borrower.admitted, borrower.borrowed) == ("4", "6", "6", "2")
+    assert (lender.nominal, lender.reserved, lender.borrowed, lender.free) == ("8", "5", "0", "1")
+    team = _find_quota(report, "Cohort team")
+    assert (team.nominal, team.reserved, team.lent, team.free) == ("12", "11", "2", "1")
+
+
+def test_each_waiting_workload_has_its_reason_and_what_it_would_get() -> None:
+    waiting = {workload.workload: workload for workload in _report().waiting}
+    assert waiting["ai/next"].flavors == ("gpu",)
+    assert waiting["ai/stuck"].waits == (
+        "waits: ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
+    )
+    too_big = waiting["ai/too-big"]
+    assert "needs 13 nvidia.com/gpu, flavor gpu has 1 of 12 free" in too_big.waits
+    assert too_big.holders[0].startswith("Workload ai/two")
+    assert (too_big.queue, too_big.place, too_big.flavors) == ("borrower", 1, ())
+
+
+def test_an_inactive_queue_gives_kueues_reason() -> None:
+    broken = next(queue for queue in _report().queues if queue.queue == "broken")
+    assert not broken.active
+    assert broken.reason == "FlavorNotFound"
+    assert broken.message == "Can't admit new workloads: references missing ResourceFlavor(s): missing."
+
+
+def test_names_select_queues_and_those_of_cohorts() -> None:
+    assert [queue.queue for queue in _report("org").queues] == ["borrower", "lender"]
+    assert [workload.workload for workload in _report("broken").waiting] == ["ai/stuck"]
+    with pytest.raises(InputError, match="no ClusterQueue or cohort is named nothing"):
+        _report("nothing")
+
+
+def test_shares_are_those_of_fair_sharing() -> None:
+    fair = KueueInstallation(configuration={"fairSharing": {}})
+    shares = {queue.queue: queue.share for queue in _report(installation=fair).queues}
+    # 2 of the 12 GPUs in the cohort are borrowed: 2 * 1000 / 12
+    assert shares == {"broken": "0", "borrower": "166.667", "lender": "0"}
+    assert {queue.share for queue in _report().queues} == {""}
+
+
+def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
+    circle = [
+        _build_object("Cohort", "a", {"parentName": "b"}),
+        _build_object("Cohort", "b", {"parentName": "a"}),
+        *_build_queue("turning", 4, cohort="a"),
+    ]
+    report = kschedctl.queues(kschedctl.Cluster.from_objects([*OBJECTS, *circle]), now=NOW)
+    turning = next(queue for queue in report.queues if queue.queue == "turning")
+    assert turning.message == "the parents of cohort a form a circle"
+    assert _find_quota(report, "turning").free == ""
+    assert _find_quota(report, "Cohort team").reserved == "11"
+
+
+@pytest.mark.parametrize(
+    ("image", "release", "doubt"),
+    [
+        ("registry.k8s.io/kueue/kueue:v0.19.2", KueueRelease.V0_19, ""),
+        ("example.com/kueue:v0.21.0", KueueRelease.V0_20, ""),
+        ("registry.k8s.io/kueue/kueue:v0.12.3", KueueRelease.V0_19, "Kueue 0.12 is installed, and is replayed as 0.19"),
+        ("example.com/other:v0.19.2", KueueRelease.V0_20, ""),
+    ],
+)
+def test_the_image_of_its_deployment_tells_the_release(image: str, release: KueueRelease, doubt: str) -> None:
+    template = {"spec": {"containers": [{"name": "manager", "image": image}]}}
+    deployment = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "kueue-controller-manager", "namespace": "kueue-system"},
+        "spec": {"selector": {}, "template": template},
+    }
+    installation = find_installation(kschedctl.Cluster.from_objects([deployment]))
+    assert (installation.release, installation.doubt) == (release, doubt)
+
+
+def test_the_command_reads_the_configuration_from_a_config_map(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster, config = tmp_path / "cluster.yaml", tmp_path / "config.yaml"
+    cluster.write_text(yaml.safe_dump_all(OBJECTS))
+    configuration = yaml.safe_dump({"kind": "Configuration", "fairSharing": {}})
+    config.write_text(yaml.safe_dump({"kind": "ConfigMap", "data": {"controller_manager_config.yaml": configuration}}))
+    arguments = ["queues", "-f", str(cluster), "--kueue-config", str(config), "-o", "json"]
+    assert main(arguments) == 0
+    assert {queue["share"] for queue in json.loads(capsys.readouterr().out)["queues"]} == {"0", "166.667"}
+
+
+@pytest.mark.parametrize("text", ["kind: Pod", "kind: ConfigMap\ndata: {controller_manager_config.yaml: '['}", "[]"])
+def test_a_file_without_a_configuration_is_one_clear_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(text)
+    assert main(["queues", "--demo", "--kueue-config", str(config)]) == 2
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert config.name in message
