@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def insertion_sort(items: Sequence[Item], less: Callable[[Item, Item], bool]) -> list[Item]:
-    """Sort the items in place by insertion, as Go sorts short slices."""
+    """Return the items sorted by insertion, as Go sorts short slices."""
     found = list(items)
     for i in range(1, len(found)):
         for j in range(i, 0, -1):

@@ -33,7 +33,7 @@ class MetricsServer:
 
 @contextmanager
 def serving(server: MetricsServer) -> Iterator[MetricsServer]:
-    """Run a server with these answers until the block ends."""
+    """Run the server until the block ends."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:

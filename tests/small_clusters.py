@@ -147,7 +147,7 @@ def topology_key(random: Random) -> str:
 
 
 def _node(random: Random, name: str, rest: Maker) -> Json:
-    """Build a node."""
+    """Draw a node with labels."""
     found = {"zone": random.choice("xyz"), HOSTNAME: name, **some_of(random, rack=random.choice("12"))}
     if random.random() < 0.2:
         del found[random.choice(["zone", HOSTNAME])]

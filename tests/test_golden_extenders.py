@@ -20,12 +20,12 @@ SHARES = 5
 def test_extenders(share: int) -> None:
     wrong = {}
     for case in map(json.loads, family_lines("over_time/extenders")[share::SHARES]):
-        if found := differences(case["want"], answered(case)):
+        if found := differences(case["want"], format_answer(case)):
             wrong[case["id"]] = found[:8]
     assert not wrong
 
 
-def answered(case: Json) -> Json:
+def format_answer(case: Json) -> Json:
     """Return our answer in the form of a case's `want`."""
     extenders = ScriptedExtenders(case["extenders"])
     try:

@@ -80,7 +80,8 @@ def cluster_info_dump(folder: Path) -> list[Path]:
     return [folder]
 
 
-def explained(cluster: kschedctl.Cluster, pod: str | Json) -> Json:
+def explain_pod(cluster: kschedctl.Cluster, pod: str | Json) -> Json:
+    """Explain a pod of the recorded cluster and return the document."""
     return kschedctl.explain(cluster, pod).to_dict()
 
 
@@ -91,12 +92,12 @@ def recorded_cluster() -> kschedctl.Cluster:
 
 @pytest.mark.parametrize("pod", TRIED)
 def test_message(pod: str, recorded_cluster: kschedctl.Cluster) -> None:
-    assert explained(recorded_cluster, pod)["message"] in TRIED[pod]
+    assert explain_pod(recorded_cluster, pod)["message"] in TRIED[pod]
 
 
 def test_verdict_without_message(recorded_cluster: kschedctl.Cluster) -> None:
     assert PENDING["messages"].keys() == TRIED.keys() | NEVER_TRIED.keys()
-    assert {pod: explained(recorded_cluster, pod)["verdict"] for pod in NEVER_TRIED} == NEVER_TRIED
+    assert {pod: explain_pod(recorded_cluster, pod)["verdict"] for pod in NEVER_TRIED} == NEVER_TRIED
 
 
 @pytest.mark.parametrize(
@@ -107,7 +108,9 @@ def test_verdict_without_message(recorded_cluster: kschedctl.Cluster) -> None:
 def test_messages_from_files(write: Any, left_out: set[str], tmp_path: Path) -> None:
     cluster = kschedctl.Cluster.from_paths(write(tmp_path))
     wrong = {
-        pod: found for pod in TRIED.keys() - left_out if (found := explained(cluster, pod)["message"]) not in TRIED[pod]
+        pod: found
+        for pod in TRIED.keys() - left_out
+        if (found := explain_pod(cluster, pod)["message"]) not in TRIED[pod]
     }
     assert wrong == {}
 
@@ -115,7 +118,7 @@ def test_messages_from_files(write: Any, left_out: set[str], tmp_path: Path) -> 
 @pytest.mark.parametrize("case", PLACED, ids=[case["name"] for case in PLACED])
 def test_scores(case: Json) -> None:
     """Check that the scheduler's choice is among our best nodes and that every logged score is ours."""
-    found, result = explained(kschedctl.Cluster.from_objects(case["objects"]), case["pod"]), case["result"]
+    found, result = explain_pod(kschedctl.Cluster.from_objects(case["objects"]), case["pod"]), case["result"]
     by_node = {
         node: {plugin: scores[node] for plugin, scores in found["weighted"].items()} for node in found["feasible"]
     }
@@ -133,7 +136,7 @@ def test_placed_one_after_the_other() -> None:
     framework, view = scheduler.framework("default-scheduler"), simulation.view
     for case in PLACED:
         position = view.pods.index[f"lab/{case['pod']['metadata']['name']}"]
-        choice = simulation.placements.choose(framework, position)
+        choice = simulation.placements.choose_node(framework, position)
         assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
         assert choice.feasible == len(case["result"]["scored"])
         simulation.bind(position, view.nodes.index[case["result"]["chosen"]])

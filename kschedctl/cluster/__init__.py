@@ -1,6 +1,4 @@
-"""The cluster as read at one moment: typed objects by kind, in the API's order, and the reasons why some are
-missing.
-"""
+"""The cluster as read at one moment: typed objects by kind, and the kinds that were not read."""
 
 from __future__ import annotations
 
@@ -297,9 +295,7 @@ class Cluster(Objects):
 def _decode_documents(
     documents: Iterable[JsonObject],
 ) -> tuple[dict[str, list[api.Struct]], dict[str, Gap], dict[str, None]]:
-    """Decode documents into objects by kind, gaps for objects that could not be read, and warnings. Raises
-    InputError.
-    """
+    """Decode documents into objects by kind, gaps for unreadable objects, and warnings. Raises InputError."""
     by_kind: dict[str, list[api.Struct]] = {}
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}

@@ -18,7 +18,7 @@ from kschedctl.descheduling.arguments import DefaultEvictorArgs
 from kschedctl.descheduling.node_fit import NodeFit
 from kschedctl.descheduling.seen_pods import SeenPods
 from kschedctl.errors import InputError
-from kschedctl.scheduler.engine.preemption.budgets import budget_key, get_budgets
+from kschedctl.scheduler.engine.preemption.budgets import get_budget_key, get_budgets
 
 CRITICAL_PRIORITY = 2 * 10**9
 """Pods with at least this priority are critical to the system."""
@@ -119,7 +119,7 @@ class DefaultEvictor:
         covered = np.zeros(len(self._seen.infos), np.bool_)
         budgets = get_budgets(self._seen.view)
         for budget in self._seen.view.objects.of("PodDisruptionBudget"):
-            covered |= budgets.find_selected(budget_key(budget))
+            covered |= budgets.find_selected(get_budget_key(budget))
         return covered
 
     # -- masks of pods -------------------------------------------------------------------------------------------------

@@ -29,7 +29,11 @@ RUNNING = "Running"
 
 
 class SeenPods:
-    """The pods and nodes of a cluster in one round."""
+    """The pods and nodes of a cluster in one round.
+
+    Arrays have one element per pod, (P,), per node, (N,), or per info, (T,). An info is a PodInfo that similar pods
+    share.
+    """
 
     def __init__(self, view: Fork, now: int, moved: Bools | None = None, nodes: Selector = EVERYTHING) -> None:
         self.view = view

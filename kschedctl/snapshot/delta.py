@@ -39,9 +39,7 @@ class Delta(msgspec.Struct, frozen=True):
         return total
 
     def add_to(self, sums: npt.NDArray[np.int64], values: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """Return sums over each node's pods (N, ...) after the changes, given the sums before and the values (T,
-        ...).
-        """
+        """Return each node's sums (N, ...) after the changes, given the `sums` before and the values (T, ...)."""
         total = sums.copy()
         if self:
             self._add_changes(values, total)

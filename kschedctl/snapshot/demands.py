@@ -35,21 +35,21 @@ class Demands:
     @cached_property
     def allocatable(self) -> Amounts:
         """(N, R): what each node offers."""
-        return self.matrix(self._offers)
+        return self.build_matrix(self._offers)
 
     @cached_property
     def requests(self) -> Amounts:
         """(T, R): what each distinct pod requests, with 1 in the column of pods."""
-        matrix = self.matrix([info.requests for info in self._distinct])
+        matrix = self.build_matrix([info.requests for info in self._distinct])
         matrix[:, self.resources[names.PODS]] = 1
         return matrix[self._pods.distinct.demand]
 
     @cached_property
     def nonzero_requests(self) -> Amounts:
         """(T, R): requests with a default for containers without CPU or memory requests."""
-        return self.matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
+        return self.build_matrix([info.nonzero_requests for info in self._distinct])[self._pods.distinct.demand]
 
-    def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
+    def build_matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to an int64 matrix with R columns."""
         matrix = np.zeros((len(rows), len(self.resources)), np.int64)
         for i, row in enumerate(rows):
@@ -60,7 +60,7 @@ class Demands:
     def build_offers(self, nodes: Sequence[Node]) -> Amounts:
         """Return the amounts of the known resources that these nodes offer, (K, R). Raises InputError."""
         offers = map(compute_offer, nodes)
-        return self.matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
+        return self.build_matrix([{name: offer[name] for name in offer if name in self.resources} for offer in offers])
 
     @property
     def _distinct(self) -> list[PodInfo]:

@@ -75,10 +75,11 @@ class Fork:
 
     def fork(self) -> Fork:
         """Return an independent copy that shares the results that plugins cached."""
+        # Computed before copying, so that both share the work.
         requested, nonzero_requested = (
             self.requested,
             self.nonzero_requested,
-        )  # computed before copying, so that both share the work
+        )
         copied = copy(self)
         copied.node, copied.touched, copied.trail = self.node.copy(), self.touched.copy(), self.trail.copy()
         copied._arrivals = self._arrivals and self._arrivals.copy()
@@ -195,7 +196,7 @@ class Fork:
 
     def matrix(self, rows: Sequence[Mapping[str, int]]) -> Amounts:
         """Convert amounts by resource name to a matrix with R columns."""
-        return self.snapshot.demands.matrix(rows)
+        return self.snapshot.demands.build_matrix(rows)
 
     def stored(self, pod: Pod) -> Pod:
         """Return a pod of the cluster's documents as the API server would store it. Raises InputError."""
@@ -296,13 +297,13 @@ class Fork:
 
     def assume(self, position: Position, row: Row) -> None:
         """Put a pod on a node."""
-        self._move(position, row, 1)
+        self._record_move(position, row, 1)
 
     def forget(self, position: Position) -> None:
         """Take a pod off its node."""
-        self._move(position, Row(int(self.node[position])), -1)
+        self._record_move(position, Row(int(self.node[position])), -1)
 
-    def _move(self, position: Position, row: Row, sign: int) -> None:
+    def _record_move(self, position: Position, row: Row, sign: int) -> None:
         """Update all sums for a pod that comes to a node or leaves it."""
         info = int(self.pods.info[position])
         change = np.add if sign > 0 else np.subtract
@@ -339,9 +340,7 @@ class Fork:
     # -- nominated pods ------------------------------------------------------------------------------------------
 
     def nominate(self, position: Position, row: Row) -> None:
-        """Nominate a node for a pod, replacing its earlier nomination, or remove the nomination if the row is
-        NO_ROW.
-        """
+        """Nominate a node for a pod in place of an earlier one, or clear its nomination if the row is NO_ROW."""
         rows, positions = self.nominations
         is_other = positions != position
         rows, positions = rows[is_other], positions[is_other]

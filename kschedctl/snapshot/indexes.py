@@ -103,8 +103,9 @@ class ClusterObjects:
         return self._cluster.gap(kind, namespace)
 
     def follow(self, key: Hashable, make: Callable[[], F], *kinds: str) -> F:
-        """Return the value that `make` derives from the objects, which takes note when objects of these kinds are
-        replaced.
+        """Return the value that `make` derives from the objects, building it on first use.
+
+        The value is told when objects of these kinds are replaced.
         """
         follower: F | None = self._followers.get(key)
         if follower is None:

@@ -15,8 +15,9 @@ BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-doma
 
 
 def get_region_and_zone(node: Node) -> tuple[str, str]:
-    """Return region and zone from the node's labels, preferring the deprecated ones, each empty if there is no
-    label.
+    """Return region and zone from the node's labels, preferring the deprecated labels.
+
+    Each is empty if the node has no such label.
     """
     labels = node.metadata.labels
     return labels.get(BETA_REGION, labels.get(REGION, "")), labels.get(BETA_ZONE, labels.get(ZONE, ""))

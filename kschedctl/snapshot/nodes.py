@@ -257,8 +257,9 @@ def match_node_selector(nodes: NodeColumns, selector: CompiledNodeSelector) -> B
 
 
 def match_required_affinity(nodes: NodeColumns, required: RequiredNodeAffinity) -> Bools:
-    """Return a mask (N,) of the nodes that a pod's nodeSelector and required terms match. Invalid terms match no
-    nodes.
+    """Return a mask (N,) of the nodes that a pod's nodeSelector and required terms match.
+
+    Invalid terms match no nodes.
     """
     return nodes.evaluate(required.allows, required.keys, required.names).astype(np.bool_)
 

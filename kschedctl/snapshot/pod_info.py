@@ -180,9 +180,7 @@ class PodInfo:
         return self.spec.affinity.pod_anti_affinity if self.spec.affinity else None
 
     def _parse_or_drop(self, terms: Iterable[tuple[PodAffinityTerm, int]]) -> tuple[AffinityTerm, ...]:
-        """Parse terms, or return none if one is invalid, since upstream then drops a running pod's whole group of
-        terms.
-        """
+        """Parse terms, or return none if one of them is invalid, as upstream does for running pods."""
         try:
             return self._parse_terms(terms)
         except SelectorError:

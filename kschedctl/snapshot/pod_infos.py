@@ -213,8 +213,9 @@ class PodInfos:
         return numbers
 
     def _find_possible_label_sets(self, selector: Selector, namespace: str) -> Iterable[int]:
-        """Return the label sets of a namespace that have a label value which the selector requires, if it requires
-        one.
+        """Return the label sets of a namespace that the selector may match.
+
+        If the selector requires one value of a label, only label sets with this value are returned.
         """
         for requirement in selector.requirements:
             if requirement.operator in ONE_OF and len(requirement.values) == 1:

@@ -33,8 +33,9 @@ def get_group_key(pod: Pod) -> GroupKey | None:
 
 
 class Pods(Sequence[Pod]):
-    """The pods at some rows of a table, in which a row may occur several times. `rows` (P,) are their places in the
-    table.
+    """The pods at some rows of a table, in which a row may occur several times.
+
+    `rows` (P,) are the places of the pods in the table.
     """
 
     def __init__(self, table: PodTable, rows: Rows) -> None:

@@ -124,7 +124,7 @@ class Arrivals:
         >>> np.argsort(Arrivals(np.array([0, 0, 0, -1])).bring_up_to_date(trail, 4).place[1:]).tolist()
         [1, 0, 2]
         """
-        self._extend(pods)
+        self._extend_columns(pods)
         rows, signs, positions = trail.pods_since(self.seen)
         begin = 0
         for end in [*np.flatnonzero(signs < 0).tolist(), len(signs)]:
@@ -146,7 +146,7 @@ class Arrivals:
         last = positions_on_node[self.place[positions_on_node].argmax()]
         self.place[last], self.node[position] = self.place[position], -1
 
-    def _extend(self, pods: int) -> None:
+    def _extend_columns(self, pods: int) -> None:
         """Extend the columns for pods that the snapshot does not have."""
         known_pods = len(self.node)
         if pods > known_pods:

@@ -155,7 +155,8 @@ OF_CONTAINER: dict[str, tuple[Json, str]] = {
 }
 
 
-def said(spec: Json, container: Json) -> str:
+def get_validation_message(spec: Json, container: Json) -> str:
+    """Return the API server's message about a pod with this spec."""
     made = {"containers": [{"name": "c", "image": "i", **container}], **spec}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "shop"}, "spec": made}
     message = kschedctl.admit(kschedctl.Cluster.from_objects(THERE), pod).message
@@ -165,10 +166,10 @@ def said(spec: Json, container: Json) -> str:
 @pytest.mark.parametrize("name", OF_POD)
 def test_of_a_pod(name: str) -> None:
     spec, wanted = OF_POD[name]
-    assert said(spec, {}) == wanted
+    assert get_validation_message(spec, {}) == wanted
 
 
 @pytest.mark.parametrize("name", OF_CONTAINER)
 def test_of_a_container(name: str) -> None:
     container, wanted = OF_CONTAINER[name]
-    assert said({}, container) == wanted
+    assert get_validation_message({}, container) == wanted

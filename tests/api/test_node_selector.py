@@ -43,7 +43,8 @@ def node_of(case: dict[str, Any]) -> tuple[dict[str, str], str]:
     return metadata.get("labels", {}), metadata.get("name", "")
 
 
-def outcome(function: Any, *args: Any) -> Any:
+def call_or_get_error(function: Any, *args: Any) -> Any:
+    """Call a function and return its result, or the message of its NodeSelectorError."""
     try:
         return function(*args)
     except NodeSelectorError as error:
@@ -54,17 +55,17 @@ def outcome(function: Any, *args: Any) -> Any:
 def test_node_selector(case: dict[str, Any]) -> None:
     compiled = compile_node_selector(msgspec.convert(drop_nulls(case["nodeSelector"] or {}), NodeSelector))
     if case["nodes"] == [None] and "error" in case["want"]:  # upstream parsed it eagerly
-        assert outcome(compiled.raise_errors) == case["want"]["error"]
+        assert call_or_get_error(compiled.raise_errors) == case["want"]["error"]
         return
     want = case["want"].get("error") or case["want"]["matches"]
-    assert outcome(compiled.match, *node_of(case)) == want
+    assert call_or_get_error(compiled.match, *node_of(case)) == want
 
 
 @cases("preferredterms-score")
 def test_preferred_terms(case: dict[str, Any]) -> None:
     terms = msgspec.convert(case["preferredSchedulingTerms"], tuple[PreferredSchedulingTerm, ...])
     want = case["want"].get("error") or case["want"].get("score")
-    assert outcome(lambda: compile_preferred_terms(terms).score(*node_of(case))) == want
+    assert call_or_get_error(lambda: compile_preferred_terms(terms).score(*node_of(case))) == want
 
 
 @cases("noderequirements-selector")
@@ -79,7 +80,7 @@ def test_requirements(case: dict[str, Any]) -> None:
 def test_required_node_affinity(case: dict[str, Any]) -> None:
     """Upstream's table takes an error for "does not match"."""
     compiled = compile_required_node_affinity(msgspec.convert(drop_nulls(case["pod"]["spec"]), PodSpec))
-    assert (outcome(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
+    assert (call_or_get_error(compiled.match, *node_of(case)) is True) == case["want"]["matches"]
 
 
 def test_every_case_is_checked() -> None:

@@ -61,7 +61,8 @@ def waiting(**spec: Any) -> Json:
     }
 
 
-def full(cpu: str = "1") -> list[Json]:
+def build_full_node(cpu: str = "1") -> list[Json]:
+    """Build a list with a small node."""
     room = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
     ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-06-01T10:00:00Z"}
     status = {"allocatable": room, "capacity": room, "conditions": [ready]}
@@ -80,7 +81,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
     """At its maximum of 1; with the annotation that the command sets a node comes."""
     taken = waiting(nodeName="n1")
     taken["metadata"] |= {"name": "taken", "uid": "2"}
-    objects = [machines(kind, project, 0, 1, 1), *full("3"), taken, waiting(), *machine_of(kind, project)]
+    objects = [machines(kind, project, 0, 1, 1), *build_full_node("3"), taken, waiting(), *machine_of(kind, project)]
     report = kschedctl.explain(kschedctl.Cluster.from_objects(objects), "d/web", remedies=True, now=NOW)
     (fix,) = (remedy for remedy in report.remedies if remedy.kinds == ("ChangeNodeGroup",))
     assert fix.summary == f"Raise the maximum of node group {kind}/machines/blue from 1 to 2"
@@ -100,7 +101,7 @@ def test_a_group_of_the_cluster_is_annotated(kind: str, project: str, plural: st
 
 
 def fixes(group: Json, **spec: Any) -> list[tuple[str, tuple[str, ...]]]:
-    cluster = kschedctl.Cluster.from_objects([*full(), waiting(**spec)])
+    cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(**spec)])
     asked, given = find_target(cluster, "d/web"), UserGroups([group])
     told = explain_new_node(asked, NOW, given)
     assert told is not None
@@ -115,7 +116,7 @@ def empty_group(cpu: str = "4", most: int = 3, **labels: str) -> Json:
 
 
 def test_remedies_are_of_the_kinds_that_are_wished_for() -> None:
-    asked = find_target(kschedctl.Cluster.from_objects([*full(), waiting()]), "d/web")
+    asked = find_target(kschedctl.Cluster.from_objects([*build_full_node(), waiting()]), "d/web")
 
     def of(**wishes: Any) -> list[str]:
         given = UserGroups([empty_group(most=0)])
@@ -188,7 +189,7 @@ def test_what_the_autoscaler_said_itself(message: str, agrees: bool) -> None:
             (30, "FailedScheduling", "0/1 nodes are available: 1 Insufficient cpu."),
         )
     ]
-    cluster = kschedctl.Cluster.from_objects([*full(), waiting(), *events])
+    cluster = kschedctl.Cluster.from_objects([*build_full_node(), waiting(), *events])
     told = explain_new_node(find_target(cluster, "d/web"), NOW, UserGroups([empty_group(most=0)]))
     assert told is not None
     assert told.message == "pod didn't trigger scale-up: 1 max node group size reached"

@@ -33,7 +33,8 @@ def web(replicas: int, cpu: str = "2", **spec: Any) -> Json:
     return {"kind": "Deployment", "metadata": {"name": "web", "namespace": "d"}, "spec": body}
 
 
-def full(name: str) -> Json:
+def build_filling_pod(name: str) -> Json:
+    """Build a pod that fills a node."""
     container = {"name": "c", "resources": {"requests": {"cpu": "4"}}}
     spec = {"nodeName": name, "containers": [container]}
     return {"kind": "Pod", "metadata": {"name": f"full-{name}", "namespace": "d"}, "spec": spec}
@@ -44,7 +45,9 @@ def grown(
 ) -> tuple[kschedctl.commands.simulate_scheduling.report.SimulationReport, NodeGrowth]:
     """Simulate a manifest in a cluster with a group of one full node in each zone."""
     nodes = [node(f"n-{zone}", zone) for zone in zones]
-    cluster = kschedctl.Cluster.from_objects([*nodes, *(full(f"n-{zone}") for zone in zones)], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects(
+        [*nodes, *(build_filling_pod(f"n-{zone}") for zone in zones)], assume_complete=True
+    )
     groups = [{"id": f"g-{zone}", "min": 0, "max": most, "target": 1, "nodes": [f"n-{zone}"]} for zone in zones]
     report = kschedctl.simulate(cluster, [manifest], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(groups)))
     assert report.growth is not None
@@ -97,7 +100,7 @@ def test_nothing_grows_where_all_fit() -> None:
 
 
 def test_groups_without_limits_are_in_doubt() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), full("n-a")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([node("n-a", "a"), build_filling_pod("n-a")], assume_complete=True)
     report = kschedctl.simulate(cluster, [web(1)], autoscaler=choose_autoscaler(cluster, NOW, UserGroups(label="pool")))
     assert report.undecided
     assert report.growth is not None
@@ -128,7 +131,7 @@ def pending(most: int, wants: list[str]) -> kschedctl.commands.explain.pending_r
         }
         for number, cpu in enumerate(wants)
     ]
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n"), *waiting], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n"), *waiting], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": most, "target": 1, "nodes": ["n"]}]
     growth = simulate_node_growth(cluster, NOW, UserGroups(groups))
     return add_growth(kschedctl.pending(cluster, now=NOW), lambda: growth)
@@ -154,7 +157,7 @@ def test_a_group_at_its_maximum_grows_for_none() -> None:
 
 
 def test_where_nobody_makes_nodes_nothing_is_said_of_them() -> None:
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n")], assume_complete=True)
     assert simulate_node_growth(cluster, NOW) is None
     assert kschedctl.pending(cluster).growth is None
 
@@ -168,7 +171,7 @@ def test_how_far_it_is_is_told() -> None:
         told.append((what, total))
         return done.append
 
-    cluster = kschedctl.Cluster.from_objects([node("n", "a"), full("n")], assume_complete=True)
+    cluster = kschedctl.Cluster.from_objects([node("n", "a"), build_filling_pod("n")], assume_complete=True)
     groups = [{"id": "g", "min": 0, "max": 3, "target": 1, "nodes": ["n"]}]
     scale_down(cluster, groups, now=NOW, begin=begin)
     assert told[0] == ("Taking nodes away", 1)

@@ -14,7 +14,8 @@ NOW = "2026-06-01T12:00:00Z"
 TYPE: Json = {"name": "a.large", "resources": {"cpu": "2", "memory": "4Gi"}}
 
 
-def asked(types: list[Any], *objects: Json, now: str = NOW, **options: Any) -> Any:
+def run_provisioning(types: list[Any], *objects: Json, now: str = NOW, **options: Any) -> Any:
+    """Run provisioning with these instance types."""
     cluster = kschedctl.Cluster.from_objects(list(objects))
     return kschedctl.provision(cluster, types, options, now=now)
 
@@ -34,7 +35,7 @@ def asked(types: list[Any], *objects: Json, now: str = NOW, **options: Any) -> A
 )
 def test_what_cannot_be_read(types: list[Any], options: Json, message: str, where: str) -> None:
     with pytest.raises(kschedctl.KschedctlError) as caught:
-        asked(types, **options)
+        run_provisioning(types, **options)
     assert message in str(caught.value)
     assert where in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -42,21 +43,21 @@ def test_what_cannot_be_read(types: list[Any], options: Json, message: str, wher
 
 def test_a_time_that_is_none() -> None:
     with pytest.raises(kschedctl.KschedctlError, match="is not a time"):
-        asked([TYPE], now="noon")
+        run_provisioning([TYPE], now="noon")
 
 
 def test_without_pools_nothing_is_launched() -> None:
     refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     pod: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "d"}}
     pod |= {"spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending", "conditions": [refused]}}
-    report = asked([], pod)
+    report = run_provisioning([], pod)
     assert report.pending == ("d/p",)
     assert report.scheduler_error == "no nodepools found"
     assert kschedctl.disrupt(kschedctl.Cluster.from_objects([pod]), [], now=NOW).per_node == {}
 
 
 def test_an_empty_cluster() -> None:
-    assert asked([]).to_dict() == asked([TYPE]).to_dict()
+    assert run_provisioning([]).to_dict() == run_provisioning([TYPE]).to_dict()
 
 
 # -- the older version of the API ----------------------------------------------------------------------------------

@@ -32,15 +32,16 @@ def is_known_to_differ(pod: Pod, message: str) -> bool:
     return any(reason in message for reason in DIFFERENT) or (claims and WITHOUT_CONSTRAINTS in message)
 
 
-def placed(pod: Pod, node: str) -> Pod:
+def place_pod(pod: Pod, node: str) -> Pod:
+    """Return the pod on a node."""
     phase = "Running" if node else "Pending"
     return replace(pod, spec=replace(pod.spec, node_name=node), status=replace(pod.status, phase=phase))
 
 
-def as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
+def place_pods_as_planned(cluster: Cluster, planned: dict[str, str]) -> Cluster:
     """Return the cluster with all pods where Karpenter plans them, and without the pods that it does not place."""
     changes = {
-        (pod.metadata.namespace, pod.metadata.name): placed(pod, planned[pod.key]) if pod.key in planned else None
+        (pod.metadata.namespace, pod.metadata.name): place_pod(pod, planned[pod.key]) if pod.key in planned else None
         for pod in cluster.pods
         if pod.key in planned or not pod.spec.node_name
     }
@@ -68,9 +69,9 @@ def test_each_pod_fits_on_its_own_node() -> None:
             cluster, build_launched_nodes(cluster, report.new_node_claims, read_instance_types(given["instanceTypes"]))
         )
         planned = plan(report)
-        full = as_planned(launched, planned)
+        full = place_pods_as_planned(launched, planned)
         for pod in [pod for pod in full.pods if "-new-" in planned.get(pod.key, "")]:
-            free = placed(pod, "")
+            free = place_pod(pod, "")
             key = (pod.metadata.namespace, pod.metadata.name)
             without = replace(full, pods=full.pods.apply_changes({key: free}))
             explained = kschedctl.explain(without, free)

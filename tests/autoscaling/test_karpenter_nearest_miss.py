@@ -66,7 +66,8 @@ def pod(cpu: str = "1", **spec: object) -> Json:
     }
 
 
-def answered(asked: Json, *objects: Json, **options: object) -> NewNode:
+def explain_node(asked: Json, *objects: Json, **options: object) -> NewNode:
+    """Explain whether a node comes for the pod."""
     cluster = kschedctl.Cluster.from_objects([asked, *objects])
     (found,) = cluster.pods
     return explain_new_node(cluster, found, TYPES, options, NOW)
@@ -119,7 +120,7 @@ GPU = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
     ],
 )  # fmt: skip
 def test_all_that_is_missing(asked: Json, given: Json, missing: list[str]) -> None:
-    (verdict,) = answered(asked, given).pools
+    (verdict,) = explain_node(asked, given).pools
     assert not verdict.takes
     assert list(verdict.missing) == missing
 
@@ -132,22 +133,22 @@ def test_what_daemon_sets_take_is_needed_too() -> None:
         "metadata": {"name": "log", "namespace": "default"},
         "spec": {"selector": {"matchLabels": {"app": "log"}}, "template": template},
     }
-    (verdict,) = answered(pod("7800m"), pool(), daemon).pools
+    (verdict,) = explain_node(pod("7800m"), pool(), daemon).pools
     assert verdict.missing == (f"{NONE}; {FAR}, 8 needed",)
 
 
 def test_the_closest_pool_lacks_the_fewest_things() -> None:
     near, far = pool("near", taints=[GPU]), pool("far", taints=[GPU], limits={"cpu": "1"})
-    answer = answered(pod(), far, near)
+    answer = explain_node(pod(), far, near)
     assert (answer.closest, answer.would_launch) == ("near", False)
-    assert not answered(pod(), near, pool("free")).closest
+    assert not explain_node(pod(), near, pool("free")).closest
 
 
 def test_what_is_missing_mends_the_pool() -> None:
     """The pod with the toleration, and the pool with the label, are taken."""
     tolerating = {**pod(nodeSelector={"team": "a"})}
     tolerating["spec"] = {**tolerating["spec"], "tolerations": [{"key": "gpu", "operator": "Exists"}]}
-    (verdict,) = answered(tolerating, pool(taints=[GPU], labels={"team": "a"})).pools
+    (verdict,) = explain_node(tolerating, pool(taints=[GPU], labels={"team": "a"})).pools
     assert verdict.takes
 
 
@@ -161,13 +162,13 @@ def test_what_is_missing_mends_the_pool() -> None:
 )  # fmt: skip
 def test_pools_that_take_no_part(given: Json, answer: str) -> None:
     base = pool()
-    (verdict,) = answered(pod(), {**base, "spec": {**base["spec"], **given}}).pools
+    (verdict,) = explain_node(pod(), {**base, "spec": {**base["spec"], **given}}).pools
     assert (verdict.takes, verdict.answer) == (False, answer)
 
 
 def test_a_pool_that_is_not_ready_says_why() -> None:
     status = {"conditions": [{"type": "Ready", "status": "False", "message": "NodeClass not found"}]}
-    (verdict,) = answered(pod(), {**pool(), "status": status}).pools
+    (verdict,) = explain_node(pod(), {**pool(), "status": status}).pools
     assert verdict.answer == "takes no part: not Ready: NodeClass not found"
 
 
@@ -195,15 +196,15 @@ def test_what_karpenter_writes_and_wrote() -> None:
         event("FailedScheduling", REFUSED, "2026-03-04T11:00:00Z"),
         event("FailedScheduling", "0/3 nodes are available: 3 Insufficient cpu.", "2026-03-04T11:30:00Z"),
     ]
-    answer = answered(pod(), pool(taints=[GPU]), *events)
+    answer = explain_node(pod(), pool(taints=[GPU]), *events)
     assert answer.message == REFUSED
     assert answer.said is not None
     assert (answer.said.message, answer.said.at, answer.said.agrees) == (REFUSED, "2026-03-04T11:00:00Z", True)
     nominated = event("Nominated", "Pod should schedule on: nodeclaim/general-x1", "2026-03-04T11:40:00Z")
-    later = answered(pod(), pool(taints=[GPU]), *events, nominated)
+    later = explain_node(pod(), pool(taints=[GPU]), *events, nominated)
     assert later.said is not None
     assert not later.said.agrees
-    taken = answered(pod(), pool(), nominated)
+    taken = explain_node(pod(), pool(), nominated)
     assert taken.said is not None
     assert (taken.message, taken.said.agrees) == ("", True)
 
@@ -229,16 +230,16 @@ SOFT = {"key": "spot", "effect": "PreferNoSchedule"}
 
 
 def test_differences_that_matter_are_named() -> None:
-    said = answered(pod(**WISHES), pool(taints=[SOFT])).differences
+    said = explain_node(pod(**WISHES), pool(taints=[SOFT])).differences
     assert said == (
         "Karpenter tries the 2 required node affinity terms one at a time, in the order written",
         "Karpenter takes preferred pod anti-affinity, preferred node affinity for required first, "
         "and gives up wish by wish when no pool takes the pod",
         "to Karpenter spot:PreferNoSchedule is as hard as NoSchedule until all other preferences are given up",
     )
-    ignored = answered(pod(**WISHES), pool(), preferencePolicy="Ignore").differences
+    ignored = explain_node(pod(**WISHES), pool(), preferencePolicy="Ignore").differences
     assert (
         ignored[1]
         == "Karpenter ignores preferred pod anti-affinity, preferred node affinity: preferencePolicy is Ignore"
     )
-    assert answered(pod(), pool()).differences == ()
+    assert explain_node(pod(), pool()).differences == ()

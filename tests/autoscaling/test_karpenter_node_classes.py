@@ -59,7 +59,8 @@ def pod(requests: Json, zone: str = "") -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
 
-def asked(*objects: Json, zones: str = "abc") -> Any:
+def run_provisioning(*objects: Json, zones: str = "abc") -> Any:
+    """Run provisioning with instance types in these zones."""
     cluster = kschedctl.Cluster.from_objects(list(objects))
     return kschedctl.provision(cluster, [instance_type("m.large", zones)], now=NOW)
 
@@ -67,11 +68,11 @@ def asked(*objects: Json, zones: str = "abc") -> Any:
 def test_nodes_come_only_where_there_are_subnets() -> None:
     subnets = {"subnets": [{"id": "s-1", "zone": "a"}, {"id": "s-2", "zone": "b"}]}
     waiting = pod({"cpu": "1"}, zone="c")
-    assert len(asked(pool(), waiting).new_node_claims) == 1
-    report = asked(pool(), node_class(status=subnets), waiting)
+    assert len(run_provisioning(pool(), waiting).new_node_claims) == 1
+    report = run_provisioning(pool(), node_class(status=subnets), waiting)
     assert report.new_node_claims == ()
     assert "topology.kubernetes.io/zone" in report.pod_errors["d/p"].error
-    (claim,) = asked(pool(), node_class(status=subnets), pod({"cpu": "1"})).new_node_claims
+    (claim,) = run_provisioning(pool(), node_class(status=subnets), pod({"cpu": "1"})).new_node_claims
     assert claim.cheapest is not None
     assert claim.cheapest.options == ("m.large|a|on-demand", "m.large|b|on-demand")
 
@@ -95,8 +96,8 @@ def test_nodes_come_only_where_there_are_subnets() -> None:
 )
 def test_the_root_volume_is_the_ephemeral_storage(spec: Json, gibibytes: int) -> None:
     fits, more = (pod({"ephemeral-storage": f"{size}Gi"}) for size in (gibibytes, gibibytes + 1))
-    assert len(asked(pool(), node_class(spec), fits).new_node_claims) == 1
-    assert asked(pool(), node_class(spec), more).new_node_claims == ()
+    assert len(run_provisioning(pool(), node_class(spec), fits).new_node_claims) == 1
+    assert run_provisioning(pool(), node_class(spec), more).new_node_claims == ()
 
 
 def test_the_kubelet_limits_pods() -> None:
@@ -104,8 +105,8 @@ def test_the_kubelet_limits_pods() -> None:
     waiting = [pod({"cpu": "1"}) for _ in range(3)]
     for number, each in enumerate(waiting):
         each["metadata"] = {"name": f"p{number}", "namespace": "d", "uid": f"p{number}"}
-    assert len(asked(pool(), *waiting).new_node_claims) == 1
-    assert len(asked(pool(), node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims) == 2
+    assert len(run_provisioning(pool(), *waiting).new_node_claims) == 1
+    assert len(run_provisioning(pool(), node_class({"kubelet": {"maxPods": 2}}), *waiting).new_node_claims) == 2
 
 
 def test_disk_and_pods_of_aks() -> None:
@@ -117,11 +118,11 @@ def test_disk_and_pods_of_aks() -> None:
 
 
 def test_a_pool_whose_class_is_not_ready_takes_no_part() -> None:
-    report = asked(pool(), node_class(status={"conditions": FAILED}), pod({"cpu": "1"}))
+    report = run_provisioning(pool(), node_class(status={"conditions": FAILED}), pod({"cpu": "1"}))
     why = "EC2NodeClass default is not ready: SubnetSelector did not match"
     assert (report.scheduler_error, report.node_classes) == ("no nodepools found", {"blue": why})
     ready = {"conditions": [{"type": "Ready", "status": "True"}]}  # Karpenter looked at the pool meanwhile
-    assert asked(pool(**ready), node_class(status={"conditions": FAILED}), pod({"cpu": "1"})).new_node_claims
+    assert run_provisioning(pool(**ready), node_class(status={"conditions": FAILED}), pod({"cpu": "1"})).new_node_claims
 
 
 def test_a_class_that_is_not_there_and_one_that_was_not_read() -> None:

@@ -67,7 +67,8 @@ def deployment(*args: str, image: str = "registry.k8s.io/autoscaling/cluster-aut
 NOTHING_GIVEN = UserGroups()
 
 
-def found(*objects: Json, given: UserGroups = NOTHING_GIVEN) -> NodeGroups:
+def find_groups(*objects: Json, given: UserGroups = NOTHING_GIVEN) -> NodeGroups:
+    """Find the node groups of these objects."""
     return find_node_groups(kschedctl.Cluster.from_objects(objects), given)
 
 
@@ -110,7 +111,7 @@ def test_nodes_find_their_group(provider: str) -> None:
     """By what clouds call both; another node and another group stay apart."""
     group, member = MEMBERS[provider]
     other = node("other", {"team": "x"})
-    groups = found(status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
+    groups = find_groups(status((group, 1, 5, 1, 1), ("elsewhere", 0, 3, 0, 0)), member, other)
     assert nodes_of(groups) == {group: [member["metadata"]["name"]], "elsewhere": []}
     assert (groups.doubts, groups.faults) == ((), ())
     first, second = groups.groups
@@ -127,7 +128,7 @@ def test_labels_have_one_row_and_a_source_each() -> None:
 def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
     """Two Auto Scaling groups of node groups called alike in two clusters."""
     member = node("ip-1", {"kops.k8s.io/instancegroup": "blue"})
-    groups = found(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
+    groups = find_groups(status(("blue.a.example.com", 0, 3, 1, 1), ("blue.b.example.com", 0, 3, 0, 0)), member)
     assert nodes_of(groups) == {"blue.a.example.com": [], "blue.b.example.com": []}
     assert groups.doubts == (
         "node ip-1 could be of blue.a.example.com, blue.b.example.com",
@@ -137,11 +138,11 @@ def test_two_groups_that_could_be_meant_are_not_guessed() -> None:
 
 def test_the_state_of_a_group() -> None:
     """What is on its way is asked for; what backs off may not grow."""
-    groups = found(status(("blue", 0, 9, 5, 3), state="InProgress"))
+    groups = find_groups(status(("blue", 0, 9, 5, 3), state="InProgress"))
     assert groups.active_scale_ups == {"blue": 2}
-    (group,) = found(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
+    (group,) = find_groups(status(("blue", 0, 9, 5, 5), state="Backoff")).groups
     assert group["backOff"] == "QUOTA: no more"
-    (group,) = found(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
+    (group,) = find_groups(status(("blue", 0, 9, 5, 5), state="Unhealthy")).groups
     assert group["unhealthy"] is True
 
 
@@ -157,7 +158,7 @@ def test_cluster_api() -> None:
         f"{CAPACITY}/taints": "gpu=yes:NoSchedule",
     }
     machine = machines("Machine", "blue-1-a", {}, **owned("MachineSet", "blue-1"))
-    groups = found(
+    groups = find_groups(
         node("n1"),
         machines("MachineDeployment", "blue", limits("1", "5"), {"replicas": 2}),
         machines("MachineSet", "blue-1", limits("1", "5"), {"replicas": 2}, **owned("MachineDeployment", "blue")),
@@ -196,7 +197,7 @@ def test_openshift() -> None:
         "machine.openshift.io/memoryMb": "16384",
     }
     made = machines("MachineSet", "worker-a", own, {"replicas": 0})
-    (group,) = found({**made, "apiVersion": "machine.openshift.io/v1beta1"}).groups
+    (group,) = find_groups({**made, "apiVersion": "machine.openshift.io/v1beta1"}).groups
     template: Any = group["template"]
     assert (group["id"], group["max"]) == ("MachineSet/default/worker-a", 4)
     assert template["status"]["allocatable"] == {"cpu": "4", "memory": "16384Mi", "pods": "110"}
@@ -214,7 +215,7 @@ def test_openshift() -> None:
     ],
 )
 def test_annotations_that_make_no_sense(annotations: Json, said: str) -> None:
-    groups = found(
+    groups = find_groups(
         machines("MachineDeployment", "bad", annotations), machines("MachineDeployment", "good", limits("0", "1"))
     )
     assert [group["id"] for group in groups.groups] == ["MachineDeployment/default/good"]
@@ -225,7 +226,7 @@ def test_annotations_that_make_no_sense(annotations: Json, said: str) -> None:
 
 def test_flags() -> None:
     """Of the container, with the defaults of its release; what makes no sense is named."""
-    groups = found(
+    groups = find_groups(
         deployment(
             *(
                 "--expander=priority,least-waste",
@@ -269,7 +270,9 @@ def test_flags() -> None:
 
 def test_defaults_of_an_older_release() -> None:
     """Before 1.33 the expander was random, and pods of kube-system kept their nodes."""
-    groups = found(deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), node("n", {"hcloud/node-group": "a"}))
+    groups = find_groups(
+        deployment(image="k8s.gcr.io/cluster-autoscaler:v1.31.1"), node("n", {"hcloud/node-group": "a"})
+    )
     assert groups.options == {"expander": "random", "bspDisruptionTimeout": "87600h"}
     assert groups.sources[-1].endswith("else the defaults of release 1.31, replayed as 1.36")
 
@@ -281,7 +284,7 @@ def test_what_is_given_wins_and_adds() -> None:
         [{"id": "blue", "max": 99}, {"id": "gpu", "template": template}], {"expander": "random"}, where="g.yaml"
     )
     map = status(("blue", 1, 5, 1, 1), ("gpu", 0, 2, 0, 0), ("green", 0, 3, 0, 0))
-    groups = found(map, node("n1", {"hcloud/node-group": "blue"}), given=given)
+    groups = find_groups(map, node("n1", {"hcloud/node-group": "blue"}), given=given)
     blue, gpu, green = groups.groups
     assert (blue["min"], blue["max"], blue["nodes"]) == (1, 99, ["n1"])
     assert (gpu["max"], gpu["template"]) == (2, template)
@@ -293,7 +296,7 @@ def test_what_is_given_wins_and_adds() -> None:
 def test_sizes_of_pools_that_labels_name() -> None:
     """A pool that the file leaves out is no group."""
     pools = [node("n1", {"crew": "blue"}), node("n2", {"crew": "green"})]
-    groups = found(*pools, given=UserGroups([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
+    groups = find_groups(*pools, given=UserGroups([{"id": "blue", "min": 1, "max": 3}], label="crew", where="g.yaml"))
     assert groups.groups == ({"id": "blue", "min": 1, "max": 3, "target": 1, "nodes": ["n1"]},)
     assert groups.limits_known
 

@@ -98,7 +98,9 @@ EVENTS = {
 }
 
 
-def left(expander: str, offers: tuple[Offer, ...], priorities: str | None = None) -> tuple[set[str], list[object]]:
+def choose_groups(
+    expander: str, offers: tuple[Offer, ...], priorities: str | None = None
+) -> tuple[set[str], list[object]]:
     """Return the groups that the expander keeps, and its messages."""
     options = [Option(AutoscaledGroup(o.group, 0, 10, 1), o.nodes, (Pod(),) * o.pods) for o in offers]
     templates = {
@@ -115,13 +117,13 @@ def left(expander: str, offers: tuple[Offer, ...], priorities: str | None = None
 @pytest.mark.parametrize("name", BY_SIZE)
 def test_best_options(name: str) -> None:
     expander, offers, expected = BY_SIZE[name]
-    assert left(expander, offers) == (expected, [])
+    assert choose_groups(expander, offers) == (expected, [])
 
 
 @pytest.mark.parametrize("name", BY_PRIORITY)
 def test_best_options_by_priority(name: str) -> None:
     priorities, offers, expected = BY_PRIORITY[name]
-    assert left("priority", offers, priorities) == ({offer.group for offer in expected}, EVENTS.get(name, []))
+    assert choose_groups("priority", offers, priorities) == ({offer.group for offer in expected}, EVENTS.get(name, []))
 
 
 SIMPLE = '10: ["^my-asg.*large$"]\n5: [".*"]'
@@ -130,13 +132,13 @@ WITH_A_FLAG = '10: ["(?i)T2"]\n5: [".*"]'
 
 def test_simple_expressions_need_no_re2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
-    assert left("priority", (MICRO, T2_LARGE), SIMPLE) == ({"my-asg.t2.large"}, [])
+    assert choose_groups("priority", (MICRO, T2_LARGE), SIMPLE) == ({"my-asg.t2.large"}, [])
 
 
 def test_an_expression_that_only_re2_can_run_leaves_all_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     """No event is claimed: the autoscaler itself can run the expression."""
     monkeypatch.setattr(regular_expressions, "has_re2", lambda: False)
-    assert left("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
+    assert choose_groups("priority", (MICRO, XLARGE), WITH_A_FLAG) == ({"my-asg.t2.micro", "my-asg.m4.4xlarge"}, [])
     options = [Option(AutoscaledGroup(offer.group, 0, 10, 1), 1, (Pod(),)) for offer in (MICRO, XLARGE)]
     expanders = Expanders({}, lambda pod: {}, ConfigMap(ObjectMeta("m", "n"), {"priorities": WITH_A_FLAG}), [])
     expanders.choose_option("priority", options)

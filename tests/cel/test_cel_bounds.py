@@ -11,13 +11,13 @@ from kschedctl.cel.compilation.compiler import compile_expression
 from kschedctl.cel.errors import AbortedError, CelError, CompileError
 
 
-def bound(values, result):
+def build_nested_bindings(values, result):
     """Build ``cel.bind(s0, first, cel.bind(s1, …, result))``."""
     return "".join(f"cel.bind(s{i}, {value}, " for i, value in enumerate(values)) + result + ")" * len(values)
 
 
 def doubled(first, twice, count, result):
-    return bound([first, *(twice.replace("s", f"s{i}") for i in range(count))], result)
+    return build_nested_bindings([first, *(twice.replace("s", f"s{i}") for i in range(count))], result)
 
 
 ACCEPTED = {
@@ -27,10 +27,10 @@ ACCEPTED = {
     "60 lists": "[" * 60 + "]" * 60 + " != [[]]",
     "10,000 times not": "!" * 10_000 + "true",
     "240 comprehensions": "".join(f"[1].all(x{i}, " for i in range(240)) + "true" + ")" * 240,
-    "240 names": bound(["1"] * 240, "true"),
+    "240 names": build_nested_bindings(["1"] * 240, "true"),
     "a text of 2^22": doubled('"x"', "s + s", 22, "s22.size() == 4194304"),
     "replacements one after another": '"a"' + '.replace("a", "aaaaaaaaaa")' * 7 + ".size() == 10000000",
-    "lists within lists": bound(["[1]", *(f"[s{i}]" for i in range(200))], "s200 == s200"),
+    "lists within lists": build_nested_bindings(["[1]", *(f"[s{i}]" for i in range(200))], "s200 == s200"),
 }
 REFUSED = {
     "250 parentheses": ("(" * 250 + "true" + ")" * 250, "expression recursion limit exceeded: 250"),
@@ -50,7 +50,9 @@ STOPPED = {
     "values flattened that double": doubled("[1]", "[s, s]", 40, "dyn(s40).flatten(100).size() > 0"),
     "comprehensions within comprehensions": "".join(f"lists.range(1000).map(x{i}, " for i in range(5)) + "1" + ")" * 5,
     "replacements": '"a"' + '.replace("a", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")' * 30,
-    "texts from one text": bound(['"' + "b" * 3000 + '"', 's0.replace("b", s0)'], f"[{', '.join(['s1 + s0'] * 400)}]"),
+    "texts from one text": build_nested_bindings(
+        ['"' + "b" * 3000 + '"', 's0.replace("b", s0)'], f"[{', '.join(['s1 + s0'] * 400)}]"
+    ),
     "places of a number": '"%.99999999f".format([1.0])',
     "a range": "lists.range(9000000000)",
 }

@@ -46,7 +46,8 @@ def owned(name: str, kind: str, owner: str, cpu: str = "1", labels: Json | None 
     return made
 
 
-def explained(run: Run, *arguments: str) -> Json:
+def explain_document(run: Run, *arguments: str) -> Json:
+    """Return the document of an explanation."""
     document: Json = json.loads(run("explain", *arguments, "-o", "json").out)
     return document
 
@@ -80,8 +81,10 @@ def test_manifests_without_nodes_go_to_the_cluster_that_is_named(run: Run, write
     cluster, manifest = write(node("n1", "4")), write(workload(kind, cpu="3"), name="manifest.json")
     saved = cluster.replace(".json", ".ksnap")
     run("snapshot", "save", "-f", cluster, "-o", saved)
-    assert explained(run, "-f", manifest, "--snapshot", saved)["verdict"] == "Schedulable"
-    assert len(explained(run, "-f", manifest, "--demo")["nodeOrder"]) == (1 if kind == "DaemonSet" else 12) or kind
+    assert explain_document(run, "-f", manifest, "--snapshot", saved)["verdict"] == "Schedulable"
+    assert (
+        len(explain_document(run, "-f", manifest, "--demo")["nodeOrder"]) == (1 if kind == "DaemonSet" else 12) or kind
+    )
 
 
 def test_without_any_cluster_the_live_one_is_meant(
@@ -99,7 +102,7 @@ def test_without_any_cluster_the_live_one_is_meant(
 def test_a_workload_that_makes_no_pods_now_is_explained_too(run: Run, write: Write) -> None:
     cases = [("Deployment", {"replicas": 0}, "0 replicas"), ("Job", {"suspend": True}, "suspended")]
     for kind, spec, said in cases:
-        document = explained(run, "-f", write(node("n1")), "-f", write(workload(kind, **spec), name="m.json"))
+        document = explain_document(run, "-f", write(node("n1")), "-f", write(workload(kind, **spec), name="m.json"))
         assert document["verdict"] == "Schedulable"
         assert said in document["standsFor"]
 
@@ -108,7 +111,7 @@ def test_a_daemon_set_is_as_its_first_pod_that_does_not_fit(run: Run, write: Wri
     """Of three nodes one is too small, and one is not for it."""
     tainted = node("n3", taints=[{"key": "k", "effect": "NoSchedule"}])
     files = write(node("n1", "4"), node("n2", "2"), tainted), write(workload("DaemonSet", cpu="3"), name="m.json")
-    document = explained(run, "-f", files[0], "-f", files[1])
+    document = explain_document(run, "-f", files[0], "-f", files[1])
     assert (document["pod"], document["verdict"]) == ("default/web-n2", "Unschedulable")
     assert "one of 2 pods of DaemonSet default/web" in document["standsFor"]
     assert "of which 1 would be scheduled" in document["standsFor"]
@@ -124,16 +127,16 @@ def test_a_daemon_set_for_no_node_makes_no_pod(run: Run, write: Write) -> None:
 def test_the_pods_that_a_daemon_set_has_make_way(run: Run, write: Write) -> None:
     cluster = write(node("n1", "4"), owned("web-x", "DaemonSet", "web", "3", nodeName="n1"))
     manifest = write(workload("DaemonSet", cpu="3"), name="m.json")
-    assert explained(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
+    assert explain_document(run, "-f", cluster, "-f", manifest)["verdict"] == "Schedulable"
 
 
 def test_a_stateful_set_is_as_its_first_pod_without_a_node(run: Run, write: Write) -> None:
     """Else as its last one, which an update takes away first: 2 of 4 cpu are free, 3 when that is gone."""
     there = [owned(f"web-{i}", "StatefulSet", "web", "1", nodeName="n1") for i in range(2)]
     manifest = write(workload("StatefulSet", cpu="3", replicas=2), name="m.json")
-    document = explained(run, "-f", write(node("n1", "4"), *there), "-f", manifest)
+    document = explain_document(run, "-f", write(node("n1", "4"), *there), "-f", manifest)
     assert (document["pod"], document["verdict"]) == ("default/web-1", "Schedulable")
-    document = explained(run, "-f", write(node("n1", "4"), there[1]), "-f", manifest)
+    document = explain_document(run, "-f", write(node("n1", "4"), there[1]), "-f", manifest)
     assert (document["pod"], document["verdict"]) == ("default/web-0", "Schedulable")
 
 
@@ -151,7 +154,7 @@ def test_an_unchanged_deployment_gets_one_more_of_its_pods(run: Run, write: Writ
     manifest = workload("Deployment")
     manifest["spec"]["template"]["spec"]["topologySpreadConstraints"] = [spread]
     files = ("-f", write(node("n1"), node("n2"), there), "-f", write(manifest, name="m.json"))
-    assert explained(run, *files)["best"] == ["n2"]
+    assert explain_document(run, *files)["best"] == ["n2"]
 
 
 @pytest.mark.parametrize(
@@ -161,7 +164,7 @@ def test_the_pending_pods_of_a_workload_are_explained(run: Run, write: Write, wo
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-5f-{i}", "ReplicaSet", "web-5f", "9", labels) for i in range(3)]
     cluster = write(node("n1", "4"), *pods, pod("other", "9"), owned("webs-5f-a", "ReplicaSet", "webs-5f", "9"))
-    document = explained(run, *words, "-f", cluster)
+    document = explain_document(run, *words, "-f", cluster)
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
     assert document["standsFor"] == "one of the 3 pending pods of Deployment default/web, which are alike"
 
@@ -184,7 +187,7 @@ def test_a_workload_of_which_nothing_is_pending_gets_one_more(
     labels = {"app": "web", "pod-template-hash": "5f"}
     pods = [owned(f"web-{i}", kind, owner, "2", labels, nodeName=f"n{i}") for i in range(2)]
     rest = [pod(f"rest-{i}", "1", nodeName=f"n{i}") for i in range(2)]
-    document = explained(run, word, "-f", write(node("n0"), node("n1"), *pods, *rest))
+    document = explain_document(run, word, "-f", write(node("n0"), node("n1"), *pods, *rest))
     assert (document["pod"], document["verdict"]) == (made, "Unschedulable")
     assert document["message"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
     assert document["standsFor"].startswith("one more pod of")
@@ -205,7 +208,7 @@ def test_all_that_is_asked_of_a_cluster_is_asked_of_one_snapshot(
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
     objects = [waiting, owned("db-a", "ReplicaSet", "db", nodeName="n1"), pod("bare", "9")]
-    document = explained(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects), "--no-remedies")
+    document = explain_document(run, "deploy/web", "rs/db", "bare", "-f", write(node("n1"), *objects), "--no-remedies")
     assert [each["pod"] for each in document["explanations"]] == ["default/web-5f-a", "default/db-new", "default/bare"]
     assert made == [1]
 
@@ -228,7 +231,7 @@ def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write:
     }
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data-web-0"}}]
     there = owned("web-0", "StatefulSet", "web", nodeName="n1", volumes=volumes)
-    document = explained(run, "sts/web", "-f", write(node("n1"), node("n2"), there, claim, storage))
+    document = explain_document(run, "sts/web", "-f", write(node("n1"), node("n2"), there, claim, storage))
     assert document["verdict"] == "Schedulable"
     assert document["volumes"]["n2"]["provisions"] == ["default/data-web-1"]
 
@@ -236,12 +239,14 @@ def test_the_next_pod_of_a_stateful_set_gets_a_claim_of_its_own(run: Run, write:
 def test_a_deployment_without_pods_is_as_its_replica_set(run: Run, write: Write) -> None:
     rs = workload("ReplicaSet", "web-5f", cpu="9", uid="u", replicas=0)
     rs["metadata"]["ownerReferences"] = [{"kind": "Deployment", "name": "web", "controller": True}]
-    document = explained(run, "deploy/web", "-f", write(node("n1"), rs))
+    document = explain_document(run, "deploy/web", "-f", write(node("n1"), rs))
     assert (document["pod"], document["verdict"]) == ("default/web-5f-0", "Unschedulable")
 
 
 def test_a_daemon_set_of_which_nothing_is_pending_is_bound(run: Run, write: Write) -> None:
-    document = explained(run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1")))
+    document = explain_document(
+        run, "ds/web", "-f", write(node("n1"), owned("web-x", "DaemonSet", "web", nodeName="n1"))
+    )
     assert document["verdict"] == "Bound"
     assert document["standsFor"] == "the only pod of DaemonSet default/web, which is not pending"
 
@@ -250,10 +255,12 @@ def test_a_workload_as_kubectl_prints_it_is_the_one_of_the_cluster(run: Run, wri
     labels = {"app": "web", "pod-template-hash": "5f"}
     waiting = owned("web-5f-a", "ReplicaSet", "web-5f", "9", labels)
     printed = write(workload("Deployment", cpu="9", uid="u"), name="m.json")
-    assert explained(run, "-f", write(node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"  # a dump's list
+    assert (
+        explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["kind"] == "PendingPods"
+    )  # a dump's list
     Path(printed).write_text(json.dumps(workload("Deployment", cpu="9", uid="u")))
-    assert explained(run, "-f", write(node("n1"), waiting), "-f", printed)["pod"] == "default/web-5f-a"
-    assert explained(run, "-f", write(node("n1")), "-f", printed)["pod"] == "default/web-new-0"
+    assert explain_document(run, "-f", write(node("n1"), waiting), "-f", printed)["pod"] == "default/web-5f-a"
+    assert explain_document(run, "-f", write(node("n1")), "-f", printed)["pod"] == "default/web-new-0"
 
 
 def test_absent_workloads_suggest_others(run: Run, write: Write) -> None:
@@ -273,7 +280,7 @@ def test_several_pods_at_once(run: Run, write: Write) -> None:
         assert code == 1
         assert out.startswith("2 of 3 pods have a node or would get one, each by itself")
         assert "default/a Unschedulable: Insufficient cpu (n1: cpu: 9 requested, 4 free of 4" in " ".join(out.split())
-    document = explained(run, "a", "b", "-f", cluster)
+    document = explain_document(run, "a", "b", "-f", cluster)
     assert document["kind"] == "Explanations"
     assert [each["pod"] for each in document["explanations"]] == ["default/a", "default/b"]
     assert run("explain", "b", "shop/c", "-f", cluster, "-o", "name") == (0, "default/b\nshop/c\n", "")
@@ -318,7 +325,9 @@ def test_a_file_without_anything_to_explain_is_an_error(run: Run, write: Write) 
 
 
 def test_a_bound_pod_of_a_file_is_bound(run: Run, write: Write) -> None:
-    assert explained(run, "-f", write(pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"] == "Bound"
+    assert (
+        explain_document(run, "-f", write(pod("web", uid="u", nodeName="general-a1")), "--demo")["verdict"] == "Bound"
+    )
 
 
 def test_suggestions_prefer_pending_pods(run: Run, write: Write) -> None:

@@ -38,7 +38,8 @@ def quota(pods: str, used: str) -> Json:
     return {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata, "spec": {}, "status": status}
 
 
-def told(run: Run, *arguments: str) -> Json:
+def get_report(run: Run, *arguments: str) -> Json:
+    """Return the report of a command."""
     report: Json = json.loads(run(*arguments, "-o", "json").out)
     return report
 
@@ -73,7 +74,7 @@ FAILED = {"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded", 
 def test_why_it_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
     cluster = write(node("n1"), node("n2"), found)
     kind = {"Deployment": "deploy", "DaemonSet": "ds", "Job": "job"}[found["kind"]]
-    answer = told(run, "explain", f"{kind}/web", "-n", "shop", "-f", cluster)
+    answer = get_report(run, "explain", f"{kind}/web", "-n", "shop", "-f", cluster)
     assert answer.get("fewerPods", []) == reasons
     page = " ".join(run("explain", f"{kind}/web", "-n", "shop", "-f", cluster).out.split())
     assert all(f"No more pods: {reason}" in page for reason in reasons)
@@ -94,7 +95,7 @@ def test_ordinals_wait_for_the_one_before(
 ) -> None:
     wanted = workload("StatefulSet", replicas=4, podManagementPolicy=policy)
     pods = [member("StatefulSet", "web-0"), member("StatefulSet", "web-1", **second)]
-    answer = told(run, "explain", "sts/web", "-n", "shop", "-f", write(node("n1"), wanted, *pods))
+    answer = get_report(run, "explain", "sts/web", "-n", "shop", "-f", write(node("n1"), wanted, *pods))
     assert answer.get("fewerPods", []) == reasons
 
 
@@ -146,4 +147,4 @@ NO_METRICS = {"type": "ScalingActive", "status": "False", "reason": "FailedGetMe
 )
 def test_the_autoscaler_makes_no_more(run: Run, write: Write, found: Json, reasons: list[str]) -> None:
     cluster = write(node("n1"), workload("Deployment", replicas=2), found)
-    assert told(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons
+    assert get_report(run, "explain", "deploy/web", "-n", "shop", "-f", cluster).get("fewerPods", []) == reasons

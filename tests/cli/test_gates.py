@@ -49,7 +49,8 @@ def new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("new.yaml").write_text(SMALL + LARGE)
 
 
-def found(run: Run, *asked: str) -> list[dict[str, Any]]:
+def list_results(run: Run, *asked: str) -> list[dict[str, Any]]:
+    """Return the results in the SARIF output of a command."""
     (result,) = json.loads(run(*asked, "-o", "sarif").out)["runs"]
     results: list[dict[str, Any]] = result["results"]
     return results
@@ -105,7 +106,7 @@ def test_a_drain_that_is_blocked(run: Run, write: Any) -> None:
     }
     pods = [{**each, "status": {"phase": "Running"}} for each in (pod, alone)]
     file = write(NODE, other, *pods, budget)
-    rules = {each["ruleId"]: each["message"]["text"] for each in found(run, "drain", "n1", "-f", file)}
+    rules = {each["ruleId"]: each["message"]["text"] for each in list_results(run, "drain", "n1", "-f", file)}
     assert rules.keys() == {"eviction-blocked", "lost"}
     assert "shop/web" in rules["eviction-blocked"]
 

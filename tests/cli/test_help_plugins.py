@@ -56,7 +56,8 @@ def approved(answer: str | None) -> Json:
     return found
 
 
-def asked(run: Run, write: Write, config: str, answer: str | None, *command: str) -> Outcome:
+def explain_with_plugins(run: Run, write: Write, config: str, answer: str | None, *command: str) -> Outcome:
+    """Explain the pod with the example plugins and three nodes."""
     nodes = [
         labelled("broken", **{OUT_OF_ORDER: "yes"}),
         labelled("dear", **{PRICE: "30"}),
@@ -66,7 +67,7 @@ def asked(run: Run, write: Write, config: str, answer: str | None, *command: str
 
 
 def test_filter_and_score(run: Run, write: Write, config: str) -> None:
-    found = asked(run, write, config, "yes", "explain", "web", "-o", "json")
+    found = explain_with_plugins(run, write, config, "yes", "explain", "web", "-o", "json")
     report = json.loads(found.out)
     assert found.code == 0
     assert report["filter"]["broken"]["Maintenance"]["reasons"] == ["node(s) are in maintenance"]
@@ -78,14 +79,14 @@ def test_filter_and_score(run: Run, write: Write, config: str) -> None:
 
 
 def test_permit_waits(run: Run, write: Write, config: str) -> None:
-    found = asked(run, write, config, None)
+    found = explain_with_plugins(run, write, config, None)
     assert found.code == 0
     waits = "on cheap, of 2 nodes that fit, where it waits: waiting for an approval, one or more plugins asked to wait"
     assert waits in " ".join(found.out.split())
 
 
 def test_permit_refuses(run: Run, write: Write, config: str) -> None:
-    found = asked(run, write, config, "no")
+    found = explain_with_plugins(run, write, config, "no")
     assert found.code == 1
     assert "0/1 nodes are available: 1 nobody pays for it." in found.out
     assert "Unschedulable: nobody pays for it" in found.out
@@ -93,7 +94,7 @@ def test_permit_refuses(run: Run, write: Write, config: str) -> None:
 
 @pytest.mark.parametrize(("answer", "code"), [("yes", 0), ("no", 1), (None, 0)])
 def test_in_simulations(run: Run, write: Write, config: str, answer: str | None, code: int) -> None:
-    found = asked(run, write, config, answer, "simulate", "--pending")
+    found = explain_with_plugins(run, write, config, answer, "simulate", "--pending")
     assert found.code == code
     assert ("nobody pays for it" in found.out) == (code == 1)
     assert ("1 of these waits for Permit: waiting for an approval" in found.out) == (answer is None)
@@ -102,7 +103,7 @@ def test_in_simulations(run: Run, write: Write, config: str, answer: str | None,
 def test_arguments_are_checked_and_the_package_is_named(run: Run, write: Write, config: str) -> None:
     text = Path(config).read_text()
     Path(config).write_text(text.replace("{label: example.com/out-of-order}", "{labels: x}"))
-    assert 'unknown field "labels"' in asked(run, write, config, "yes").err
+    assert 'unknown field "labels"' in explain_with_plugins(run, write, config, "yes").err
     Path(config).write_text(text)
     module = Path(config).with_name("my_plugins.py")
     module.write_text(module.read_text().replace("return k.SUCCESS", "return True"))
@@ -110,7 +111,7 @@ def test_arguments_are_checked_and_the_package_is_named(run: Run, write: Write, 
     error = (
         'plugin "Approval" of package my-plugins 1.0 fails in permit: TypeError: it answers with bool, not with Status'
     )
-    assert error in asked(run, write, config, "yes").err
+    assert error in explain_with_plugins(run, write, config, "yes").err
 
 
 def test_all_that_is_promised_is_there() -> None:

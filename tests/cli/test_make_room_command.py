@@ -12,7 +12,8 @@ from sources.live.api_server import kubeconfig, listing, serving
 OWNER = [{"controller": True, "kind": "ReplicaSet", "name": "web", "apiVersion": "apps/v1", "uid": "u"}]
 
 
-def full(name: str, on: str, cpu: str = "2") -> Json:
+def build_filling_pod(name: str, on: str, cpu: str = "2") -> Json:
+    """Build a pod that fills a node."""
     made = pod(name, cpu)
     made["metadata"]["ownerReferences"] = OWNER
     made["spec"]["nodeName"] = on
@@ -20,7 +21,7 @@ def full(name: str, on: str, cpu: str = "2") -> Json:
 
 
 def cluster() -> list[Json]:
-    return [node("n1", "4"), node("n2", "4"), full("a", "n1"), full("b", "n2")]
+    return [node("n1", "4"), node("n2", "4"), build_filling_pod("a", "n1"), build_filling_pod("b", "n2")]
 
 
 def test_a_pod_of_the_cluster(run: Run, write: Write) -> None:
@@ -83,11 +84,11 @@ def test_remedies_show_a_plan_that_they_do_not_have(run: Run, write: Write) -> N
     nodes = [node("n1", "4"), node("n2", "4"), node("n3", "2")]
     for each in nodes[1:]:
         each["metadata"]["labels"] |= ssd
-    bound = full("z", "n2", "1")
+    bound = build_filling_pod("z", "n2", "1")
     del bound["metadata"]["ownerReferences"]
-    y = full("y", "n2")
+    y = build_filling_pod("y", "n2")
     y["spec"]["nodeSelector"] = ssd
-    file = write(*nodes, full("a", "n1", "3"), y, bound, pod("new", "4"))
+    file = write(*nodes, build_filling_pod("a", "n1", "3"), y, bound, pod("new", "4"))
     report = json.loads(run("remedies", "new", "-f", file, "-o", "json").out)
     assert [move["pod"] for move in report["makeRoom"]["moves"]] == ["default/y", "default/a"]
     assert "Or move 2 pods" in run("remedies", "new", "-f", file).out
@@ -103,7 +104,7 @@ def test_in_short_no_part_of_the_commands_is_shown(run: Run, write: Write) -> No
 @pytest.mark.parametrize("words", [("make-room", "default/new"), ("rebalance", "--rounds", "1")])
 def test_jobs_of_a_live_cluster_are_read(run: Run, tmp_path: Path, words: tuple[str, ...]) -> None:
     """The pod that has to move is of a Job that allows no more failed pods, or one more; the taint says to leave."""
-    made = full("a", "n1")
+    made = build_filling_pod("a", "n1")
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     tainted = node("n1", "4")
     tainted["spec"] = {"taints": [{"key": "out", "effect": "NoSchedule"}]}

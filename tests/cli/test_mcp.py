@@ -72,7 +72,7 @@ COMMANDS: dict[str, tuple[dict[str, Any], list[str]]] = {
 OTHERS = {"check_manifest", "lint_cluster", "provision_nodes", "disrupt_nodes"}
 
 
-def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
+def run_client(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
     """Return the result of work with a client of a server on the demo."""
     protocol = (server or serving.McpServer(ServedCluster(Source(demo=True)))).protocol
 
@@ -84,7 +84,7 @@ def asked(work: Callable[[Any], Awaitable[Any]], server: Any = None) -> Any:
 
 
 def test_tools_only_read_and_have_schemas_of_both_sides() -> None:
-    tools = asked(lambda client: client.list_tools()).tools
+    tools = run_client(lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools] == [tool.name for tool in TOOLS]
     assert {*COMMANDS, *OTHERS} == {tool.name for tool in tools}
     for tool in tools:
@@ -104,7 +104,7 @@ def test_a_tool_says_what_its_command_says(
     Path("WEB").write_text(json.dumps(WEB))
     Path("EVENT").write_text(json.dumps(EVENT))
     expected = json.loads(run(*command, "--demo", "-o", "json", "--summary").out)
-    answer = asked(lambda client: client.call_tool(name, arguments))
+    answer = run_client(lambda client: client.call_tool(name, arguments))
     assert not answer.is_error
     assert answer.structured_content == {**expected, "next": []}  # which are command lines, and there is no shell
     told, link = answer.content
@@ -126,7 +126,7 @@ def test_what_karpenter_does(name: str, run: Run, tmp_path: Path) -> None:
     expected = json.loads(run(*command, *options, "-o", "json", "--summary").out)
     server = serving.McpServer(ServedCluster(Source(filename=[options[1]], assume_complete=True)))
     arguments = {"instance_types": given["instanceTypes"]}
-    answer = asked(lambda client: client.call_tool(name, arguments), server)
+    answer = run_client(lambda client: client.call_tool(name, arguments), server)
     assert not answer.is_error, answer.content[0].text
     assert answer.structured_content == {**expected, "next": []}
 
@@ -143,7 +143,7 @@ def test_the_full_document_is_behind_the_link(run: Run) -> None:
         assert [resource.uri for resource in listed.resources] == [answer.content[1].uri]
         return await client.read_resource(answer.content[1].uri)
 
-    (contents,) = asked(work).contents
+    (contents,) = run_client(work).contents
     assert contents.text == run("drain", NODE, "--demo", "-o", "json").out
 
 
@@ -157,7 +157,7 @@ def test_only_the_last_documents_are_kept() -> None:
             await client.read_resource(uris[0])
         return await client.read_resource(uris[1])
 
-    assert asked(work).contents
+    assert run_client(work).contents
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_only_the_last_documents_are_kept() -> None:
     ],
 )
 def test_an_error_says_what_to_ask_instead(name: str, arguments: dict[str, Any], words: str) -> None:
-    answer = asked(lambda client: client.call_tool(name, arguments))
+    answer = run_client(lambda client: client.call_tool(name, arguments))
     assert answer.is_error
     assert words in answer.content[0].text
     assert "\n" not in answer.content[0].text
@@ -224,14 +224,14 @@ OF_LARGE = {name: arguments for name, (arguments, _) in COMMANDS.items()} | {
 
 @pytest.mark.parametrize("name", OF_LARGE)
 def test_answers_about_thousands_of_nodes_are_small(name: str, large: Any) -> None:
-    answer = asked(lambda client: client.call_tool(name, OF_LARGE[name]), large)
+    answer = run_client(lambda client: client.call_tool(name, OF_LARGE[name]), large)
     assert not answer.is_error, answer.content[0].text
     assert len(json.dumps(answer.structured_content, ensure_ascii=False, separators=(",", ":")).encode()) <= MOST_BYTES
     jsonschema.validate(answer.structured_content, build_schema(Summary))
 
 
 def test_what_keeps_a_pod_from_thousands_of_nodes(large: Any) -> None:
-    answer = asked(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), large)
+    answer = run_client(lambda client: client.call_tool("explain_pod", {"pod": "shop/new"}), large)
     (cause,) = answer.structured_content["causes"]
     assert (cause["reason"], cause["nodes"]) == ("Insufficient cpu", 5_000)
 
@@ -242,7 +242,7 @@ def test_it_tells_how_far_it_is() -> None:
     async def hear(done: float, total: float | None, what: str | None) -> None:
         heard.append((done, total, what))
 
-    asked(lambda client: client.call_tool("simulate_failures", {"unit": "node"}, progress_callback=hear))
+    run_client(lambda client: client.call_tool("simulate_failures", {"unit": "node"}, progress_callback=hear))
     nodes = len(Cluster.from_paths(list(demo.files())).nodes)
     assert heard == [(done, nodes, "Failures") for done in range(nodes + 1)]
 
@@ -276,7 +276,7 @@ def test_who_goes_away_stops_the_answer(tells: bool, monkeypatch: pytest.MonkeyP
         assert await anyio.to_thread.run_sync(ended.wait, 60)
         return await client.call_tool("list_node_pools", {})
 
-    assert not asked(work).is_error
+    assert not run_client(work).is_error
 
 
 def test_work_that_is_over_or_has_not_begun_is_stopped_by_nothing() -> None:
@@ -298,7 +298,7 @@ def test_prompts_name_tools_that_there_are() -> None:
             await client.get_prompt("why_is_this_pending", {})
         return prompts, pending.messages[0].content.text, safe.messages[0].content.text
 
-    prompts, pending, safe = asked(work)
+    prompts, pending, safe = run_client(work)
     assert [prompt.title for prompt in prompts] == ["Why is this pod pending?", "Is this safe to deploy?"]
     assert PENDING in pending
     assert safe.endswith("\n\nkind: {Pod}")

@@ -66,7 +66,8 @@ def action() -> Any:
     return yaml.safe_load((CI / "simulate" / "action.yml").read_text())["runs"]["steps"][-1]
 
 
-def simulated(folder: Path, paths: str, **more: str) -> subprocess.CompletedProcess[str]:
+def run_action(folder: Path, paths: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the script of the action with these paths."""
     given = {"PATHS": paths, "SNAPSHOT": "cluster.ksnap", "ARGS": "", "COMMENT": "true", "PULL_REQUEST": "7"}
     given |= {"REPOSITORY": "shop/web", "ACTION": str(CI / "simulate"), **more}
     assert given.keys() | {"GH_TOKEN"} == action()["env"].keys() | more.keys()
@@ -79,7 +80,7 @@ def calls(folder: Path) -> list[list[str]]:
 
 
 def test_the_action_annotates_and_comments(folder: Path) -> None:
-    done = simulated(folder, "deploy b.yaml")
+    done = run_action(folder, "deploy b.yaml")
     assert done.returncode == 1, done.stderr
     assert done.stdout.startswith("::error file=b.yaml,line=1,col=1,title=not-scheduled::Pod shop/large: ")
     _, posted = calls(folder)
@@ -91,7 +92,7 @@ def test_the_action_annotates_and_comments(folder: Path) -> None:
 
 
 def test_the_comment_that_is_there_is_updated(folder: Path) -> None:
-    done = simulated(folder, "deploy", THERE="42")
+    done = run_action(folder, "deploy", THERE="42")
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
     _, patched = calls(folder)
     assert patched[3:5] == ["PATCH", "repos/shop/web/issues/comments/42"]
@@ -101,12 +102,12 @@ def test_the_comment_that_is_there_is_updated(folder: Path) -> None:
 def test_nothing_is_written_where_it_is_not_wanted_or_there_is_no_pull_request(
     folder: Path, more: dict[str, str]
 ) -> None:
-    assert simulated(folder, "deploy", **more).returncode == 0
+    assert run_action(folder, "deploy", **more).returncode == 0
     assert calls(folder) == []
 
 
 def test_what_cannot_be_read_fails_without_a_comment(folder: Path) -> None:
-    assert simulated(folder, "none.yaml").returncode == 2
+    assert run_action(folder, "none.yaml").returncode == 2
     assert calls(folder) == []
 
 

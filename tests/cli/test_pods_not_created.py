@@ -15,7 +15,7 @@ QUOTA, STATEFUL, JOB = case(1), case(22), case(26)
 EXCEEDED = "exceeded quota: rq, requested: pods=1, used: pods=0, limited: pods=0"
 
 
-def shown(text: str) -> str:
+def unfold(text: str) -> str:
     """Return the text without line breaks and cell borders."""
     return " ".join(text.replace("|", " ").split())
 
@@ -26,9 +26,9 @@ def test_no_workload_is_called_schedulable_that_cannot_be_created(run: Run, writ
     name = f"{SHORT[case['workload']['kind']]}/web"
     code, out, _ = run("explain", name, "-n", case["namespace"], "-f", cluster)
     assert code == 1
-    first, told = shown(out).split(" Not created: 1 of 6 pods (6 wanted, 5 there): ")
+    first, told = unfold(out).split(" Not created: 1 of 6 pods (6 wanted, 5 there): ")
     assert first == f"{case['workload']['kind']} {case['namespace']}/web"
-    assert told.removeprefix("invalid: ").removeprefix("claim data-web-0: ").startswith(shown(words(case)))
+    assert told.removeprefix("invalid: ").removeprefix("claim data-web-0: ").startswith(unfold(words(case)))
 
 
 @pytest.mark.parametrize("kind", ["deploy/web", "rs/web-6b57ffc4c"])
@@ -52,7 +52,7 @@ def test_every_form_tells_it(run: Run, write: Write, form: str, asked: tuple[str
     cluster = write(*objects(QUOTA, replicas=3))
     code, out, _ = run("explain", *(asked or ("-n", "adm-rs-01")), "-f", cluster, "-o", form)
     assert code == 1
-    told = json.dumps(yaml.safe_load(out)) if form == "yaml" else shown(out)
+    told = json.dumps(yaml.safe_load(out)) if form == "yaml" else unfold(out)
     assert EXCEEDED in told
     assert "3 wanted, 0 there" in told
 
@@ -93,7 +93,7 @@ def test_what_is_past_is_told_as_that(run: Run, write: Write) -> None:
     cluster = write(*objects(STATEFUL, replicas=2, there=2))
     code, out, _ = run("explain", "sts/web", "-n", "adm-rs-22", "-f", cluster)
     assert code == 0
-    assert shown(out).startswith("StatefulSet adm-rs-22/web earlier: some could not be created")
+    assert unfold(out).startswith("StatefulSet adm-rs-22/web earlier: some could not be created")
     assert run("explain", "-A", "-f", cluster).code == 0
 
 
@@ -103,7 +103,7 @@ def test_a_cron_job_of_which_nothing_is_known_but_that(run: Run, write: Write) -
     cluster = write(objects(QUOTA)[0], event)
     code, out, _ = run("explain", "cronjob/web", "-n", "adm-rs-01", "-f", cluster)
     assert code == 1
-    assert shown(out).startswith(f"CronJob adm-rs-01/web Not created: its next Job: {EXCEEDED}")
+    assert unfold(out).startswith(f"CronJob adm-rs-01/web Not created: its next Job: {EXCEEDED}")
     assert run("explain", "cronjob/other", "-n", "adm-rs-01", "-f", cluster).code == 2
 
 
@@ -116,7 +116,7 @@ def test_a_daemon_set_that_lacks_pods(run: Run, write: Write) -> None:
             about |= {"kind": "DaemonSet", "uid": ""}
     code, out, _ = run("explain", "ds/web", "-n", "adm-rs-22", "-f", write(*documents))
     assert code == 1
-    assert shown(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 there): {EXCEEDED}")
+    assert unfold(out).startswith(f"DaemonSet adm-rs-22/web Not created: 1 of 2 pods (2 wanted, 1 there): {EXCEEDED}")
 
 
 def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Write, tmp_path: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_snapshot_keeps_it_and_anonymized_it_names_nobody(run: Run, write: Wri
     cluster, plain, shared = write(*objects(account, replicas=2)), str(tmp_path / "a"), str(tmp_path / "b")
     assert run("snapshot", "save", "-f", cluster, "-o", plain).code == 0
     assert run("snapshot", "save", "-f", cluster, "-o", shared, "--anonymize").code == 0
-    assert words(account) in shown(run("explain", "-A", "--snapshot", plain).out)
+    assert words(account) in unfold(run("explain", "-A", "--snapshot", plain).out)
     code, out, _ = run("explain", "-A", "--snapshot", shared, "-o", "json")
     (told,) = json.loads(out)["notCreated"]
     assert (code, told["missing"]) == (1, 2)
@@ -146,7 +146,7 @@ def test_a_snapshot_of_before_says_that_it_does_not_know(run: Run, write: Write,
             less.writestr(name, json.dumps(header) if header else data)
     code, out, _ = run("explain", "-A", "--snapshot", old)
     assert code == 0
-    assert "Deployments, DaemonSets, Jobs are not in snapshots of that version" in shown(out)
+    assert "Deployments, DaemonSets, Jobs are not in snapshots of that version" in unfold(out)
 
 
 def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
@@ -155,13 +155,13 @@ def test_where_nothing_tells_of_it_that_is_said(run: Run, write: Write) -> None:
     out = run("explain", "deploy/web", "-n", "adm-rs-01", "-f", cluster, "-o", "json").out
     told = {each["kind"]: each["affects"] for each in json.loads(out)["unknown"]}
     assert (told["Event"], told["Deployment"]) == ("creation", "creation")
-    assert "they would show pods that could not be created" in shown(run("explain", "-A", "-f", cluster).out)
+    assert "they would show pods that could not be created" in unfold(run("explain", "-A", "-f", cluster).out)
 
 
 def test_a_workload_of_another_shape_is_not_taken_for_absent(run: Run, write: Write) -> None:
     broken = {**QUOTA["workload"], "metadata": {"name": "web", "namespace": "adm-rs-01", "uid": "u"}, "status": 5}
     out = run("explain", "-A", "-f", write(objects(QUOTA)[0], broken)).out
-    assert "Deployments could not all be read" in shown(out)
+    assert "Deployments could not all be read" in unfold(out)
 
 
 def test_who_has_created_pods_since_is_left_alone(run: Run, write: Write) -> None:

@@ -36,7 +36,8 @@ def test_pools_by_hand(run: Run, write: Write) -> None:
     assert "team=x:NoSchedule" in out
 
 
-def refused(name: str, cpu: str) -> Json:
+def build_unschedulable_pod(name: str, cpu: str) -> Json:
+    """Build a pod that was rejected."""
     found = pod(name, cpu, uid=name)
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     return found | {"status": {"phase": "Pending", "conditions": [condition]}}
@@ -52,7 +53,7 @@ def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
     """
     placed = pod("old", "2")
     placed["spec"]["nodeName"] = "n1"
-    waiting = [refused(name, "3") for name in "abc"]
+    waiting = [build_unschedulable_pod(name, "3") for name in "abc"]
     groups = {
         "nodeGroups": [
             {"id": "big", "min": 1, "max": 1, "target": 1, "nodes": ["n1"]},
@@ -60,7 +61,7 @@ def test_node_groups_by_hand(run: Run, write: Write, tmp_path: Path) -> None:
             {"id": "elsewhere", "min": 0, "max": 2, "target": 0, "nodes": []},
         ]
     }
-    file = write(node("n1", "4"), placed, *waiting, refused("fits", "1"))
+    file = write(node("n1", "4"), placed, *waiting, build_unschedulable_pod("fits", "1"))
     given = str(tmp_path / "groups.json")
     Path(given).write_text(json.dumps(groups))
     shown = run("pools", "-f", file, "--assume-complete", "--node-groups", given, "-o", "json")
@@ -79,7 +80,7 @@ def test_a_label_names_them(run: Run, write: Write) -> None:
     """Labels tell no limits."""
     labelled = node("n1", "4")
     labelled["metadata"]["labels"] = {"example.com/of": "mine"}
-    file = write(labelled, refused("a", "3"), refused("b", "3"))
+    file = write(labelled, build_unschedulable_pod("a", "3"), build_unschedulable_pod("b", "3"))
     shown = run("pools", "-f", file, "--assume-complete", "--pool-label", "example.com/of", "-o", "json")
     (only,) = json.loads(shown.out)["pools"]
     assert [only.get(key) for key in ("pool", "nodes", "min", "max", "waiting")] == ["mine", 1, None, None, 1]

@@ -34,7 +34,7 @@ def quota(namespace: str) -> Json:
     return {**kind, "metadata": {"name": "q", "namespace": namespace}, "spec": {"min": {"cpu": "3"}}}
 
 
-def lent() -> list[Json]:
+def build_lent_quota() -> list[Json]:
     """Build a cluster in which b uses all of a's 3 CPUs, with more important pods that are created again.
 
     Both quotas have 6 CPUs in total, as has the node. A pod that comes back once a/web is nominated would exceed them.
@@ -48,7 +48,7 @@ def lent() -> list[Json]:
 
 
 def test_explain_names_the_plugin_and_its_victim(run: Run, write: Write, config: Sequence[str]) -> None:
-    cluster = write(*lent(), quota("a"), quota("b"))
+    cluster = write(*build_lent_quota(), quota("a"), quota("b"))
     code, out, _ = run("explain", "a/web", "-f", cluster, *config)
     assert code == 1
     assert "Preemption by CapacityScheduling" in out
@@ -59,13 +59,13 @@ def test_explain_names_the_plugin_and_its_victim(run: Run, write: Write, config:
 
 
 def test_simulate_evicts_and_places(run: Run, write: Write, config: Sequence[str]) -> None:
-    out = run("simulate", "-f", write(*lent(), quota("a"), quota("b")), *config, "-o", "json").out
+    out = run("simulate", "-f", write(*build_lent_quota(), quota("a"), quota("b")), *config, "-o", "json").out
     found = json.loads(out)
     assert (found["placed"], found["unplaced"]) == (1, 0)
     assert [each["pod"] for each in found["evicted"]] == ["b/p0"]
 
 
 def test_without_quotas_it_is_undecided(run: Run, write: Write, config: Sequence[str]) -> None:
-    code, out, _ = run("explain", "a/web", "-f", write(*lent(), whole=False), *config)
+    code, out, _ = run("explain", "a/web", "-f", write(*build_lent_quota(), whole=False), *config)
     assert code == 5
     assert "ElasticQuotas were not among the files" in " ".join(out.split())

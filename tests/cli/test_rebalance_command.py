@@ -38,7 +38,8 @@ def policy(*configs: Json, point: str = "deschedule", **more: object) -> Json:
 TAINTS = {"name": "RemovePodsViolatingNodeTaints"}
 
 
-def asked(run: Run, write: Write, tmp_path, objects: list[Json], document: Json) -> Json:
+def run_rebalance(run: Run, write: Write, tmp_path, objects: list[Json], document: Json) -> Json:
+    """Run rebalance and return its exit code with its report."""
     file = tmp_path / "policy.json"
     file.write_text(json.dumps(document))
     answer = run("rebalance", "--policy", str(file), "-f", write(*objects), "-o", "json")
@@ -47,7 +48,7 @@ def asked(run: Run, write: Write, tmp_path, objects: list[Json], document: Json)
 
 def test_a_pod_leaves_a_tainted_node(run: Run, write: Write, tmp_path) -> None:
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1")]
-    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert [(step["pod"], step["source"], step["target"]) for step in answer["steps"]] == [("default/a", "n1", "n2")]
     assert (answer["code"], answer["quiet"], answer["loops"], len(answer["rounds"])) == (0, True, False, 2)
     assert "/namespaces/default/pods/a/eviction" in answer["commands"][0]
@@ -58,7 +59,7 @@ def test_whoever_waits_takes_what_an_eviction_frees(run: Run, write: Write, tmp_
     waits = pod("waits", "3")
     waits["spec"]["tolerations"] = [{"operator": "Exists"}]
     objects = [tainted("n1", "4"), node("n2", "2"), owned("a", "n1", "2"), waits]
-    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert [(step["pod"], step["target"]) for step in answer["steps"]] == [("default/a", "n2")]
     assert answer["placed"] == [{"pod": "default/waits", "node": "n1"}]
     assert (answer["code"], answer["quiet"]) == (0, True)
@@ -99,7 +100,7 @@ def restarted(name: str, times: int) -> Json:
 
 def test_what_has_restarted_too_often_goes_and_comes_without_restarts(run: Run, write: Write, tmp_path) -> None:
     objects = [node("n1", "4"), node("n2", "4"), restarted("few", 4), restarted("many", 5), restarted("most", 9)]
-    answer = asked(run, write, tmp_path, objects, policy(RESTARTS))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(RESTARTS))
     assert [step["pod"] for step in answer["steps"]] == ["default/most", "default/many"]
     assert (answer["code"], answer["quiet"], len(answer["rounds"])) == (0, True, 2)
 
@@ -127,7 +128,7 @@ def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: 
         with_condition("here", type="Ready", status="True"),
         with_condition("tainted", type="DisruptionTarget", status="True", reason="DeletionByTaintManager"),
     ]
-    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), *pods], by_conditions(*conditions))
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), *pods], by_conditions(*conditions))
     assert [step["pod"] for step in answer["steps"]] == evicted
     assert (answer["code"], answer["quiet"], answer["notReplayed"]) == (0, True, [])
 
@@ -142,7 +143,7 @@ def test_conditions_that_are_kept(run: Run, write: Write, tmp_path, conditions: 
 )
 def test_conditions_that_are_not_kept(run: Run, write: Write, tmp_path, condition: Json) -> None:
     objects = [node("n1", "4"), node("n2", "4"), with_condition("a", type="Ready", status="False")]
-    answer = asked(run, write, tmp_path, objects, by_conditions(condition))
+    answer = run_rebalance(run, write, tmp_path, objects, by_conditions(condition))
     assert (answer["code"], answer["steps"]) == (5, [])
     assert answer["notReplayed"][0].startswith("the descheduler's plugin PodLifeTime, conditions but for the status of")
 
@@ -170,18 +171,18 @@ def test_snapshots_keep_restarts_and_earlier_ones_do_not(run: Run, write: Write,
 def test_what_fits_nowhere_else_stays(run: Run, write: Write, tmp_path) -> None:
     """Upstream's evictor looks for no other node without nodeFit."""
     objects = [tainted("n1", "4"), node("n2", "1"), owned("a", "n1", "2")]
-    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert (answer["code"], answer["steps"], answer["unsafe"]) == (1, [], 1)
     assert answer["held"][0]["why"].startswith("it fits nowhere else: 0/2 nodes are available")
     fits = {"name": "DefaultEvictor", "args": {"nodeFit": True}}
-    assert asked(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
+    assert run_rebalance(run, write, tmp_path, objects, policy(fits, TAINTS))["held"] == []
 
 
 def test_nobody_is_lost(run: Run, write: Write, tmp_path) -> None:
     """A pod without an owner, which asks the descheduler to be evicted."""
     bare = owned("a", "n1")
     bare["metadata"] |= {"ownerReferences": [], "annotations": {"descheduler.alpha.kubernetes.io/evict": "true"}}
-    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), bare], policy(TAINTS))
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], "nothing recreates it", 1)
 
 
@@ -190,11 +191,11 @@ def test_a_job_that_would_fail(run: Run, write: Write, tmp_path) -> None:
     made["metadata"]["ownerReferences"] = [{**OWNER[0], "apiVersion": "batch/v1", "kind": "Job", "name": "j"}]
     job = {"apiVersion": "batch/v1", "kind": "Job", "spec": {"backoffLimit": 0}}
     job["metadata"] = {"name": "j", "namespace": "default", "uid": "j"}
-    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
     why = "its Job allows no more failed pods (backoffLimit)"
     assert (answer["steps"], answer["held"][0]["why"], answer["unsafe"]) == ([], why, 1)
     job["spec"] = {}
-    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), made, job], policy(TAINTS))
     assert [step["target"] for step in answer["steps"]] == ["n2"]
 
 
@@ -203,7 +204,7 @@ def test_a_budget_takes_rounds(run: Run, write: Write, tmp_path) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 1}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
     pods = [owned(name, "n1", app="web") for name in "abc"]
-    answer = asked(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), *pods, budget], policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, [tainted("n1", "4"), node("n2", "4"), *pods, budget], policy(TAINTS))
     assert [step["round"] for step in answer["steps"]] == [1, 2, 3]
     assert [(entry["evicted"], entry["refused"]) for entry in answer["rounds"]] == [(1, 2), (1, 1), (1, 0), (0, 0)]
     assert answer["steps"][0]["budgets"] == ["default/web"]
@@ -214,7 +215,7 @@ def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
     spec = {"selector": {"matchLabels": {"app": "web"}}, "maxUnavailable": 0}
     budget = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "web"}, "spec": spec}
     objects = [tainted("n1", "4"), node("n2", "4"), owned("a", "n1", app="web"), budget]
-    answer = asked(run, write, tmp_path, objects, policy(TAINTS))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS))
     assert answer["steps"] == []
     assert answer["held"][0]["why"].startswith("PodDisruptionBudget default/web allows no disruption now")
 
@@ -229,7 +230,7 @@ def test_a_budget_that_allows_nothing(run: Run, write: Write, tmp_path) -> None:
 )
 def test_limits_hold_in_each_round(run: Run, write: Write, tmp_path, limit: str, counts: list[int]) -> None:
     objects = [tainted("n1", "4"), node("n2", "4"), *(owned(name, "n1") for name in "abc")]
-    answer = asked(run, write, tmp_path, objects, policy(TAINTS, **{limit: 1}))
+    answer = run_rebalance(run, write, tmp_path, objects, policy(TAINTS, **{limit: 1}))
     assert [entry["evicted"] for entry in answer["rounds"]] == counts
 
 
@@ -243,7 +244,7 @@ def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
     best["metadata"]["labels"] = {"disk": "ssd"}
     kind = {"nodeAffinityType": ["preferredDuringSchedulingIgnoredDuringExecution"]}
     document = policy({"name": "RemovePodsViolatingNodeAffinity", "args": kind})
-    answer = asked(run, write, tmp_path, [node("n1", "4"), best, moving], document)
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), best, moving], document)
     assert (answer["code"], answer["loops"], answer["quiet"]) == (1, True, False)
     assert [step["stays"] for step in answer["steps"]] == [True]
 
@@ -255,7 +256,7 @@ def test_a_policy_that_loops(run: Run, write: Write, tmp_path) -> None:
 def test_what_pods_really_use_is_not_known(run: Run, write: Write, tmp_path, metrics: Json) -> None:
     args = {"thresholds": {"cpu": 20}, "targetThresholds": {"cpu": 50}, "metricsUtilization": metrics}
     document = policy({"name": "LowNodeUtilization", "args": args}, point="balance")
-    answer = asked(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4"), node("n2", "4"), owned("a", "n1", "3")], document)
     assert (answer["code"], answer["steps"]) == (5, [])
     (said,) = answer["notReplayed"]
     assert said.endswith("metricsUtilization: what pods use is not known, only what they request")
@@ -310,5 +311,5 @@ def test_two_documents(run: Run, tmp_path) -> None:
 
 
 def test_a_field_that_the_descheduler_ignores(run: Run, write: Write, tmp_path) -> None:
-    answer = asked(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
+    answer = run_rebalance(run, write, tmp_path, [node("n1", "4")], policy(interval="5m"))
     assert (answer["policyIgnored"], answer["ignored"]) == (['unknown field "interval"'], [])

@@ -25,7 +25,7 @@ LIVE = {
 """What was met -> the recording, how many pods were wanted, how many there were, and what helps."""
 
 
-def met(number: int, wanted: int, there: int) -> list[Json]:
+def build_reported_cluster(number: int, wanted: int, there: int) -> list[Json]:
     """Build the cluster of the report: quotas with status, and the namespace with its labels and account."""
     told = case(number)
     found = deepcopy(objects(told, replicas=wanted, there=there))
@@ -59,7 +59,7 @@ def created_after(documents: list[Json], commands: list[str]) -> Any:
 @pytest.mark.parametrize("name", LIVE)
 def test_the_commands_let_all_pods_be_created(run: Run, write: Write, name: str) -> None:
     number, wanted, there, kinds = LIVE[name]
-    documents = met(number, wanted, there)
+    documents = build_reported_cluster(number, wanted, there)
     path = write(*documents)
     found = run("remedies", "deploy/web", "-n", case(number)["namespace"], "-f", path, "-o", "json")
     assert found.code == 1

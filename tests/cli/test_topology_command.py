@@ -22,7 +22,8 @@ def zoned(name: str, zone: str) -> Json:
     return made
 
 
-def of(workload: str, namespace: str, *nodes: str) -> list[Json]:
+def build_workload_pods(workload: str, namespace: str, *nodes: str) -> list[Json]:
+    """Build the pods of a workload."""
     owner = {"kind": "StatefulSet", "name": workload, "apiVersion": "apps/v1", "uid": workload, "controller": True}
     made = [pod(f"{workload}-{i}", namespace=namespace, nodeName=name) for i, name in enumerate(nodes)]
     for each in made:
@@ -34,8 +35,8 @@ OBJECTS = [
     zoned("a1", "a"),
     zoned("a2", "a"),
     zoned("b1", "b"),
-    *of("web", "shop", "a1", "a2"),
-    *of("db", "data", "a1", "b1"),
+    *build_workload_pods("web", "shop", "a1", "a2"),
+    *build_workload_pods("db", "data", "a1", "b1"),
 ]
 
 

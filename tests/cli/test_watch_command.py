@@ -27,7 +27,8 @@ def samples(text: str) -> dict[str, list[tuple[Labels, float]]]:
     return {family.name: [(sample.labels, sample.value) for sample in family.samples] for family in families}
 
 
-def told(run: Run, *arguments: str) -> dict[str, list[tuple[Labels, float]]]:
+def get_samples(run: Run, *arguments: str) -> dict[str, list[tuple[Labels, float]]]:
+    """Return the samples that watch prints, by metric."""
     return samples(run("watch", *arguments, "-o", "openmetrics").out)
 
 
@@ -52,7 +53,7 @@ def document(run: Run, *arguments: str) -> Any:
 
 def test_pending_pods_are_those_of_explain(run: Run) -> None:
     groups = document(run, "explain", "-A", "--demo")["groups"]
-    found = told(run, "--demo")["kschedctl_pending_pods"]
+    found = get_samples(run, "--demo")["kschedctl_pending_pods"]
     assert sum(number for _, number in found) == sum(len(group["pods"]) for group in groups)
     assert [(labels["verdict"], labels["cause"], number) for labels, number in found] == [
         (group["verdict"], group["cause"], len(group["pods"])) for group in groups
@@ -61,13 +62,13 @@ def test_pending_pods_are_those_of_explain(run: Run) -> None:
 
 def test_stuck_pods_are_those_of_audit(run: Run) -> None:
     waiting = document(run, "audit", "--demo", "--section", "pending")["sections"][0]["waiting"]
-    assert [number for _, number in told(run, "--demo")["kschedctl_stuck_pods"]] == [
+    assert [number for _, number in get_samples(run, "--demo")["kschedctl_stuck_pods"]] == [
         sum(len(group["pods"]) for group in waiting if group["cause"] == "stuck")
     ]
 
 
 def test_losses_are_those_of_failures(run: Run) -> None:
-    found = told(run, "--demo", "--losses", "zone", "--losses", "pool")
+    found = get_samples(run, "--demo", "--losses", "zone", "--losses", "pool")
     for unit in ("zone", "pool"):
         losses = document(run, "failures", f"--{unit}s", "--demo")["failures"]
         for metric, key in (("unplaced", "unplaced"), ("evicted", "evicted")):
@@ -82,7 +83,9 @@ def test_losses_are_those_of_failures(run: Run) -> None:
 def test_room_is_that_of_capacity(run: Run, write: Write) -> None:
     web = write(WEB, name="web.json")
     shape = document(run, "capacity", "-f", web, "--demo")["shapes"][0]
-    assert told(run, "--demo", "--room-for", web)["kschedctl_room_pods"] == [({"shape": shape["shape"]}, shape["fits"])]
+    assert get_samples(run, "--demo", "--room-for", web)["kschedctl_room_pods"] == [
+        ({"shape": shape["shape"]}, shape["fits"])
+    ]
 
 
 def test_quotas_and_pods_that_were_not_created(run: Run, write: Write) -> None:
@@ -104,7 +107,7 @@ def test_quotas_and_pods_that_were_not_created(run: Run, write: Write) -> None:
             ],
         },
     }
-    found = told(run, "-f", write(node("n1"), quota, replica_set))
+    found = get_samples(run, "-f", write(node("n1"), quota, replica_set))
     labels = {"namespace": "default", "quota": "team"}
     cpu, pods = {**labels, "resource": "requests.cpu"}, {**labels, "resource": "pods"}
     assert found["kschedctl_quota_hard"] == [(cpu, 1.5), (pods, 1.0)]

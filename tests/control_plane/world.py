@@ -88,7 +88,10 @@ def _replica_set(_store: Store, _key: Key, pods: list[Json]) -> Json:
 
 
 def _stateful_set(store: Store, key: Key, pods: list[Json]) -> Json:
-    """Build a StatefulSet for the pods, ordered if possible, with templates of the claims named after it."""
+    """Build the spec of a StatefulSet for the pods, with templates of the claims that are named after it.
+
+    It is ordered unless that could not have led to these pods.
+    """
     numbers = sorted(int(pod["metadata"]["name"].rpartition("-")[2]) for pod in pods)
     template, claims = template_of(pods[0]), []
     for volume in template["spec"].get("volumes") or ():

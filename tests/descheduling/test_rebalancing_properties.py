@@ -136,8 +136,8 @@ def fitting(world: World, name: str, where: dict[str, str], *more: Json) -> list
     return [view.nodes.names[row] for row in cycle.scores.best.tolist()] if cycle.schedulable else []
 
 
-def moved(seed: int) -> int:
-    """Replay the steps; how many there are."""
+def replay_steps(seed: int) -> int:
+    """Replay the steps and return how many there are."""
     world = World(seed)
     report = kschedctl.rebalance(Cluster.from_objects(world.objects), world.policy(), rounds=4, now=NOW)
     assert not report.not_replayed
@@ -167,4 +167,4 @@ def moved(seed: int) -> int:
 
 @pytest.mark.parametrize("share", range(4))
 def test_every_step_is_safe(share: int) -> None:
-    assert sum(moved(seed) for seed in range(share * 30, share * 30 + 30)) > 10
+    assert sum(replay_steps(seed) for seed in range(share * 30, share * 30 + 30)) > 10

@@ -135,7 +135,8 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
 }
 
 
-def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+def read_output(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:
+    """Return the JSON that a command has printed."""
     assert main([*arguments, "-o", "json"]) in (0, 1, 5), arguments
     return json.loads(capsys.readouterr().out)
 
@@ -157,7 +158,7 @@ def test_a_command_says_what_its_function_says(
     monkeypatch.chdir(tmp_path)
     for file, document in {"WEB": WEB, "EVENT": EVENT, "BINDING": BINDING}.items():
         Path(file).write_text(json.dumps(document))
-    assert said(capsys, *command, "--demo") == ask(cluster).to_dict()
+    assert read_output(capsys, *command, "--demo") == ask(cluster).to_dict()
 
 
 def test_what_is_saved_is_read_back_and_compared(
@@ -171,7 +172,7 @@ def test_what_is_saved_is_read_back_and_compared(
     assert kschedctl.diff(cluster, before).changes == ()
     report = kschedctl.diff(before, after, files)
     assert len(report.changes) > len(cluster.nodes)
-    assert said(capsys, "snapshot", "diff", *files) == report.to_dict()
+    assert read_output(capsys, "snapshot", "diff", *files) == report.to_dict()
 
 
 def test_what_woke_pods_between_two_moments(
@@ -183,9 +184,9 @@ def test_what_woke_pods_between_two_moments(
     before, after = map(kschedctl.Cluster.from_snapshot, files)
     report = kschedctl.wakes_between(before, after, names=files)
     assert report.changes
-    assert said(capsys, "wakes", "-A", "--between", *files) == report.to_dict()
+    assert read_output(capsys, "wakes", "-A", "--between", *files) == report.to_dict()
     one = kschedctl.wakes_between(before, after, [REFUSED], names=files)
-    assert said(capsys, "wakes", REFUSED, "--between", *files) == one.to_dict()
+    assert read_output(capsys, "wakes", REFUSED, "--between", *files) == one.to_dict()
 
 
 CONFIGURATION = {
@@ -214,14 +215,14 @@ def test_a_command_without_a_cluster_says_what_its_function_says(
     monkeypatch.chdir(tmp_path)
     Path("FILE").write_text(json.dumps(CONFIGURATION))
     Path("METRICS").write_text(METRICS)
-    document = said(capsys, *command)
+    document = read_output(capsys, *command)
     assert {**document, "source": ""} == {**ask().to_dict(), "source": ""}
 
 
 def test_a_configuration_is_checked_as_by_the_command(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """The command knows a line as well."""
     file = _written(tmp_path, {**CONFIGURATION, "percentageOfNodesToScore": 101})
-    document = said(capsys, "config", "check", file)
+    document = read_output(capsys, "config", "check", file)
     report = kschedctl.check_configuration({**CONFIGURATION, "percentageOfNodesToScore": 101})
     places = {"file", "line", "column", "fingerprint"}
     assert all(finding["file"] == file and finding["line"] == 1 for finding in document["findings"])

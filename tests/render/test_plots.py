@@ -34,7 +34,8 @@ PLOT = Plot("Losses", Axis("nodes"), Axis("lost"), TWO)
 TABLE = Table((Column("nodes", right=True),), (("100",),))
 
 
-def of(*points: Point) -> Plot:
+def build_plot(*points: Point) -> Plot:
+    """Build a plot of a series with these points."""
     return Plot("t", Axis("x"), Axis("y"), (Series("s", points),))
 
 
@@ -75,11 +76,11 @@ def test_names_from_a_cluster_cannot_steer_the_terminal() -> None:
 
 @pytest.mark.parametrize("points", [(), ((1, 1),), ((1, 1), (1, 2)), ((float("nan"), 0), (1, float("inf")), (2, 2))])
 def test_nothing_is_drawn_of_less_than_two_places(points: tuple[Point, ...]) -> None:
-    assert drawn(of(*points)) == []
+    assert drawn(build_plot(*points)) == []
 
 
 def test_values_that_are_all_the_same_make_a_level_line() -> None:
-    assert sum("•" in line for line in drawn(of((1, 0), (5, 0)))) == 1
+    assert sum("•" in line for line in drawn(build_plot((1, 0), (5, 0)))) == 1
 
 
 @pytest.mark.parametrize("width", [120, UNFOLDED])

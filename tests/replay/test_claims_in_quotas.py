@@ -104,7 +104,8 @@ STORAGE_CLASS = {
 }
 
 
-def simulated(objects: list[Json], *manifests: Json) -> SimulationReport:
+def simulate_manifests(objects: list[Json], *manifests: Json) -> SimulationReport:
+    """Simulate manifests in a cluster with these objects."""
     return kschedctl.simulate(kschedctl.Cluster.from_objects([NODE, SHOP, *objects]), list(manifests))
 
 
@@ -129,9 +130,9 @@ def simulated(objects: list[Json], *manifests: Json) -> SimulationReport:
 )
 def test_a_volume_claim_of_the_same_file(limit: Json) -> None:
     """It is refused, and the pods that name it find none."""
-    free = simulated([STORAGE_CLASS], volume_claim("data"), mounting("data"))
+    free = simulate_manifests([STORAGE_CLASS], volume_claim("data"), mounting("data"))
     assert (free.placed, free.not_created) == (2, ())
-    report = simulated([STORAGE_CLASS, limit], volume_claim("data"), mounting("data"))
+    report = simulate_manifests([STORAGE_CLASS, limit], volume_claim("data"), mounting("data"))
     (lacking,) = report.not_created
     assert lacking.workload == "PersistentVolumeClaim shop/data"
     assert 'persistentvolumeclaims "data" is forbidden: ' in lacking.failures[0].message
@@ -145,7 +146,7 @@ def test_claims_of_a_file_and_of_a_stateful_set_share_a_quota() -> None:
     template = {"metadata": {"name": "own"}, "spec": volume_claim("own")["spec"]}
     stateful["spec"] = {**stateful["spec"], "replicas": 4, "serviceName": "web", "volumeClaimTemplates": [template]}
     three = quota("q", {"persistentvolumeclaims": "0"}, {"persistentvolumeclaims": "3"})
-    report = simulated([STORAGE_CLASS, three], volume_claim("data"), stateful)
+    report = simulate_manifests([STORAGE_CLASS, three], volume_claim("data"), stateful)
     (lacking,) = report.not_created
     assert (lacking.workload, lacking.missing, report.placed) == ("StatefulSet shop/web", 2, 2)
 
@@ -172,8 +173,8 @@ ASKING = deployment(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName":
 
 def test_claims_of_templates_beyond_the_quota_leave_pods_waiting() -> None:
     """The pods are created; the second one's claim is not."""
-    assert simulated([GPU, SLICE, TEMPLATE], ASKING).placed == 2
-    report = simulated([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
+    assert simulate_manifests([GPU, SLICE, TEMPLATE], ASKING).placed == 2
+    report = simulate_manifests([GPU, SLICE, TEMPLATE, quota("q", {DEVICES: "0"}, {DEVICES: "1"})], ASKING)
     assert report.placed == 1
     told = f"exceeded quota: q, requested: {DEVICES}=1, used: {DEVICES}=1, limited: {DEVICES}=1"
     assert any(told in line and "pods wait for claims that are not created" in line for line in report.assumed)
@@ -190,7 +191,7 @@ def test_pods_that_are_refused_need_no_claims() -> None:
     of_high = quota("h", {"count/pods": "0"}, {"count/pods": "1"}, scopeSelector=scope)
     around = [GPU, SLICE, TEMPLATE, high, of_high, quota("d", {DEVICES: "0"}, {DEVICES: "2"})]
     important = deployment(priorityClassName="high", **ASKING["spec"]["template"]["spec"])
-    report = simulated(around, important, single(other("later")))
+    report = simulate_manifests(around, important, single(other("later")))
     assert (report.placed, report.unplaced) == (2, 0)
 
 

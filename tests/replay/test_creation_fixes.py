@@ -233,7 +233,7 @@ WORLDS = {
 }
 
 
-def done(store: Store, fix: CreationFix) -> None:
+def apply_fix(store: Store, fix: CreationFix) -> None:
     """Run the commands of a fix, followed by the quota controller."""
     for command in fix.commands:
         kubectl.run(store, command)
@@ -250,7 +250,8 @@ def edited(manifest: Json, fix: CreationFix) -> Json:
     return found
 
 
-def refused(world: World) -> NotCreated:
+def report_not_created(world: World) -> NotCreated:
+    """Return the report on the pods that could not be created."""
     (lacking,) = simulated(world.objects, world.manifest).not_created
     return lacking
 
@@ -258,11 +259,11 @@ def refused(world: World) -> NotCreated:
 @pytest.mark.parametrize("name", WORLDS)
 def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
     world = WORLDS[name]
-    lacking = refused(world)
+    lacking = report_not_created(world)
     assert tuple(fix.what for fix in lacking.fixes) == world.fixes
     for fix in lacking.fixes:
         store = Store(world.objects)
-        done(store, fix)
+        apply_fix(store, fix)
         report = simulated(store.documents(), edited(world.manifest, fix))
         assert report.good, fix.what
         assert fix.opens == ("n",)
@@ -272,7 +273,9 @@ def test_done_as_printed_all_pods_are_created_and_placed(name: str) -> None:
 
 
 def test_every_kind_of_change_is_made() -> None:
-    assert {kind for world in WORLDS.values() for fix in refused(world).fixes for kind in fix.kinds} == set(StepKind)
+    assert {kind for world in WORLDS.values() for fix in report_not_created(world).fixes for kind in fix.kinds} == set(
+        StepKind
+    )
 
 
 NO_REMEDIES = ("demanded", "demanded and used up", "namespace of other nodes")
@@ -288,13 +291,13 @@ def test_they_are_the_remedies(name: str) -> None:
 
 def test_a_bound_is_no_fix_where_bounds_contradict_each_other() -> None:
     objects = [bounds(min={"cpu": "2"}), bounds(name="m", max={"cpu": "1"})]
-    assert not refused(World(objects, pods(1, {"cpu": "1"}), ())).fixes
+    assert not report_not_created(World(objects, pods(1, {"cpu": "1"}), ())).fixes
 
 
 def test_what_is_created_and_waits_is_said_so() -> None:
     """A quota of 0, and pods of 99 cpus, which no node has: raising the quota alone gives nobody a node."""
     world = World([quota("q", {"pods": "0"}, {"pods": "0"})], pods(1, {"cpu": "99"}), ())
-    (fix,) = refused(world).fixes
+    (fix,) = report_not_created(world).fixes
     assert fix.then.startswith("0/1 nodes are available: 1 Insufficient cpu")
     report = remedies(kschedctl.Cluster.from_objects([NODE, *world.objects]), world.manifest)
     assert report.verdict == "NotCreated"
@@ -318,7 +321,8 @@ def stored(manifest: Json, there: int) -> list[Json]:
     return [made, sets, *(running(f"web-5d-{number}") for number in range(there))]
 
 
-def asked(documents: list[Json]) -> Any:
+def find_web_target(documents: list[Json]) -> Any:
+    """Return the target pod of Deployment web."""
     inquiry = Inquiry(kschedctl.Cluster.from_objects(documents), now="2026-05-06T09:12:00Z")
     return find_named_targets(inquiry, ["deploy/web"], Scope("shop"), Source())[0]
 
@@ -327,14 +331,14 @@ def asked(documents: list[Json]) -> Any:
 def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
     """The commands alone let it have them: they change the Deployment, not its ReplicaSet."""
     world = WORLDS[name]
-    found = asked([NODE, *world.objects, *stored(world.manifest, 0)])
+    found = find_web_target([NODE, *world.objects, *stored(world.manifest, 0)])
     report = find_pod_remedies(found)
     assert (report.verdict, len(report.remedies)) == ("NotCreated", len(world.fixes))
     assert explain_target(found).not_created.fixes  # type: ignore[union-attr]
     for fix in found.not_created.fixes:
         store = Store([*world.objects, *stored(world.manifest, 0)])
         assert fix.commands
-        done(store, fix)
+        apply_fix(store, fix)
         manifest = next(iter(store.of_kind("Deployment")))
         around = [each for each in store.documents() if each["kind"] not in ("Deployment", "ReplicaSet")]
         written = {**world.manifest, "spec": manifest["spec"]}
@@ -344,7 +348,7 @@ def test_a_workload_that_has_fewer_pods_than_it_wants(name: str) -> None:
 def test_pods_that_run_and_would_be_replaced_are_counted() -> None:
     """One of three runs; another template starts it again."""
     world = WORLDS["above the most"]
-    found = asked([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
+    found = find_web_target([NODE, *world.objects, *stored(pods(3, {"cpu": "100m"}), 1)])
     assert [fix.restarts for fix in found.not_created.fixes] == [1]
 
 
@@ -357,7 +361,7 @@ def test_bare_pods_alike_have_one_fix_and_later_workloads_count_those_before() -
     (last,) = web.fixes
     assert last.what == "raise ResourceQuota q to pods=8"
     store = Store(world)
-    done(store, last)
+    apply_fix(store, last)
     assert simulated(store.documents(), *bare, pods(3)).good
 
 
@@ -373,10 +377,10 @@ def test_quotas_of_claims_that_a_stateful_set_makes(most: str) -> None:
     db["spec"] = {**spec, "volumeClaimTemplates": templates}
     used = {"persistentvolumeclaims": "1", "requests.storage": "1Gi"}
     found = quota("q", used, {"persistentvolumeclaims": most, "requests.storage": "9Gi"})
-    lacking = refused(World([found], db, ()))
+    lacking = report_not_created(World([found], db, ()))
     assert (lacking.there, lacking.missing) == (1, 2)
     (fix,) = lacking.fixes
     assert fix.what == "raise ResourceQuota q to persistentvolumeclaims=7"
     store = Store([found])
-    done(store, fix)
+    apply_fix(store, fix)
     assert not simulated(store.documents(), db).not_created

@@ -32,36 +32,40 @@ def deployment(replicas: int, **resources: Any) -> Json:
     }
 
 
-def placed(limits: list[Json], workload: Json) -> tuple[int, tuple[str, ...]]:
+def simulate_workload(limits: list[Json], workload: Json) -> tuple[int, tuple[str, ...]]:
+    """Return how many pods of the workload are placed, and the assumptions."""
     report = simulate(Cluster.from_objects([node("n", "1"), *limits]), [workload])
     return report.placed, report.assumed
 
 
 def test_a_default_request_fills_the_node() -> None:
     """Three pods of 400m do not fit one cpu; without a LimitRange they ask for nothing."""
-    assert placed([], deployment(3))[0] == 3
-    count, assumed = placed([limit_range("lr", defaultRequest={"cpu": "400m"})], deployment(3))
+    assert simulate_workload([], deployment(3))[0] == 3
+    count, assumed = simulate_workload([limit_range("lr", defaultRequest={"cpu": "400m"})], deployment(3))
     assert count == 2
     assert "Deployment shop/web: requests.cpu 400m by LimitRange shop/lr" in assumed
 
 
 def test_what_the_pod_says_itself_stays() -> None:
     lr = limit_range("lr", defaultRequest={"cpu": "400m"})
-    assert placed([lr], deployment(3, requests={"cpu": "100m"}))[0] == 3
+    assert simulate_workload([lr], deployment(3, requests={"cpu": "100m"}))[0] == 3
 
 
 def test_a_maximum_alone_is_a_default_too() -> None:
     """As SetDefaults_LimitRangeItem has it: max gives limit and request."""
-    assert placed([limit_range("lr", max={"cpu": "500m"})], deployment(3))[0] == 2
+    assert simulate_workload([limit_range("lr", max={"cpu": "500m"})], deployment(3))[0] == 2
 
 
 def test_several_that_differ_are_chance() -> None:
     limits = [limit_range("a", defaultRequest={"cpu": "400m"}), limit_range("b", defaultRequest={"cpu": "100m"})]
     told = "by chance, as any of several LimitRanges may come first: requests.cpu 400m by LimitRange shop/a"
-    assert any(f"{told} or requests.cpu 100m by LimitRange shop/b" in line for line in placed(limits, deployment(1))[1])
+    assert any(
+        f"{told} or requests.cpu 100m by LimitRange shop/b" in line
+        for line in simulate_workload(limits, deployment(1))[1]
+    )
 
 
 def test_another_namespace_has_its_own() -> None:
     lr = limit_range("lr", defaultRequest={"cpu": "400m"})
     lr["metadata"]["namespace"] = "else"
-    assert placed([lr], deployment(3))[0] == 3
+    assert simulate_workload([lr], deployment(3))[0] == 3

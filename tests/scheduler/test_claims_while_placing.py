@@ -150,18 +150,18 @@ def test_each_answer_is_that_of_a_cluster_read_anew(seed: int) -> None:
             simulation.remove([position])
             simulation.gone.discard(position)
             continue
-        expected = anew(simulation, position)
-        assert found(simulation, position) == expected
+        expected = evaluate_afresh(simulation, position)
+        assert evaluate(simulation, position) == expected
         if isinstance(expected, tuple) and expected[1]:
             simulation.bind(position, view.nodes.index[random.choice(sorted(expected[1]))])
 
 
-def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
+def evaluate(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     """Return the number of feasible nodes with the best ones, or the error."""
     framework = simulation.scheduler.framework("default-scheduler")
     assert framework is not None
     try:
-        choice = simulation.placements.choose(framework, position)
+        choice = simulation.placements.choose_node(framework, position)
     except PluginError as error:
         return str(error)
     if choice is None:
@@ -169,7 +169,7 @@ def found(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     return choice.feasible, {simulation.view.nodes.names[row] for row in choice.tied.tolist()}
 
 
-def anew(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
+def evaluate_afresh(simulation: Simulation, position: int) -> tuple[int, set[str]] | str:
     """Return the same by a full cycle on the present cluster."""
     scheduler = Scheduler(build_resulting_cluster(simulation))
     framework, view = scheduler.framework("default-scheduler"), scheduler.view
@@ -189,7 +189,7 @@ def test_what_is_said_of_pods_alike_is_true_of_each(seed: int) -> None:
     outcomes = simulation.run(range(len(simulation.view.pods)))
     for outcome in outcomes:
         if outcome.verdict == "Unschedulable":
-            assert anew(simulation, outcome.position) == (0, set())
+            assert evaluate_afresh(simulation, outcome.position) == (0, set())
             assert outcome.message == simulation.build_message(outcome.position)
 
 
@@ -235,8 +235,8 @@ def test_clones_have_devices_of_their_own(seed: int) -> None:
     by_name = Simulation(Scheduler(Cluster.from_objects([*cluster, *others])), seed=seed)
     cloned = Simulation(Scheduler(Cluster.from_objects([*cluster, others[0]])), seed=seed)
     for position, copy in enumerate([0, *cloned.view.clone(0, len(others) - 1)]):
-        expected = anew(by_name, position)
-        assert found(cloned, copy) == expected
+        expected = evaluate_afresh(by_name, position)
+        assert evaluate(cloned, copy) == expected
         if isinstance(expected, tuple) and expected[1]:
             row = by_name.view.nodes.index[random.choice(sorted(expected[1]))]
             by_name.bind(position, row)

@@ -70,19 +70,23 @@ def test_schedule_pod(case):
 def test_find_fit(case):
     found, want = cycle(case), case["want"]
     assert reported(found) == {n: without_plugin(s) for n, s in want["nodeToStatus"]["nodes"].items()}
-    assert {found.filter.find_first_rejection(row)[0] for row in refused(found)} == set(want["unschedulablePlugins"])
+    assert {found.filter.find_first_rejection(row)[0] for row in list_rejected_rows(found)} == set(
+        want["unschedulablePlugins"]
+    )
     if "error" in want:
         assert build_fit_error(found) == want["error"]
 
 
-def refused(found):
+def list_rejected_rows(found):
+    """Return the rows of the nodes that were looked at and rejected."""
     return np.flatnonzero(found.considered & ~found.filter.passing).tolist()
 
 
 def reported(found):
     """Return the status that the framework reports for each node that it looked at."""
     by_plugins = {
-        found.view.nodes.names[row]: shown(found.filter.find_first_rejection(row)[1]) for row in refused(found)
+        found.view.nodes.names[row]: shown(found.filter.find_first_rejection(row)[1])
+        for row in list_rejected_rows(found)
     }
     return by_plugins | {name: shown(status) for name, status in found.consultation.statuses.items()}
 

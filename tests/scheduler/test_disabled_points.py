@@ -76,7 +76,7 @@ def scores_of(found: Cluster) -> dict[str, list[int]]:
     return {plugin: scores.tolist() for plugin, scores in raw.items()}
 
 
-def simulated(found: Cluster) -> Outcome:
+def simulate_first(found: Cluster) -> Outcome:
     """Simulate the pods and return the outcome of the first pod, by name, without a node."""
     (outcome,) = Simulation(Scheduler(found)).run([Position(0)])
     return outcome
@@ -89,7 +89,7 @@ def test_who_needs_what_pre_score_leaves_fails(failing: str) -> None:
     report = kschedctl.explain(found, "shop/new").to_dict()
     message = f'running Score plugins: plugin "{failing}" failed with: {FAILS[failing]}'
     assert (report["verdict"], report["message"]) == ("Error", message)
-    placed = simulated(found)
+    placed = simulate_first(found)
     assert (placed.verdict, placed.message) == ("Error", message)
 
 
@@ -99,8 +99,8 @@ def test_others_compute_it_themselves() -> None:
     scores, expected = scores_of(found), scores_of(prepared)
     assert scores == {**expected, "VolumeBinding": [0, 0]}  # which PreScore had left out
     assert {"NodeResourcesFit", "NodeResourcesBalancedAllocation", "NodeAffinity"} <= expected.keys()
-    placed = simulated(found)
-    assert placed == simulated(prepared)
+    placed = simulate_first(found)
+    assert placed == simulate_first(prepared)
     assert placed.verdict == "Scheduled"
 
 
@@ -118,4 +118,4 @@ def test_every_point_may_be_without_plugins(point: str) -> None:
             kschedctl.explain(found, "shop/new")
         return
     verdict = kschedctl.explain(found, "shop/new").verdict
-    assert simulated(found).verdict == {"Schedulable": "Scheduled"}.get(verdict, verdict)
+    assert simulate_first(found).verdict == {"Schedulable": "Scheduled"}.get(verdict, verdict)

@@ -43,7 +43,7 @@ def test_the_real_scheduler_chose_one_of_the_tied_nodes(case: dict[str, Any]) ->
     (pods,) = create_objects(cluster, [decode_workload(case["pod"])]).pods.values()
     scheduler = Scheduler(add_pods(cluster, pods))
     view = scheduler.view.fork()
-    choice = Placements(view).choose(framework(scheduler), view.pods.index[pods[0].key])
+    choice = Placements(view).choose_node(framework(scheduler), view.pods.index[pods[0].key])
     assert choice is not None
     assert case["result"]["chosen"] in {view.nodes.names[row] for row in choice.tied}
     assert choice.feasible == case["result"]["feasibleNodes"]
@@ -99,7 +99,7 @@ def _move_about(seed: int, nominated: bool, closing: bool = False) -> None:
         info = placements.get_incoming_info(int(view.pods.info[position]))
         alone = PodInfo(placements.build_stored(position), info.options)  # of which nothing is known
         expected = run_cycle(framework(scheduler), alone, view)
-        choice = placements.choose(framework(scheduler), position)
+        choice = placements.choose_node(framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             continue
@@ -130,7 +130,7 @@ def test_looking_ahead_changes_nothing() -> None:
     placed = 0
     for position in view.clone(0, 300):
         expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
-        choice = placements.choose(framework(scheduler), position)
+        choice = placements.choose_node(framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             break
@@ -169,7 +169,7 @@ def test_templates_that_request_the_same_share_what_is_known() -> None:
     placed = 0
     for position in positions:
         expected = run_cycle(framework(scheduler), view.pods.infos[view.pods.info[position]], view)
-        choice = placements.choose(framework(scheduler), position)
+        choice = placements.choose_node(framework(scheduler), position)
         if choice is None:
             assert not len(expected.feasible)
             continue
@@ -225,7 +225,7 @@ def test_groups_may_become_too_many(most: int) -> None:
         patched.setattr(grouped_ranking, "MAX_GROUPS", most)
         for position in view.clone(0, 60):
             expected = run_cycle(framework(scheduler), view.pods.infos[0], view)
-            choice = placements.choose(framework(scheduler), position)
+            choice = placements.choose_node(framework(scheduler), position)
             assert choice is not None
             assert (choice.feasible, choice.tied.tolist()) == (len(expected.feasible), expected.scores.best.tolist())
             view.assume(position, random.randrange(6))

@@ -35,12 +35,13 @@ def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": metadata, "spec": {"containers": [container], "priority": priority, **spec}}
 
 
-def near(app: str) -> Json:
+def build_affinity(app: str) -> Json:
+    """Build affinity to the pods of an app."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
-def simulated(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[str, int]], dict[str, list[str]]]:
+def run_simulation(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[str, int]], dict[str, list[str]]]:
     """Return the simulation, the row of each pod in the order of placement, and the retries by pod."""
     simulation = Simulation(Scheduler(Cluster.from_objects(list(objects), **settings)))
     name = [pod.metadata.name for pod in simulation.view.pods.objects]
@@ -52,15 +53,15 @@ def simulated(*objects: Json, **settings: Any) -> tuple[Simulation, list[tuple[s
 @pytest.mark.parametrize("version", ["1.31", "1.32", "1.36"])
 def test_a_pod_is_tried_again_once_the_one_that_it_needs_is_there(version: str) -> None:
     """It backs off meanwhile, so that the last one goes first, whatever its priority."""
-    objects = [node("a", "4"), pod("first", 9, affinity=near("second")), pod("second", 5), pod("third")]
-    _, placed, retried = simulated(*objects, kube_version=version)
+    objects = [node("a", "4"), pod("first", 9, affinity=build_affinity("second")), pod("second", 5), pod("third")]
+    _, placed, retried = run_simulation(*objects, kube_version=version)
     assert placed == [("second", 0), ("third", 0), ("first", 0)]
     assert retried == {"first": ["AssignedPodAdd"]}
 
 
 def test_what_plugins_do_not_ask_for_puts_no_pod_back_before_its_time() -> None:
     """A pod that comes makes no room: only when nothing else is left to try, five minutes later, is it tried again."""
-    _, placed, retried = simulated(node("a", "4"), pod("large", 9, cpu="5"), pod("small"))
+    _, placed, retried = run_simulation(node("a", "4"), pod("large", 9, cpu="5"), pod("small"))
     assert placed == [("small", 0), ("large", -1)]
     assert retried == {"large": ["UnschedulableTimeout"]}
 
@@ -70,7 +71,7 @@ def test_a_pod_that_leaves_puts_those_back_that_lack_room() -> None:
     priority nobody yields: so that the first, which backs off for a shorter time, takes the room."""
     never = pod("first", 20, cpu="2", preemptionPolicy="Never")
     running = pod("low", cpu="2", nodeName="a")
-    simulation, placed, retried = simulated(node("a", "2"), running, never, pod("second", 10))
+    simulation, placed, retried = run_simulation(node("a", "2"), running, never, pod("second", 10))
     assert placed == [("first", 0), ("second", -1)]
     assert retried["first"] == ["AssignedPodDelete"]
     assert retried["second"][0] == "AssignedPodDelete"
@@ -80,7 +81,7 @@ def test_a_pod_that_leaves_puts_those_back_that_lack_room() -> None:
 def test_who_preempted_is_nominated_and_others_yield() -> None:
     """The third would fit beside the victim's place, but not once the second is there, which comes later."""
     running = pod("low", cpu="3", nodeName="a")
-    simulation, placed, retried = simulated(node("a", "4"), running, pod("second", 10, cpu="3500m"), pod("third"))
+    simulation, placed, retried = run_simulation(node("a", "4"), running, pod("second", 10, cpu="3500m"), pod("third"))
     assert placed == [("second", 0), ("third", -1)]
     assert retried["second"] == ["AssignedPodDelete"]
     assert len(simulation.view.nominations[0]) == 0
@@ -88,16 +89,16 @@ def test_who_preempted_is_nominated_and_others_yield() -> None:
 
 def test_of_equal_pods_that_came_the_last_one_goes() -> None:
     """Whom the run placed has started since, one after the other; the most urgent pod comes when it is near another."""
-    late = pod("late", 10, affinity=near("anchor"))
-    anchor = pod("anchor", 10, cpu="0", affinity=near("second"))
+    late = pod("late", 10, affinity=build_affinity("anchor"))
+    anchor = pod("anchor", 10, cpu="0", affinity=build_affinity("second"))
     low = [pod("first"), pod("second"), pod("third")]
-    simulation, placed, _ = simulated(node("a", "3"), late, anchor, *low)
+    simulation, placed, _ = run_simulation(node("a", "3"), late, anchor, *low)
     assert placed[:5] == [("first", 0), ("second", 0), ("third", 0), ("anchor", 0), ("late", 0)]
     assert [simulation.view.pods.objects[position].metadata.name for position in simulation.evicted_from] == ["third"]
 
 
 def test_where_nothing_moves_nobody_is_tried_again() -> None:
-    _, placed, retried = simulated(node("a", "1"), pod("first", cpu="2"), pod("second", cpu="3"))
+    _, placed, retried = run_simulation(node("a", "1"), pod("first", cpu="2"), pod("second", cpu="3"))
     assert [row for _, row in placed] == [-1, -1]
     assert retried == {}
 

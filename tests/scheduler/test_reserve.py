@@ -40,7 +40,7 @@ def volume(name: str, size: str) -> Json:
     return {"kind": "PersistentVolume", "metadata": {"name": name}, "spec": spec, "status": {"phase": "Available"}}
 
 
-def simulated(*objects: Json, pods: int) -> tuple[Simulation, list[str]]:
+def run_simulation(*objects: Json, pods: int) -> tuple[Simulation, list[str]]:
     """Return the simulation, and the node of each of the first pods, or ""."""
     simulation = Simulation(Scheduler(Cluster.from_objects(objects)))
     outcomes = {outcome.position: outcome for outcome in simulation.run(range(pods))}
@@ -54,7 +54,7 @@ CSI = storage_class("csi", "csi.example.com")
 
 def test_the_smallest_volume_is_bound_to_the_claim() -> None:
     volumes = [volume("large", "9Gi"), volume("small", "2Gi")]
-    simulation, _ = simulated(node("n1"), LOCAL, *volumes, claim("c", "local"), mounting("p", "c"), pods=1)
+    simulation, _ = run_simulation(node("n1"), LOCAL, *volumes, claim("c", "local"), mounting("p", "c"), pods=1)
     cluster = simulation.view.cluster
     (bound,) = cluster.persistent_volume_claims
     assert (bound.spec.volume_name, bound.status.phase) == ("small", "Bound")
@@ -65,14 +65,14 @@ def test_the_smallest_volume_is_bound_to_the_claim() -> None:
 def test_a_volume_serves_one_claim() -> None:
     claims = [claim("c1", "local"), claim("c2", "local")]
     pods = [mounting("p1", "c1"), mounting("p2", "c2")]
-    _, nodes = simulated(node("n1"), LOCAL, volume("v", "1Gi"), *claims, *pods, pods=2)
+    _, nodes = run_simulation(node("n1"), LOCAL, volume("v", "1Gi"), *claims, *pods, pods=2)
     assert nodes == ["n1", ""]
 
 
 def test_a_claim_to_provision_stays_with_the_node_that_was_chosen_for_it() -> None:
     """The second pod would rather go to the emptier node."""
     pods = [mounting(f"p{i}", "c", containers=[{"name": "c", "resources": {"requests": {"cpu": "1"}}}]) for i in (1, 2)]
-    _, (first, second) = simulated(node("n1"), node("n2"), CSI, claim("c", "csi"), *pods, pods=2)
+    _, (first, second) = run_simulation(node("n1"), node("n2"), CSI, claim("c", "csi"), *pods, pods=2)
     assert first == second != ""
 
 
@@ -97,7 +97,7 @@ def using(name: str, claim_name: str, **spec: Any) -> Json:
 def test_devices_go_to_one_claim_each() -> None:
     claims = [resource_claim(f"c{i}") for i in range(3)]
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    simulation, nodes = simulated(node("n1"), node("n2"), *devices(2), *claims, *pods, pods=3)
+    simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(2), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]
     found = simulation.view.cluster.resource_claims
     allocations = [c.status.allocation for c in found]
@@ -107,7 +107,7 @@ def test_devices_go_to_one_claim_each() -> None:
 
 def test_a_claim_of_two_pods_is_allocated_once() -> None:
     pods = [using("p1", "c"), using("p2", "c")]
-    simulation, nodes = simulated(node("n1"), node("n2"), *devices(1), resource_claim("c"), *pods, pods=2)
+    simulation, nodes = run_simulation(node("n1"), node("n2"), *devices(1), resource_claim("c"), *pods, pods=2)
     assert nodes == ["n1", "n1"]
     (found,) = simulation.view.cluster.resource_claims
     assert [user.name for user in found.status.reserved_for] == ["p1", "p2"]
@@ -118,7 +118,7 @@ def test_devices_that_stand_for_a_resource_go_to_one_pod_each() -> None:
     containers = [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]
     (published, device_class), pods = devices(1), [pod(f"p{i}", containers=containers) for i in range(3)]
     backing = device_class | {"spec": {"extendedResourceName": "example.com/gpu"}}
-    simulation, nodes = simulated(node("n1"), published, backing, *pods, pods=3)
+    simulation, nodes = run_simulation(node("n1"), published, backing, *pods, pods=3)
     assert nodes == ["n1", "", ""]
     simulation.evict([0])
     assert [outcome.row for outcome in simulation.run([1, 2])] == [0, -1]
@@ -140,7 +140,7 @@ def test_a_claim_is_free_once_its_last_user_is_gone() -> None:
     """Two pods use the only device through one claim; a third pod's claim gets it when both are gone, not before."""
     claims = [resource_claim("shared"), resource_claim("other")]
     pods = [using("p1", "shared"), using("p2", "shared"), using("p3", "other")]
-    simulation, nodes = simulated(node("n1"), *devices(1), *claims, *pods, pods=3)
+    simulation, nodes = run_simulation(node("n1"), *devices(1), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]
 
     def shared() -> tuple[list[str], list[str]]:
@@ -163,7 +163,7 @@ def test_devices_for_extended_resources_are_free_when_their_pod_is_evicted() -> 
     extended = {"containers": [{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]}
     slices, device_class = devices(1)
     device_class["spec"] = {"extendedResourceName": "example.com/gpu"}
-    simulation, nodes = simulated(
+    simulation, nodes = run_simulation(
         node("n1"), slices, device_class, pod("p1", **extended), pod("p2", **extended), pods=2
     )
     assert nodes == ["n1", ""]
@@ -180,7 +180,7 @@ def test_pods_without_a_uid_are_told_apart_by_namespace() -> None:
     pods[1]["metadata"]["namespace"] = "e"
     for each in pods:
         del each["metadata"]["uid"]
-    simulation, nodes = simulated(node("n1"), *devices(2), *claims, *pods, pods=2)
+    simulation, nodes = run_simulation(node("n1"), *devices(2), *claims, *pods, pods=2)
     assert nodes == ["n1", "n1"]
     simulation.evict([0])
     found = {c.metadata.namespace: bool(c.status.allocation) for c in simulation.view.cluster.resource_claims}
@@ -203,5 +203,5 @@ def test_shares_of_a_device_add_up() -> None:
     shared = {"allowMultipleAllocations": True, "capacity": {"slots": {"value": "2", "requestPolicy": policy}}}
     claims = [resource_claim(f"c{i}") for i in range(3)]
     pods = [using(f"p{i}", f"c{i}") for i in range(3)]
-    _, nodes = simulated(node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
+    _, nodes = run_simulation(node("n1"), *devices(1, **shared), *claims, *pods, pods=3)
     assert nodes == ["n1", "n1", ""]

@@ -63,7 +63,7 @@ def pod(random: Random, name: str, priority: int, **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": meta, "spec": {"containers": [container], "priority": priority, **spec}}
 
 
-def near(random: Random) -> Json:
+def draw_affinity(random: Random) -> Json:
     """Draw affinity to pods that may come later or go."""
     if random.random() < 0.7:
         return {}
@@ -90,7 +90,7 @@ def objects(random: Random, gangs: int) -> list[Json]:
     for i in range(gangs):
         found += members(random, f"g{i}")
     for i in range(random.randint(0, 8)):
-        found.append(pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **near(random)))
+        found.append(pod(random, f"s{i}", random.choice((0, 0, 10, 20)), **draw_affinity(random)))
     return found
 
 
@@ -107,7 +107,7 @@ def coscheduled(random: Random) -> list[Json]:
         version = "scheduling.x-k8s.io/v1alpha1"
         found.append({"apiVersion": version, "kind": "PodGroup", "metadata": meta, "spec": spec})
         for member in range(random.randint(0, 5)):
-            made = pod(random, f"g{i}-{member}", random.choice((0, 0, 10)), **near(random))
+            made = pod(random, f"g{i}-{member}", random.choice((0, 0, 10)), **draw_affinity(random))
             made["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] = f"g{i}"
             found.append(made)
     random.shuffle(found)
@@ -140,7 +140,8 @@ def placements(view: Fork) -> dict[str, str]:
     return {pods[position].metadata.name: names[row] for position, row in enumerate(view.node.tolist()) if row >= 0}
 
 
-def simulated(scheduler: Scheduler) -> dict[str, str]:
+def get_simulated_placements(scheduler: Scheduler) -> dict[str, str]:
+    """Simulate the pods and return their placements."""
     simulation = Simulation(scheduler)
     simulation.placements.random = First()
     simulation.schedule(np.flatnonzero(simulation.view.node < 0).tolist())
@@ -260,4 +261,4 @@ def compare(cluster: Cluster) -> None:
     scheduler = Scheduler(cluster)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(QueuedPods, "_advance_time", backoffs_alone(QueuedPods._advance_time))
-        assert simulated(scheduler) == queued(scheduler)
+        assert get_simulated_placements(scheduler) == queued(scheduler)

@@ -121,7 +121,8 @@ def replayed(whole: Cycle, percentage: int, start: int) -> Told:
     return len(cycle.feasible), int(cycle.considered.sum()), len(best), sum(lost), lost.count(0)
 
 
-def told(whole: Cycle, percentage: int) -> list[Told]:
+def list_results(whole: Cycle, percentage: int) -> list[Told]:
+    """Return the results of a cycle for each start index."""
     starts = EveryStart(whole)
     terms = SearchTerms.from_profile(whole.framework.profile, whole.framework.release)
     found = starts.search_samples(Sampling(percentage).count_needed(starts.offered, terms))
@@ -138,7 +139,7 @@ def all_replayed(whole: Cycle, percentage: int) -> list[Told]:
 def test_every_start_is_as_replayed(seed: int, name: str) -> None:
     whole = cycle_of(cluster_of(seed), name)
     for percentage in (5, 60, 80):
-        assert told(whole, percentage) == all_replayed(whole, percentage)
+        assert list_results(whole, percentage) == all_replayed(whole, percentage)
 
 
 def test_the_clusters_have_something_to_lose() -> None:
@@ -146,7 +147,7 @@ def test_the_clusters_have_something_to_lose() -> None:
     fitting = [name for name in SHAPES if len(cycle_of(cluster, name).feasible) > 100]
     assert len(fitting) == len(SHAPES) - 2, "all but those that fit nowhere and on three nodes"
     for name in fitting:
-        answers = told(cycle_of(cluster, name), 5)
+        answers = list_results(cycle_of(cluster, name), 5)
         assert len(set(answers)) > 10, name
         assert any(lost for *_, lost, _ in answers), name
 
@@ -154,9 +155,9 @@ def test_the_clusters_have_something_to_lose() -> None:
 def test_a_plugin_that_says_nothing_of_its_scores_is_replayed(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = cycle_of(cluster_of(3), "pods it likes and avoids")
     expected = all_replayed(whole, 5)
-    assert told(whole, 5) == expected
+    assert list_results(whole, 5) == expected
     monkeypatch.setattr(InterPodAffinity, "peers", Peers.ALL)
-    assert told(whole, 5) == expected
+    assert list_results(whole, 5) == expected
 
 
 PROFILES: dict[str, Json] = {
@@ -198,7 +199,7 @@ def test_profiles(name: str) -> None:
         "profiles": [PROFILES[name]],
     }
     whole = cycle_of(cluster_of(4, configuration), "plain")
-    assert told(whole, 5) == all_replayed(whole, 5)
+    assert list_results(whole, 5) == all_replayed(whole, 5)
 
 
 def test_what_is_looked_at_by_hand() -> None:

@@ -205,7 +205,8 @@ def cluster(name: str, args: object = None, *, nodes: tuple[str, ...] = ("n1",),
     return Cluster.from_objects([*objects, POD], config={**meta, "profiles": [profile]})
 
 
-def explained(name: str, args: object = None, **options: Any) -> Explanation:
+def explain_pod(name: str, args: object = None, **options: Any) -> Explanation:
+    """Explain the pod with the plugin and its arguments."""
     report = kschedctl.explain(cluster(name, args, **options), "default/p")
     assert isinstance(report, Explanation)
     return report
@@ -213,7 +214,7 @@ def explained(name: str, args: object = None, **options: Any) -> Explanation:
 
 @pytest.mark.parametrize("name", ["Odd", "Factory"])
 def test_a_registered_plugin_is_replayed_under_its_registered_name(name: str) -> None:
-    report = explained(name)
+    report = explain_pod(name)
     assert report.to_dict()["firstFail"]["n1"] == {
         "plugin": name,
         "code": "Unschedulable",
@@ -244,7 +245,7 @@ def test_events_and_hints_that_do_not_work_name_the_package(name: str, problem: 
 
 
 def test_it_gets_its_arguments() -> None:
-    assert explained("Odd", {"letter": "x"}).verdict == "Schedulable"
+    assert explain_pod("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
 def test_a_package_that_comes_or_goes_meanwhile_is_noticed(tmp_path: Path) -> None:
@@ -274,7 +275,7 @@ def test_it_filters_and_scores_with_the_weight_of_the_profile() -> None:
     """One that a profile enables without a weight has weight 1: kube-scheduler knows no other default."""
     at = {"multiPoint": {"enabled": [{"name": "Cheap", "weight": 3}]}}
     for plugins, weight in (({}, 1), (at, 3)):
-        found = explained("Cheap", {"dearestNode": "n3"}, nodes=("n1", "n2", "n3"), **plugins).to_dict()
+        found = explain_pod("Cheap", {"dearestNode": "n3"}, nodes=("n1", "n2", "n3"), **plugins).to_dict()
         assert found["firstFail"]["n3"]["reasons"] == ["node(s) were too dear"]
         assert found["weighted"]["Cheap"] == {"n1": 0, "n2": 50 * weight}
         assert found["best"] == ["n2"]
@@ -300,8 +301,8 @@ def test_what_its_pre_filter_left_is_scored_by(claims: tuple[str, ...]) -> None:
 
 
 def test_where_it_runs_without_a_method_of_ours_is_named_as_not_replayed() -> None:
-    assert explained("Cheap").not_replayed == ("plugin Cheap at permit",)
-    assert explained("Cheap", permit={}, filter={"enabled": [{"name": "Cheap"}]}).not_replayed == ()
+    assert explain_pod("Cheap").not_replayed == ("plugin Cheap at permit",)
+    assert explain_pod("Cheap", permit={}, filter={"enabled": [{"name": "Cheap"}]}).not_replayed == ()
 
 
 def test_what_it_reads_matters_to_every_pod() -> None:
@@ -326,7 +327,9 @@ def test_it_reserves() -> None:
     assert [outcome.verdict for outcome in simulation.run([0])] == ["Scheduled"]
     (claim,) = simulation.view.cluster.persistent_volume_claims
     assert claim.spec.volume_name == "made-on-n1"
-    assert explained("Labelling").to_dict()["volumes"] == {"n1": {"bindings": {"default/c": "made"}, "provisions": []}}
+    assert explain_pod("Labelling").to_dict()["volumes"] == {
+        "n1": {"bindings": {"default/c": "made"}, "provisions": []}
+    }
 
 
 def test_what_cannot_be_reserved_is_the_outcome() -> None:
@@ -359,7 +362,7 @@ def test_declared_arguments_are_read_strictly(args: object, says: str) -> None:
 
 
 def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
-    assert explained("Failing").to_dict()["message"] == 'running "Failing" filter plugin: it says so itself'
+    assert explain_pod("Failing").to_dict()["message"] == 'running "Failing" filter plugin: it says so itself'
 
 
 @pytest.mark.parametrize(
@@ -398,25 +401,25 @@ def test_an_error_that_a_plugin_reports_is_the_verdict() -> None:
 )
 def test_a_plugin_that_does_not_work_is_named_with_its_package(name: str, args: object, says: str) -> None:
     with pytest.raises(ThirdPartyError) as caught:
-        explained(name, args)
+        explain_pod(name, args)
     assert str(caught.value).startswith(f'plugin "{name}" of package odd-plugins 1.2 {says}')
     assert caught.value.exit_code == 2
 
 
 def test_what_it_prints_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    explained("Printing")
+    explain_pod("Printing")
     out, err = capsys.readouterr()
     assert (out, "looking at 1\n" in err) == ("", True)
 
 
 def test_scores_are_whole_numbers() -> None:
     with pytest.raises(ThirdPartyError) as caught:
-        explained("Floats", {"letter": "x"}, nodes=("n1", "n2"))
+        explain_pod("Floats", {"letter": "x"}, nodes=("n1", "n2"))
     assert "fails in score: TypeError: it answers with float64 (2,), not with one integer for each" in str(caught.value)
 
 
 def test_it_does_not_matter_to_a_configuration_that_does_not_use_it() -> None:
-    assert explained("Odd", {"letter": "x"}).verdict == "Schedulable"
+    assert explain_pod("Odd", {"letter": "x"}).verdict == "Schedulable"
 
 
 def test_an_in_tree_name_is_taken(tmp_path: Path) -> None:

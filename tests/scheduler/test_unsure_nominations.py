@@ -33,12 +33,13 @@ def pod(name: str, cpu: str, status: Json | None = None, **spec: Any) -> Json:
     }
 
 
-def explained(*objects: Json) -> Json:
+def explain_pod(*objects: Json) -> Json:
+    """Explain the pod d/p and return the document."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
 
 
 def test_one_that_is_not_gated_counts() -> None:
-    found = explained(node("small", "1"), pod("first", "1", NOMINATED), pod("p", "1"))
+    found = explain_pod(node("small", "1"), pod("first", "1", NOMINATED), pod("p", "1"))
     assert found["verdict"] == "Unschedulable"
     assert found["unknown"] == []
 
@@ -51,7 +52,7 @@ def test_since_1_37_it_counts() -> None:
 
 
 def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
-    found = explained(node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1"))
+    found = explain_pod(node("small", "1"), pod("gated", "1", NOMINATED, **GATED), pod("p", "1"))
     assert (found["verdict"], found["feasible"], found["undecided"]) == ("Schedulable", ["small"], True)
     (unknown,) = found["unknown"]
     assert (unknown["kind"], unknown["affects"]) == ("Nomination", "verdict")
@@ -61,7 +62,7 @@ def test_where_it_decides_the_verdict_the_answer_is_conditional() -> None:
 def test_where_another_node_is_left_only_the_choice_is_in_doubt() -> None:
     """The larger node would be fuller by the pod, 1 of 2, than the small one, 1 of 9, had it not to yield there."""
     nodes = node("small", "9"), node("other", "2")
-    found = explained(*nodes, pod("gated", "9", NOMINATED, **GATED), pod("p", "1"))
+    found = explain_pod(*nodes, pod("gated", "9", NOMINATED, **GATED), pod("p", "1"))
     assert (found["verdict"], found["undecided"], found["best"]) == ("Schedulable", False, ["small"])
     assert [each["affects"] for each in found["unknown"]] == ["scores"]
 
@@ -75,7 +76,7 @@ def test_where_another_node_is_left_only_the_choice_is_in_doubt() -> None:
     ],
 )
 def test_where_it_makes_no_difference_nothing_is_said(gated: Json, wanted: str) -> None:
-    found = explained(node("small", "1"), gated, pod("p", wanted))
+    found = explain_pod(node("small", "1"), gated, pod("p", wanted))
     assert (found["verdict"], found["unknown"]) == ("Schedulable", [])
 
 

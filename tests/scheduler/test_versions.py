@@ -24,7 +24,7 @@ def pod(name: str = "p", node_name: str = "", **spec: Any) -> Json:
     return {"kind": "Pod", "metadata": metadata, "spec": {"nodeName": node_name, "containers": containers, **spec}}
 
 
-def explained(version: str, *objects: Json, gates: dict[str, bool] | None = None, config: Json | None = None) -> Json:
+def explain_pod(version: str, *objects: Json, gates: dict[str, bool] | None = None, config: Json | None = None) -> Json:
     """Explain pod p, which requests nothing unless it is among the objects."""
     named = {each["metadata"]["name"] for each in objects}
     documents = objects if "p" in named else (*objects, pod())
@@ -43,7 +43,7 @@ def explained(version: str, *objects: Json, gates: dict[str, bool] | None = None
 )
 def test_the_reason_for_a_taint(version: str, reason: str) -> None:
     taints = [{"key": "gpu", "value": "yes", "effect": "NoSchedule"}, {"key": "b", "effect": "NoExecute"}]
-    found = explained(version, node("n", taints=taints), node("m", taints=taints))
+    found = explain_pod(version, node("n", taints=taints), node("m", taints=taints))
     assert found["message"].startswith(f"0/2 nodes are available: 2 {reason}.")
 
 
@@ -52,7 +52,7 @@ def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
     ports = [{"containerPort": 80, "hostPort": 80}]
     sidecar = {"name": "s", "restartPolicy": "Always", "ports": ports}
     there = pod("there", "n", containers=[{"name": "c", "ports": ports}])
-    found = explained(version, node("n"), there, pod(initContainers=[sidecar]))
+    found = explain_pod(version, node("n"), there, pod(initContainers=[sidecar]))
     assert found["feasible"] == (["n"] if fits else [])
 
 
@@ -69,7 +69,7 @@ def test_host_ports_of_sidecars(version: str, fits: bool) -> None:
 def test_the_reason_for_features_that_are_not_declared(version: str, reason: str) -> None:
     gates = {"NodeDeclaredFeatures": True, RESTARTS: True}
     containers = [{"name": "c", "restartPolicyRules": [{"action": "RestartAllContainers"}]}]
-    found = explained(version, node("n"), pod(containers=containers), gates=gates)
+    found = explain_pod(version, node("n"), pod(containers=containers), gates=gates)
     assert found["filter"]["n"]["NodeDeclaredFeatures"]["reasons"] == [reason]
 
 
@@ -77,7 +77,7 @@ def test_the_reason_for_features_that_are_not_declared(version: str, reason: str
 def test_features_that_a_version_infers(version: str, code: str) -> None:
     """1.35 has a gate for user namespaces on the host's network, but no node has to declare it."""
     gates = {"NodeDeclaredFeatures": True, "UserNamespacesHostNetworkSupport": True}
-    found = explained(version, node("n"), pod(hostNetwork=True, hostUsers=False), gates=gates)
+    found = explain_pod(version, node("n"), pod(hostNetwork=True, hostUsers=False), gates=gates)
     assert found["preFilter"]["NodeDeclaredFeatures"]["code"] == code
 
 
@@ -93,10 +93,10 @@ def test_features_that_a_version_infers(version: str, code: str) -> None:
 def test_gates_that_depend_on_others(version: str, gates: dict[str, bool], needs: str) -> None:
     """1.34 starts with devices off and DRAPrioritizedList, which is on by itself, of no use."""
     if not needs:
-        assert explained(version, node("n"), gates=gates)["feasible"] == ["n"]
+        assert explain_pod(version, node("n"), gates=gates)["feasible"] == ["n"]
         return
     with pytest.raises(kschedctl.KschedctlError, match=rf"depends on features that are disabled: \[.*{needs}"):
-        explained(version, node("n"), gates=gates)
+        explain_pod(version, node("n"), gates=gates)
 
 
 @pytest.mark.parametrize(("version", "score"), [("1.34", 0), ("1.35", 50)])
@@ -116,7 +116,7 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": spec},
         pod(containers=[{"name": "c", "resources": {"requests": {"example.com/gpu": "1"}}}]),
     ]
-    found = explained(version, *objects, gates={"DRAExtendedResource": True}, config=config)
+    found = explain_pod(version, *objects, gates={"DRAExtendedResource": True}, config=config)
     assert found["score"]["NodeResourcesFit"] == {"n": score}
 
 
@@ -130,7 +130,7 @@ def test_devices_that_back_an_extended_resource_are_scored(version: str, score: 
 )
 def test_gates_that_a_version_does_not_know_are_refused(version: str, unknown: dict[str, bool]) -> None:
     with pytest.raises(kschedctl.KschedctlError, match=next(iter(unknown))):
-        explained(version, node("n"), gates=unknown)
+        explain_pod(version, node("n"), gates=unknown)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_what_a_version_does_not_know_is_said(version: str, ignored: list[str]) 
     asking = {"resources": {"requests": {"cpu": "8"}}, "volumes": [{"name": "v", "image": {"reference": "i"}}]}
     taint = {"key": "k", "effect": "NoSchedule"}
     rule = {"kind": "DeviceTaintRule", "metadata": {"name": "r"}, "spec": {"taint": taint}}
-    found = explained(version, node("n"), rule, pod(**asking))
+    found = explain_pod(version, node("n"), rule, pod(**asking))
     assert found["ignored"] == ignored
     assert found["feasible"] == ([] if version == "1.36" else ["n"])  # eight cores of the pod's own, of four
 
@@ -182,7 +182,7 @@ def test_a_field_that_is_dropped_may_be_refused(version: str, ignored: list[str]
         {"kind": "ResourceSlice", "metadata": {"name": "s"}, "spec": devices},
         pod(resourceClaims=[{"name": "c", "resourceClaimName": "c"}]),
     ]
-    found = explained(version, node("n"), *documents, gates={"DynamicResourceAllocation": True})
+    found = explain_pod(version, node("n"), *documents, gates={"DynamicResourceAllocation": True})
     assert found["ignored"] == [f"spec.devices.requests[].exactly.adminAccess {line}" for line in ignored]
     assert ("admin access is requested, but the feature is disabled" in (found["message"] or "")) == refused
     assert found["feasible"] == ([] if refused else ["n"])
@@ -202,7 +202,7 @@ def test_alternatives_where_they_are_not_known(version: str, said: str) -> None:
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}}
     asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
     objects = (node("n"), claim | {"spec": {"devices": {"requests": [request]}}}, asking)
-    found = explained(version, *objects, gates={"DynamicResourceAllocation": True})
+    found = explain_pod(version, *objects, gates={"DynamicResourceAllocation": True})
     assert said in found["message"]
 
 
@@ -221,7 +221,7 @@ def test_nodes_that_are_left_out_before_filters(version: str, said: str) -> None
     required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
     asking = pod(containers=[{"name": "c", "resources": {"requests": {"cpu": "8"}}}], affinity=affinity)
-    message = explained(version, node("n"), node("m"), asking)["message"]
+    message = explain_pod(version, node("n"), node("m"), asking)["message"]
     assert message.startswith(f"0/2 nodes are available: {said} preemption: 0/2 nodes are available: ")
 
 
@@ -249,7 +249,7 @@ def test_who_counts_as_the_most_important_victim(version: str, chosen: str) -> N
         "spec": {"selector": selector},
     }
     asking = pod(priority=100, containers=[{"name": "c", "resources": {"requests": {"cpu": "4"}}}])
-    found = explained(version, node("n"), node("m"), budget, *victims, asking)["preemption"]
+    found = explain_pod(version, node("n"), node("m"), budget, *victims, asking)["preemption"]
     assert found["chosen"] == chosen
 
 
@@ -268,7 +268,7 @@ def with_volumes(version: str, gates: dict[str, bool]) -> Json:
     claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "d"}}
     objects.append(claim | {"spec": {"resources": {"requests": {"storage": "4Gi"}}, **mode}})
     asking = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}])
-    return explained(version, *objects, asking, gates=gates)
+    return explain_pod(version, *objects, asking, gates=gates)
 
 
 @pytest.mark.parametrize(
@@ -286,10 +286,10 @@ def test_storage_is_filled_up_before_it_is_spared(version: str, gate: str, score
 
 
 def test_the_older_gate_has_no_scores_without_volumes_to_bind() -> None:
-    plain = explained("1.32", node("n"), node("m"), gates={"VolumeCapacityPriority": True})
+    plain = explain_pod("1.32", node("n"), node("m"), gates={"VolumeCapacityPriority": True})
     assert "VolumeBinding" not in plain["score"]
     with pytest.raises(kschedctl.KschedctlError, match="unrecognized feature gate: VolumeCapacityPriority"):
-        explained("1.33", node("n"), gates={"VolumeCapacityPriority": True})
+        explain_pod("1.33", node("n"), gates={"VolumeCapacityPriority": True})
 
 
 @pytest.mark.parametrize("spec", [{"resourceClassName": "gpu"}, {"controller": "gpu.example.com", "devices": {}}])
@@ -298,10 +298,10 @@ def test_claims_that_a_controller_allocates_are_not_judged(spec: Json) -> None:
     claim = {"kind": "ResourceClaim", "metadata": {"name": "k", "namespace": "d"}, "spec": spec}
     asking = pod(resourceClaims=[{"name": "k", "resourceClaimName": "k"}])
     for version in ("1.30", "1.31"):
-        found = explained(version, node("n"), claim, asking, gates={"DynamicResourceAllocation": True})
+        found = explain_pod(version, node("n"), claim, asking, gates={"DynamicResourceAllocation": True})
         assert found["undecided"]
         assert [each["kind"] for each in found["unknown"]] == ["ResourceClaim"]
-    assert not explained("1.31", node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]
+    assert not explain_pod("1.31", node("n"), claim, gates={"DynamicResourceAllocation": True})["undecided"]
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_volumes_of_portworx_are_those_of_its_csi_driver(version: str, gates: di
     driver = {"name": "pxd.portworx.com", "nodeID": "n", "allocatable": {"count": 1}}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n", "annotations": annotations}, "spec": {"drivers": [driver]}}
     pods = [pod("there", "n", volumes=[portworx("a")]), pod(volumes=[portworx("b")])]
-    assert explained(version, node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
+    assert explain_pod(version, node("n"), csi_node, *pods, gates=gates)["feasible"] == (["n"] if fits else [])
 
 
 def portworx(volume: str) -> Json:

@@ -255,7 +255,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
         else:
             places[name] = random.choice(view.nodes.names)
             fork.assume(position, view.nodes.index[places[name]])
-    fresh = snapshot({"nodes": cluster.nodes, "pods": moved(cluster, places)})
+    fresh = snapshot({"nodes": cluster.nodes, "pods": get_moved_pods(cluster, places)})
     assert Counter(fork.node.tolist()) == Counter(fresh.node.tolist())
     for resource in ("cpu", "pods"):
         column, own = fork.resources[resource], fresh.resources[resource]
@@ -267,7 +267,7 @@ def test_a_fork_whose_pods_moved_is_like_a_snapshot_of_that_cluster(cluster, see
     assert (view.requested == before).all()
 
 
-def moved(cluster, places):
+def get_moved_pods(cluster, places):
     """Return the pods at their present places."""
     pods = []
     for each in cluster.pods + cluster.nominated:

@@ -15,7 +15,7 @@ from kschedctl.snapshot.trail import Trail
 NODES = 6
 
 
-def counted(places: list[tuple[int, int]], weights: list[int], codes: list[int], size: int) -> list[int]:
+def count_weights(places: list[tuple[int, int]], weights: list[int], codes: list[int], size: int) -> list[int]:
     """Count the weights of pods, given by row and info, in each domain."""
     sums = [0] * size
     for row, info in places:
@@ -34,7 +34,7 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
     domains = Domains(np.array(codes, np.int32), 3) if by_domain else None
     size = 3 if by_domain else NODES
     places = [(random.randrange(NODES), random.randrange(infos)) for _ in range(random.randint(0, 12))]
-    sums = np.array(counted(places, weights, codes, size), np.int64)
+    sums = np.array(count_weights(places, weights, codes, size), np.int64)
     trail = Trail()
     small = Tally(np.array(weights, np.int64), domains, sums, len(trail)).compact()
     assert isinstance(small, SparseTally) == (np.count_nonzero(weights) <= FEW_INFOS)
@@ -45,10 +45,10 @@ def test_small_tallies_follow_the_moves_as_others_do(seed: int, by_domain: bool,
             small, before = small.copy(), small
             other, elsewhere = trail.copy(), list(places)
             _move(other, elsewhere, random, infos)
-            assert before.bring_up_to_date(other).tolist() == counted(elsewhere, weights, codes, size)
+            assert before.bring_up_to_date(other).tolist() == count_weights(elsewhere, weights, codes, size)
         if random.random() < 0.7:
-            assert small.bring_up_to_date(trail).tolist() == counted(places, weights, codes, size)
-    assert small.bring_up_to_date(trail).tolist() == counted(places, weights, codes, size)
+            assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
+    assert small.bring_up_to_date(trail).tolist() == count_weights(places, weights, codes, size)
 
 
 def _move(trail: Trail, places: list[tuple[int, int]], random: Random, infos: int) -> None:

@@ -55,7 +55,8 @@ def cluster_of(result: ReadResult) -> Cluster:
     return Cluster.of(result.objects)
 
 
-def same(left: Cluster, right: Cluster) -> bool:
+def have_equal_columns(left: Cluster, right: Cluster) -> bool:
+    """Return whether all columns of two tables are equal."""
     return all(tuple(getattr(left, field)) == tuple(getattr(right, field)) for field in FIELDS.values())
 
 
@@ -83,14 +84,14 @@ def test_forms(name: str, packed: bool, tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(FORMS[name].encode()) if packed else FORMS[name].encode())
     expected = Cluster.from_objects(OBJECTS[:5])
     for result in (read([str(path)]), read(["-"], stdin=io.BytesIO(path.read_bytes()))):
-        assert same(cluster_of(result), expected)
+        assert have_equal_columns(cluster_of(result), expected)
         assert result.skipped == {"Service": 1}
 
 
 def test_items_of_a_typed_list_need_no_kind() -> None:
     items = [{k: v for k, v in node(n).items() if k not in ("kind", "apiVersion")} for n in "ab"]
     result = read(["-"], stdin=bytes_of({"kind": "NodeList", "apiVersion": "v1", "items": items}))
-    assert same(cluster_of(result), Cluster.from_objects([node("a"), node("b")]))
+    assert have_equal_columns(cluster_of(result), Cluster.from_objects([node("a"), node("b")]))
 
 
 def test_later_files_add_and_replace(tmp_path: Path) -> None:
@@ -228,7 +229,7 @@ def test_pieces_of_any_size(items: list[Any], indent: int | None, step: int) -> 
         patch.setattr(json_lists, "CHUNK_SIZE", step)
         collector = streamed(data)
     expected = Cluster.from_objects(item | {"spec": {}} for item in items if item["kind"] != "Event")
-    assert same(Cluster.of(collector.objects), expected)
+    assert have_equal_columns(Cluster.of(collector.objects), expected)
     assert collector.skipped == ({"Event": n} if (n := sum(item["kind"] == "Event" for item in items)) else {})
 
 
@@ -327,7 +328,7 @@ def test_lists_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     pods = {"apiVersion": "v1", "kind": "PodList", "items": [pod(f"p{i}") for i in range(20)]}
     nodes = {"apiVersion": "v1", "items": [node(f"n{i}") for i in range(20)], "kind": "List"}
     result = read(["-"], stdin=bytes_of(pods, nodes, {"kind": "EventList", "items": [{}]}, pod("last")))
-    assert same(cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], pod("last")]))  # type: ignore[misc]
+    assert have_equal_columns(cluster_of(result), Cluster.from_objects([*pods["items"], *nodes["items"], pod("last")]))  # type: ignore[misc]
     assert result.origins["Pod", "shop", "last"] == "standard input, document 4"
 
 

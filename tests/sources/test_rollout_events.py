@@ -53,7 +53,8 @@ def written(folder: Path, text: str) -> str:
     return str(path)
 
 
-def listed(*items: Json, kind: str = "List") -> Json:
+def build_list(*items: Json, kind: str = "List") -> Json:
+    """Build a list of these items."""
     return {"apiVersion": "v1", "kind": kind, "items": list(items)}
 
 
@@ -68,7 +69,7 @@ def test_what_is_taken_in_the_order_of_time(tmp_path: Path, dump: Any) -> None:
         old,
         core("a", "n1", "2026-01-01T00:00:02.000001Z"),
     ]
-    found = read_placements(written(tmp_path, dump(listed(*events, binding("c", "n4", "2026-01-01T00:00:01Z")))))
+    found = read_placements(written(tmp_path, dump(build_list(*events, binding("c", "n4", "2026-01-01T00:00:01Z")))))
     assert [(each.pod, each.node, each.scheduler) for each in found] == [
         ("shop/c", "n4", ""),
         ("shop/a", "n1", "default-scheduler"),
@@ -79,19 +80,19 @@ def test_what_is_taken_in_the_order_of_time(tmp_path: Path, dump: Any) -> None:
 
 def test_lists_of_events_leave_out_their_kind(tmp_path: Path) -> None:
     event = {key: value for key, value in core("a", "n1", "2026-01-01T00:00:02Z").items() if key != "kind"}
-    assert len(read_placements(written(tmp_path, json.dumps(listed(event, kind="EventList"))))) == 1
+    assert len(read_placements(written(tmp_path, json.dumps(build_list(event, kind="EventList"))))) == 1
 
 
 @pytest.mark.parametrize(
     ("document", "text"),
     [
-        (listed(), "no Scheduled event"),
-        (listed(core("a", "n1", "yesterday")), "'yesterday' is not a time"),
-        (listed(core("a", "n1", "", metadata={})), "no time when shop/a was scheduled"),
-        (listed(core("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
+        (build_list(), "no Scheduled event"),
+        (build_list(core("a", "n1", "yesterday")), "'yesterday' is not a time"),
+        (build_list(core("a", "n1", "", metadata={})), "no time when shop/a was scheduled"),
+        (build_list(core("a\x1b[31m", "n1", "2026-01-01T00:00:02Z")), "is not a name"),
         ({"kind": "List", "items": {}}, "expected a list"),
         ({"kind": "List", "items": [3]}, "expected objects, got int"),
-        (listed({"kind": "Binding", "metadata": {"name": "a"}, "target": 3}), "node 'None' is not a name"),
+        (build_list({"kind": "Binding", "metadata": {"name": "a"}, "target": 3}), "node 'None' is not a name"),
     ],
 )
 def test_bad_events_are_refused_in_a_line(tmp_path: Path, document: Json, text: str) -> None:

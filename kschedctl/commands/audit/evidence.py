@@ -123,9 +123,7 @@ def _format_other_wake_ups(rejector: RejectorReport) -> str:
 
 
 def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
-    """Build a line with the number of judged pods, and tables of overcommitted nodes, misplaced pods and rejected
-    pods.
-    """
+    """Build a line with the number of judged pods, and tables of nodes and pods with errors."""
     not_replayed = f"; {count(report.others, 'pod')} of schedulers that are not replayed" if report.others else ""
     return (
         paragraph(Marked("judged:", Tone.FAINT), f"{count(report.judged, 'bound pod')}{not_replayed}"),

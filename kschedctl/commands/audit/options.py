@@ -102,8 +102,9 @@ class AuditTimeOptions(TimeOption):
     ] = ""
 
     def load_earlier_cluster(self, source: Source, cluster: Cluster) -> Cluster | None:
-        """Load the cluster named by --since, or return None without the option. Raises UsageError if it is not
-        older.
+        """Load the cluster named by --since, or return None without the option.
+
+        Raises UsageError if it is not older.
         """
         if not self.since:
             return None
@@ -177,8 +178,9 @@ class MetricsOptions:
         return LatencyLimits(target=_parse_positive_duration(self.target, "--target"))
 
     def read_metrics(self, connect: Callable[[], Connection]) -> MetricsReading:
-        """Read the metrics. `connect` is called only for metrics behind the API server's proxy. Raises
-        KschedctlError.
+        """Read the metrics.
+
+        `connect` is called only for metrics behind the API server's proxy. Raises KschedctlError.
         """
         from kschedctl.sources.metrics.http import MetricsAccess  # noqa: PLC0415 - where metrics are asked for
         from kschedctl.sources.metrics.prometheus import read_prometheus  # noqa: PLC0415

@@ -1,5 +1,4 @@
-"""Section "queue": the queue of each pending pod, what would wake it, and whether a change since an earlier time should
-have.
+"""Section "queue": the queue of each pending pod, what would wake it, and whether a change should have.
 
 Upstream: pkg/scheduler/backend/queue/scheduling_queue.go (v1.36). Attempts and back-off are kept only in the
 scheduler's memory, so they are reported only as far as events tell them.

@@ -236,7 +236,7 @@ class LineList(ScrollView, can_focus=True):
         return strip.adjust_cell_length(self.size.width, look if look.reverse else base)
 
     def move_to(self, index: int) -> None:
-        """Move the cursor to the subject at an index, or to the nearest one."""
+        """Move the cursor to the subject at an index, or to the nearest subject."""
         if self.starts:
             index = min(max(index, 0), len(self.starts) - 1)
             if index != self.cursor:
@@ -244,23 +244,23 @@ class LineList(ScrollView, can_focus=True):
                 self.post_message(self.Moved(self, self.chosen))
             self._scroll_to_chosen()
 
-    def action_step(self, by: int) -> None:
+    def action_step(self, count: int) -> None:
         """Move the cursor by a number of subjects, or scroll if there are no more."""
-        if 0 <= self.cursor + by < len(self.starts):
-            self.move_to(self.cursor + by)
+        if 0 <= self.cursor + count < len(self.starts):
+            self.move_to(self.cursor + count)
         else:
-            self.scroll_relative(y=by, animate=False)
+            self.scroll_relative(y=count, animate=False)
 
     def action_go(self, to: int) -> None:
         """Move the cursor and scroll to the start (0) or the end (-1) of the list."""
         self.move_to(to if to >= 0 else len(self.starts) - 1)
         self.scroll_to(y=0 if to >= 0 else len(self.lines), animate=False)
 
-    def action_page(self, by: int) -> None:
+    def action_page(self, count: int) -> None:
         """Move the cursor by a number of pages, or scroll if there are no more subjects."""
-        rows = by * max(self.size.height - 1, 1)
+        rows = count * max(self.size.height - 1, 1)
         index = bisect_right(self.starts, self.starts[self.cursor] + rows) - 1 if self.starts else self.cursor
-        if index in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and by > 0):
+        if index in (-1, self.cursor) or (self.cursor == len(self.starts) - 1 and count > 0):
             self.scroll_relative(y=rows, animate=False)
         self.move_to(max(index, 0))
 

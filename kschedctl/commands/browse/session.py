@@ -118,8 +118,9 @@ class BrowseSession:
         return None if pod is None else find_owner(pod)
 
     def describe_fate(self, key: str) -> str:
-        """Describe what happened to a pod, such as `has a node now: w1`. Return an empty string if it is still
-        pending.
+        """Describe what happened to a pod, such as `has a node now: w1`.
+
+        Return an empty string if the pod is still pending.
         """
         pod = self.cluster.pod(*key.split("/", 1))
         if pod is None or pod.metadata.deletion_timestamp is not None:

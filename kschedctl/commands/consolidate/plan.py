@@ -132,8 +132,9 @@ class ConsolidationRun:
 
     @classmethod
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
-        """Place the pending pods, find the candidates and return the initial state. Raises UsageError for an unknown
-        pool.
+        """Place the pending pods, find the candidates and return the initial state.
+
+        Raises UsageError for an unknown pool.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]

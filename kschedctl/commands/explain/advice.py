@@ -94,7 +94,7 @@ def _advise_on_gang(group: PodGroupReport) -> Iterator[Advice]:
 
 
 def _advise_on_gated(report: Explanation, pod: Pod) -> Iterator[Advice]:
-    """Yield advice for a gated pod: which gates to have removed, and whether the pod would fit without them."""
+    """Yield advice for a gated pod: how to get the gates removed, and whether the pod would then fit."""
     gates = ", ".join(gate.name for gate in pod.spec.scheduling_gates)
     if gates:
         text = f"Find the controller that removes {gates}; until then the scheduler does not look at the pod"
@@ -164,7 +164,7 @@ def _advise_on_causes(causes: tuple[Cause, ...]) -> Iterator[Advice]:
 def _advise_on_missing_drivers(scheduler: Scheduler, report: Explanation) -> Iterator[Advice]:
     """Yield advice on DRA drivers that the pod needs and that publish no ResourceSlice.
 
-    Nothing is said unless all ResourceSlices were read.
+    There is no advice unless all ResourceSlices were read.
     """
     cluster = scheduler.cluster
     if cluster.gap("ResourceSlice") is not None:
@@ -233,7 +233,7 @@ def _find_claim(fact: AnyFact | None) -> str:
 
 
 def _advise_on_spread_constraint(fact: TooSkewed) -> Advice | None:
-    """Return advice to change a topology spread constraint, or None if no change suggests itself."""
+    """Return advice to change a topology spread constraint, or None if no change would help."""
     if fact.has_too_few_domains:
         text = f"Add nodes in another domain of {fact.key}, or lower minDomains to {fact.domains}"
         return Advice("AddDomains", text)

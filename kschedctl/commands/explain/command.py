@@ -219,7 +219,7 @@ class _Question(msgspec.Struct, frozen=True):
         return reports[0] if len(reports) == 1 else one_pod.combine_explanations(reports)
 
     def _add_new_resources(self, report: Explanation | Explanations, inquiry: Inquiry) -> Explanation | Explanations:
-        """Add the manifests' objects that wait for another controller, which may leave the answer undecided."""
+        """Add objects of the manifests that wait for another controller. They may leave the answer undecided."""
         waiting = () if self.scope.selector else find_new_resources(inquiry.cluster, inquiry.now)
         if not waiting:
             return report

@@ -141,7 +141,7 @@ def _add_gang_doubts(report: Explanation) -> Explanation:
 def drop_unwritten_message(report: Explanation) -> Explanation:
     """Drop a gated pod's message, because kube-scheduler writes no event for gated pods.
 
-    Until then, `message` is what kube-scheduler would write once the gates are removed.
+    The dropped `message` is the one that kube-scheduler would write once the gates are removed.
     """
     return replace(report, message=None) if report.verdict == "Gated" else report
 

@@ -80,10 +80,10 @@ class _Gang(NamedTuple):
     @property
     def pod_count(self) -> int:
         """The number of pods that count toward the gang's size."""
-        leaving = (
-            0 if self.key.project is GangProject.COSCHEDULING else sum(v == TERMINATING for v, _ in self.idle.values())
-        )
-        return len(self.infos) - leaving + self.succeeded_count
+        if self.key.project is GangProject.COSCHEDULING:
+            return len(self.infos)
+        terminating_count = sum(verdict == TERMINATING for verdict, _ in self.idle.values())
+        return len(self.infos) - terminating_count + self.succeeded_count
 
 
 class TriedGang(NamedTuple):
@@ -108,7 +108,7 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     key = next(iter(find_gangs(pod)), None)
     if key is None:
         return None
-    if scheduler.view.pods.find_position(pod.key) is None:  # a manifest that is asked about
+    if scheduler.view.pods.find_position(pod.key) is None:  # the pod comes from a manifest
         scheduler = Scheduler(scheduler.cluster.with_objects({"Pod": [pod]}))
     any_framework = framework or scheduler.framework(next(iter(scheduler.configuration.profiles)))
     assert any_framework is not None
@@ -116,19 +116,21 @@ def place_gang(scheduler: Scheduler, framework: Framework | None, pod: Pod) -> T
     report = _report_unplaced_gang(scheduler.view, gang, _find_deciding_project(key, pod, framework))
     if not gang.tried:
         return TriedGang(report)
+
     cycle = PodGroupCycle(any_framework, scheduler.view, key, gang.tried, gang.infos, topology_aware=False)
     result = cycle.run(post_filter=gang.bound_together)
     failed = _find_failures(scheduler.view, gang, result, any_framework)
     failures = {scheduler.view.pods.objects[position].key: failure for position, failure in failed.items()}
-    report_now = _add_placement_result(report, scheduler.view, gang, result, failed)
-    if report_now.verdict != UNSCHEDULABLE:
-        return TriedGang(report_now, failures)
+    report = _add_placement_result(report, scheduler.view, gang, result, failed)
+    if report.verdict != UNSCHEDULABLE:
+        return TriedGang(report, failures)
+
     own_groups = schedules_groups_together(scheduler.gates)
     deadlocked = find_deadlocked_gangs(
         cycle, lambda other: _is_placed(scheduler.view, gang, other), own_groups=own_groups
     )
     waits = find_crossed_groups(cycle, result, own_groups=own_groups) if gang.bound_together else CrossedGroupFields()
-    return TriedGang(replace(report_now, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
+    return TriedGang(replace(report, deadlocked_with=format_group_keys(deadlocked), **waits), failures)
 
 
 def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | None, any_framework: Framework) -> _Gang:

@@ -107,8 +107,9 @@ class PackedMatrices:
 
 
 def build_matrix(report: Explanation) -> Matrix:
-    """Build the matrix of nodes and plugins. A cell has the plugin's weighted score, or says that it rejects the
-    node.
+    """Build the matrix of nodes and plugins.
+
+    A cell has the plugin's weighted score, or says that the plugin rejects the node.
     """
     nodes = [node for node in report.nodes if node.feasible or node.refusals]
     rejected_by_plugin: dict[str, set[str]] = {}
@@ -124,10 +125,10 @@ def build_matrix(report: Explanation) -> Matrix:
     best = set(report.best)
     cells = (
         [(f"{node.pool or 'no pool'}: {_get_answer(node)}", "plain") for node in nodes],
-        [(node.name, _find_tone(node)) for node in nodes],
+        [(node.name, _choose_tone(node)) for node in nodes],
         [(node.zone, "plain") for node in nodes],
         [("; ".join(refusal.fact or refusal.reason for refusal in node.refusals), "plain") for node in nodes],
-        [(_format_total(node, node.name in best), _find_tone(node)) for node in nodes],
+        [(_format_total(node, node.name in best), _choose_tone(node)) for node in nodes],
         *(
             _build_plugin_column(nodes, rejected_by_plugin.get(plugin, set()), scorers.get(plugin, {}))
             for plugin in plugins
@@ -141,8 +142,8 @@ def _get_answer(node: NodeReport) -> str:
     return node.refusals[0].reason if node.refusals else FITS
 
 
-def _find_tone(node: NodeReport) -> str:
-    """Return the tone for a node's cells."""
+def _choose_tone(node: NodeReport) -> str:
+    """Choose the tone of a node's cells."""
     return "good" if node.feasible else "plain"
 
 

@@ -83,9 +83,11 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
 
     if not members.tried:
         return build_report(None)
+
     tried = {position: infos[position] for position in members.tried}
     if error := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
         return build_report(GroupResult(Status(Code.ERROR, (error,))))
+
     cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:

@@ -67,8 +67,9 @@ class GroupOfTree(Document, frozen=True):
 
 
 class GroupTreeReport(Document, frozen=True):
-    """The tree of CompositePodGroups that contains a PodGroup. All its groups are placed together, as their policies
-    demand.
+    """The tree of CompositePodGroups that contains a PodGroup.
+
+    All groups of the tree are placed together, as their policies demand.
     """
 
     name: str

@@ -470,7 +470,7 @@ class Explanation(_ExtenderPart, frozen=True):
     kind: str = "Explanation"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return the pod, its verdict with what it depends on, and why."""
+        """Return the pod, its verdict with what the verdict depends on, and the headline."""
         creation_failure = self.not_created
         if creation_failure is not None and not creation_failure.past:
             return (creation_failure.workload, "Not created:", creation_failure.headline)

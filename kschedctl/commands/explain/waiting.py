@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WaitingThresholds:
-    """How long pods may wait or terminate before something is wrong."""
+    """The times for which pods may wait or terminate before something is wrong."""
 
     stuck_seconds: int = 60
     """The time after which a pod that fits was tried. It waits for a back-off of at most ten seconds, and for the
@@ -269,7 +269,7 @@ def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes
 
 
 def _find_other_scheduler_cause(name: str, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Return the cause and the reason for a pod that another scheduler should place."""
+    """Find the cause for a pod that another scheduler should place."""
     if name not in audited.compute_once(find_other_schedulers):
         return WaitCause("unserved", f'no profile serves scheduler name "{name}"')
     if report.pod_group and report.pod_group.decided_by:
@@ -278,7 +278,7 @@ def _find_other_scheduler_cause(name: str, report: Explanation, audited: Replaye
 
 
 def _find_rejection_cause(pod: Pod, report: Explanation, audited: ReplayedCluster) -> WaitCause:
-    """Return the cause and the reason for a pod that does not fit."""
+    """Find the cause for a pod that does not fit."""
     if report.verdict == "NotResponsible":
         return _find_other_scheduler_cause(pod.spec.scheduler_name, report, audited)
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
@@ -301,7 +301,7 @@ def _is_group_stuck(group: PodGroupReport) -> bool:
 def _find_fitting_cause(
     pod: Pod, last_message: LastWords | None, audited: ReplayedCluster, nodes: Mapping[str, str]
 ) -> WaitCause:
-    """Return the cause and the reason for a pod that fits by itself."""
+    """Find the cause for a pod that fits by itself."""
     if pod.key not in nodes:
         return WaitCause("crowded", CROWDED)
     seconds_since_try = audited.seconds_since(last_message.at) if last_message else None

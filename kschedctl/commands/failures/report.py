@@ -81,9 +81,7 @@ class Failures(Report, frozen=True):
     kind: str = "Failures"
 
     def first_line(self) -> tuple[str, ...]:
-        """Return whether the cluster survives the loss of one unit, or of two at once, and how many losses were
-        tried.
-        """
+        """Return whether the cluster survives the simulated losses, and how many were tried."""
         unsafe = sum(not failure.safe for failure in self.failures)
         losses = counted(self.scenarios, "loss", "losses")
         if self.interrupted:

@@ -45,7 +45,7 @@ def make_room(
     >>> node = {"kind": "Node", "metadata": {"name": "n1"}, "status": {"allocatable": {"cpu": "2", "pods": "9"}}}
     >>> spec = {"containers": [{"name": "c", "image": "web", "resources": {"requests": {"cpu": "1"}}}]}
     >>> web = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec}
-    >>> find_room(kschedctl.Cluster.from_objects([node]), [web]).fits
+    >>> kschedctl.make_room(kschedctl.Cluster.from_objects([node]), [web]).fits
     True
     """
     if isinstance(pods, str):

@@ -104,8 +104,9 @@ def _iter_commands(room: RoomMaking, part: PlanPart) -> Iterator[str]:
 
 
 def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
-    """Find the pods that kube-scheduler would preempt before the plan is carried out, for the first pod that needs
-    room.
+    """Find the pods that kube-scheduler would preempt for the first pod that needs room.
+
+    It does so before the plan can be carried out.
     """
     if not room.searches:
         return ()

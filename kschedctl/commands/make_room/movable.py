@@ -19,7 +19,7 @@ from kschedctl.api.ownership import find_owner
 from kschedctl.api.resource_names import CPU, MEMORY
 from kschedctl.replay.controllers.eviction import JOB_WOULD_FAIL, Evictions, would_fail_job
 from kschedctl.replay.edits import is_recreated
-from kschedctl.scheduler.engine.preemption.budgets import budget_key
+from kschedctl.scheduler.engine.preemption.budgets import get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.fork import Fork
 
@@ -50,7 +50,10 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes in the mask `among` (N,), except those that `keep` selects or `spared` has."""
+    """Find the movable pods on the nodes in the mask `among` (N,), and count the reasons against the others.
+
+    Pods that the selector `keep` matches are not movable, and `spared` pods are ignored.
+    """
     view = simulation.view
     reason_by_info, info_by_pod = _find_reasons_against_moving(view, keep), view.pods.info
     candidates = view.node >= 0
@@ -102,7 +105,7 @@ def _find_budgeted(simulation: Simulation) -> Bools:
     """Return the mask (T,) of PodInfos that some PodDisruptionBudget selects."""
     budgeted = np.zeros(len(simulation.view.pods.infos), np.bool_)
     for budget in simulation.view.objects.of("PodDisruptionBudget"):
-        budgeted |= simulation.budgets.find_selected(budget_key(budget))
+        budgeted |= simulation.budgets.find_selected(get_budget_key(budget))
     return budgeted
 
 

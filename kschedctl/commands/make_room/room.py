@@ -279,9 +279,10 @@ class RoomMaking:
         return bool(self._replay_in_all_ways(unit, plan, emptied))
 
     def _replay_in_all_ways(self, unit: Unit, plan: Plan, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a plan with several seeds and both queue orders. Return no replays if one of them leaves out a pod.
+        """Replay a plan with several seeds and both queue orders.
 
-        Replays with lingering pods come last. The latest result is cached.
+        Return no replays if one of them leaves out a pod. Replays with lingering pods come last. The latest result is
+        cached.
         """
         key = unit, plan, emptied, len(self.adopted), len(self.unplaced)
         if key not in self.latest_replays:
@@ -298,8 +299,9 @@ class RoomMaking:
         return replays
 
     def _replay_course(self, course: PlanCourse, emptied: frozenset[Row]) -> list[ReplayedPlan]:
-        """Replay a course with several seeds and both queue orders. Return no replays if one of them leaves out a
-        pod.
+        """Replay a course with several seeds and both queue orders.
+
+        Return no replays if one of them leaves out a pod.
         """
         replays = []
         for waiting_first in (False, True) if course.plan else (False,):

@@ -145,8 +145,9 @@ class SetsOnNodes:
         return self.pods[(requests + (size - 1) * largest[node] >= short[node]).all(axis=1)]
 
     def _select_distinct(self, pods: Rows, size: int) -> Rows:
-        """Select pods so that a node has no more equal pods than fit into a set, and at most MAX_PODS_PER_NODE in
-        total.
+        """Select distinct pods: of equal pods on a node, only as many as a set can contain.
+
+        A node keeps at most MAX_PODS_PER_NODE pods.
         """
         node, info = self.view.node[pods], self.view.pods.info[pods]
         grouped_order = np.lexsort((np.arange(len(info)), info, node))

@@ -92,8 +92,9 @@ class EvictionReplay:
         self.round += 1
 
     def evict(self, position: Position, plugin: str) -> str:
-        """Evict a pod and place its replacement. Return the reason if the eviction is denied or does harm, otherwise
-        "".
+        """Evict a pod and place its replacement.
+
+        Return the reason if the eviction is denied or does harm, otherwise "".
         """
         if denial := self.evictions.find_denial(position):
             return denial
@@ -162,8 +163,9 @@ class LingeringPods(NamedTuple):
 
     @classmethod
     def take_off_nodes(cls, view: Fork, names: dict[str, str]) -> LingeringPods:
-        """Take the stand-ins off their nodes and return them. `names` maps each stand-in to its pod, both as
-        `namespace/name`.
+        """Take the stand-ins off their nodes and return them.
+
+        `names` maps each stand-in to its pod, both as `namespace/name`.
         """
         pods, absent = view.pods, np.zeros(len(view.pods), np.bool_)
         templates = pods.objects.table.template[pods.objects.rows]
@@ -175,8 +177,9 @@ class LingeringPods(NamedTuple):
         return cls(view, templates, stand_ins)
 
     def start_terminating(self, position: Position, row: Row) -> Position | None:
-        """Put the stand-in of an evicted pod on its node and return the stand-in. Return None for a pod that leaves
-        at once.
+        """Put the stand-in of an evicted pod on its node and return the stand-in.
+
+        Return None for a pod that leaves at once.
         """
         stand_in = self.stand_ins.get(int(self.templates[position]))
         if stand_in is not None:

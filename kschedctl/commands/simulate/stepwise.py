@@ -132,12 +132,11 @@ def _run_preemption(scheduler: StepwiseScheduler, attempt: TriedPod, cycle: Cycl
 
 
 def sampling(cluster: Cluster, pods: Sequence[str], *, start: int = 0) -> SamplingReport:
-    """Search nodes for pods (``namespace/name``) one after the other, on a part of the nodes each and without placing
-    them.
+    """Search nodes for pods (``namespace/name``) one after the other, without placing them.
 
-    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins.
-    percentageOfNodesToScore is taken from the cluster's configuration. Raises UsageError for unknown pods, and
-    ConfigurationError.
+    Each search is on a part of the nodes, whose size is percentageOfNodesToScore of the cluster's configuration.
+    ``start`` is the index, in the scheduler's order of nodes, at which the first search begins. Raises
+    UsageError for unknown pods, and ConfigurationError.
 
     >>> sampling(Cluster.from_objects([]), []).node_order
     ()

@@ -82,8 +82,9 @@ def compute_duals(costs: Table, columns: Table, demand: Table) -> Table | None:
 
 @contextmanager
 def suppress_stdout() -> Iterator[None]:
-    """Discard what C code writes to standard output. Does nothing outside the main thread, since other threads may
-    print.
+    """Discard what C code writes to standard output.
+
+    Does nothing outside the main thread, since other threads may print.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

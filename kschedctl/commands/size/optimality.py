@@ -87,8 +87,9 @@ class OptimalityCheck:
                 return
 
     def _replay_positions(self, positions: Sequence[int]) -> bool:
-        """Replay the sets at these positions and record the results. Return False if time was up before all were
-        done.
+        """Replay the sets at these positions and record the results.
+
+        Return False if time was up before all were done.
         """
         results = list(self.replay_sets([self.sets[index][1] for index in positions]))
         for index, result in zip(positions, results, strict=False):

@@ -125,16 +125,18 @@ class PackingProgram:
         return replace(self, requested=self.requested[kept], takes=takes, apart=self.apart[kept], group_of=group_of)
 
     def prefer_shapes(self, names: Iterable[str]) -> Bools:
-        """Return which shapes each group may use (G, S): the preferred ones that take it, otherwise all that take
-        it.
+        """Return which shapes each group may use (G, S).
+
+        These are the preferred ones that take it, otherwise all that take it.
         """
         preferred: Bools = self.takes & np.asarray(np.isin(self.names, list(names)))
         has_preferred = np.asarray(preferred.any(axis=1))
         return np.where(has_preferred[:, None], preferred, self.takes)
 
     def find_undominated(self, takes: Bools) -> Bools:
-        """Return which shapes are undominated, (S,): no other shape offers as much to as many groups for the same
-        money.
+        """Return which shapes are undominated, (S,).
+
+        No other shape offers as much to as many groups for the same money.
         """
         is_undominated = np.ones(len(self.costs), np.bool_)
         for shape in np.argsort(-self.costs, kind="stable").tolist():
@@ -148,8 +150,9 @@ class PackingProgram:
 
     @cached_property
     def measures(self) -> list[Table]:
-        """The measures of how much of a node one pod fills, (G, S) each. The pods of a node fill at most 1 in every
-        measure.
+        """The measures of how much of a node one pod fills, (G, S) each.
+
+        The pods of a node fill at most 1 in every measure.
         """
         measures = []
         for resource in np.flatnonzero(self.requested.any(axis=0)).tolist():

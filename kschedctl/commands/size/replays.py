@@ -77,8 +77,9 @@ class NodeSets:
         return add_pods(replace(cluster or self.cluster, nodes=tuple(nodes), csi_nodes=tuple(limits)), daemons)
 
     def find_waiting(self, counts: Counts) -> WaitingPods:
-        """Return the pods that get no node of the set, or none after the loss of some zone. Raises
-        KeyboardInterrupt.
+        """Return the pods that get no node of the set, or none after the loss of some zone.
+
+        Raises KeyboardInterrupt.
         """
         key = freeze_counts(counts)
         if key not in self._replayed:
@@ -105,8 +106,9 @@ class NodeSets:
         return self._pools.get(freeze_counts(counts), {})
 
     def takes_all(self, counts: Counts, homeless: Set[str]) -> bool:
-        """Return whether all pods except `homeless` get a node of the set after every zone loss. Raises
-        KeyboardInterrupt.
+        """Return whether all pods except `homeless` get a node of the set after every zone loss.
+
+        Raises KeyboardInterrupt.
         """
         if (waiting := self._replayed.get(freeze_counts(counts))) is not None:
             return waiting.keys() <= homeless

@@ -332,8 +332,9 @@ class _Sizing:
         )
 
     def _compare_pools(self, before: Mapping[str, PoolState], counts: Counts) -> tuple[PoolChange, ...]:
-        """Return the changes to the cluster's pools, or () if they are unknown because another process replayed the
-        set.
+        """Return the changes to the cluster's pools.
+
+        Return () if they are unknown because another process replayed the set.
         """
         if not (before and counts and self.search):
             return ()

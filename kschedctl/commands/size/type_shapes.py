@@ -80,8 +80,9 @@ class _LaunchableType(NamedTuple):
     taints: tuple[Taint, ...] = ()
 
     def list_offerings(self) -> list[Offering]:
-        """Return the available offerings, cheapest last: those on demand if there are any, and none that are
-        reserved.
+        """Return the available offerings, cheapest last.
+
+        These are the offerings on demand if there are any, and none that are reserved.
         """
         offerings = [
             offering for offering in self.offerings if offering.available and offering.capacity_type != RESERVED

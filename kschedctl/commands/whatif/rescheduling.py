@@ -246,7 +246,7 @@ class _SchedulerProbe:
             return ()
         with self._without_pod(position):
             try:
-                choice = self.placements.choose(framework, position)
+                choice = self.placements.choose_node(framework, position)
             except PluginError:
                 return None
             finally:

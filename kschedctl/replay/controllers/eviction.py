@@ -20,7 +20,7 @@ from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
 from kschedctl.replay.controllers.target_pod import find_groups
 from kschedctl.replay.controllers.workload_change import resolve_share
-from kschedctl.scheduler.engine.preemption.budgets import budget_key, count_spare_pods
+from kschedctl.scheduler.engine.preemption.budgets import count_spare_pods, get_budget_key
 from kschedctl.scheduler.simulation.simulation import Simulation
 from kschedctl.snapshot.indexes import ClusterObjects
 from kschedctl.text.counts import counted
@@ -34,7 +34,7 @@ class Evictions:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         pdbs = simulation.view.objects.of("PodDisruptionBudget")
-        self._budgets = {budget_key(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
+        self._budgets = {get_budget_key(pdb): _compute_status(pdb, simulation) for pdb in pdbs}
         self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
 
     def find_budgets(self, position: Position) -> tuple[str, ...]:
@@ -129,7 +129,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
     ):
         return pdb
     view = simulation.view
-    covered = simulation.budgets.find_selected(budget_key(pdb))[view.pods.info]
+    covered = simulation.budgets.find_selected(get_budget_key(pdb))[view.pods.info]
     positions = np.flatnonzero(covered & ((view.node >= 0) | ~view.pods.terminating[view.pods.info])).tolist()
     pods = [view.pods.objects[position] for position in positions]
     healthy = sum(
@@ -143,7 +143,7 @@ def _compute_status(pdb: PodDisruptionBudget, simulation: Simulation) -> PodDisr
             else max(len(pods) - unavailable, 0)
         )
     except InputError as error:
-        raise InputError(error.what, where=f"PodDisruptionBudget {budget_key(pdb)}") from None
+        raise InputError(error.what, where=f"PodDisruptionBudget {get_budget_key(pdb)}") from None
     allowed = max(healthy - desired, 0) if pods else 0
     observed = pdb.metadata.generation
     return replace(pdb, status=PodDisruptionBudgetStatus(healthy, desired, allowed, observed_generation=observed))

@@ -112,22 +112,22 @@ def with_document_defaults(parsed: KubeSchedulerConfiguration, gates: FeatureGat
     profiles = parsed.profiles or (KubeSchedulerProfile(),)
     if len(profiles) == 1 and profiles[0].scheduler_name is None:
         profiles = (msgspec.structs.replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
-    defaulted = tuple(_profile_with_defaults(profile, gates) for profile in profiles)
+    defaulted = tuple(_add_profile_defaults(profile, gates) for profile in profiles)
     return msgspec.structs.replace(parsed, profiles=defaulted)
 
 
-def _profile_with_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
+def _add_profile_defaults(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
     """Return a profile with the default plugins and the defaults of all arguments."""
     plugins = merge_default_plugins(profile.plugins, gates)
     configured = {config.name for config in profile.plugin_config}
     types = get_args_types(gates.minor)
     missing = sorted((plugins.enabled_names & types.keys()) - configured)
     configs = (*profile.plugin_config, *(PluginConfig(name, types[name]()) for name in missing))
-    defaulted = tuple(PluginConfig(config.name, _with_default_args(config.args, gates)) for config in configs)
+    defaulted = tuple(PluginConfig(config.name, _add_default_args(config.args, gates)) for config in configs)
     return msgspec.structs.replace(profile, plugins=plugins, plugin_config=defaulted)
 
 
-def _with_default_args(args: object, gates: FeatureGates) -> object:
+def _add_default_args(args: object, gates: FeatureGates) -> object:
     """Return plugin arguments with their defaults. Arguments that are not typed stay as they are."""
     return args.with_defaults(gates) if isinstance(args, PluginArgs) else args
 

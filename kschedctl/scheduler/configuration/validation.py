@@ -122,9 +122,8 @@ def _validate_plugin_config(path: str, profile: KubeSchedulerProfile, gates: Fea
         seen.add(config.name)
         if config.name in INVALID_PLUGINS.at(gates.release):
             yield _format_removed_plugin(entry_path, config.name)
-        elif (
-            config.name == "NodeResourcesFitArgs"
-        ):  # upstream checks for this name, so the plugin's own arguments pass here
+        # Upstream checks for this name, so the plugin's own arguments pass here.
+        elif config.name == "NodeResourcesFitArgs":
             yield invalid(f"{entry_path}.args", config.args, "has to match plugin args")
         elif config.name != NodeResourcesFit.name and isinstance(config.args, PluginArgs):
             yield from (f"{entry_path}.args.{error}" for error in config.args.validate(gates))

@@ -255,8 +255,9 @@ def _iter_requirements(fields: Iterable[VersionedField], gates: FeatureGates) ->
 
 
 def _has_field(value: Any, steps: Sequence[str]) -> bool:
-    """Return whether the field at the end of the steps is set in a struct, in at least one item of each list on the
-    way.
+    """Return whether the field at the end of the steps is set in a struct.
+
+    Of each list on the way, at least one item must have it.
     """
     for index, step in enumerate(steps):
         name = _map_attributes(value.__class__).get(step.removesuffix("[]"))

@@ -204,9 +204,8 @@ class Cycle:
             return self.pre_filter.status
         plugins = set(self.pre_filter.narrowed_by)
         if self.nominated_row is not None and not self.filter.passing[self.nominated_row]:
-            plugins.add(
-                self.filter.find_first_rejection(self.nominated_row)[0]
-            )  # upstream keeps the plugins of both kinds in one set
+            # Upstream keeps the plugins of both kinds in one set.
+            plugins.add(self.filter.find_first_rejection(self.nominated_row)[0])
         names = " ".join(sorted(plugins))
         return Status(Code.UNRESOLVABLE, (LEFT_OUT.at(self.framework.release).format(names),))
 
@@ -296,19 +295,19 @@ class Filtering:
         `nodes_to_judge` (N,) is given, other nodes may get any verdict. Raises PluginError.
         """
         nodes = len(self.view.nodes)
-        verdicts = self._evaluate(delta, known_verdicts)
+        verdicts = self._collect_verdicts(delta, known_verdicts)
         first = find_first_rejecting_plugins(verdicts, nodes)
         with_nominated: Verdicts = {}
         by_nominated = np.zeros(nodes, np.bool_)
         nominated = self.view.nominated_against(self.info)
         if nominated and (nodes_to_judge is None or nodes_to_judge[nominated.node].any()):
-            with_nominated = self._evaluate(delta.then(nominated), known_verdicts or verdicts)
+            with_nominated = self._collect_verdicts(delta.then(nominated), known_verdicts or verdicts)
             first_with_nominated = find_first_rejecting_plugins(with_nominated, nodes)
             by_nominated[nominated.node] = first_with_nominated[nominated.node] >= 0
             first = np.where(by_nominated, first_with_nominated, first)
         return FilterOutcome(tuple(verdicts), verdicts, with_nominated, first, by_nominated)
 
-    def _evaluate(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
+    def _collect_verdicts(self, delta: Delta, known_verdicts: Verdicts | None) -> Verdicts:
         """Return each plugin's verdict under a hypothesis, reusing the known verdicts that it cannot change."""
         verdicts: dict[str, PluginVerdict] = {}
         for plugin in self.plugins:

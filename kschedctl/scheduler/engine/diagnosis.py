@@ -36,8 +36,9 @@ NO_REJECTORS = Rejectors()
 
 
 def find_rejectors(cycle: Cycle) -> Rejectors:
-    """Return the plugins that rejected the pod in a cycle, or NO_REJECTORS if it is schedulable or failed with an
-    error.
+    """Return the plugins that rejected the pod in a cycle.
+
+    There are none if the pod is schedulable or the cycle ended with an error.
     """
     if cycle.error is not None or cycle.schedulable:
         return NO_REJECTORS

@@ -120,8 +120,9 @@ class VictimCache:
 
 
 def get_preemption_class(info: PodInfo, view: Fork) -> Hashable:
-    """Return a key that is equal for pods with the same priority and requests, or None if the pod is unlike all
-    others.
+    """Return a key that is equal for pods with the same priority and requests.
+
+    Return None if no other pod is known to be equal.
     """
     if info.number is None:
         return None

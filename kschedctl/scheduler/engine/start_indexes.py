@@ -52,8 +52,9 @@ class Searches:
 
 
 class EveryStart:
-    """The searches for a pod from every start index, given a `cycle` that examined all nodes without error or
-    extenders.
+    """The searches for a pod from every start index.
+
+    `cycle` must have examined all nodes, without an error and without extenders.
     """
 
     def __init__(self, cycle: Cycle) -> None:
@@ -70,9 +71,8 @@ class EveryStart:
             return self._build_full_searches()
         first = np.searchsorted(self.places, self.starts)
         rounds = np.concatenate((self.places, self.places + self.offered))
-        examined = (
-            rounds[first + sample_size] - self.starts
-        )  # all nodes up to the first feasible one that is not needed
+        # A search examines all nodes up to the first feasible one that it does not need.
+        examined = rounds[first + sample_size] - self.starts
         ties, lost, hits = self._find_best_per_search(sample_size).sums[:, first % len(self.places)]
         return Searches(sample_size, examined, ties, lost, hits)
 
@@ -201,8 +201,9 @@ class DomainsScorer:
 
 
 def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
-    """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes, except those with
-    Peers.ALL.
+    """Yield the weight and a scorer of each plugin whose scores depend on the sampled nodes.
+
+    Plugins with Peers.ALL are left out.
     """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():

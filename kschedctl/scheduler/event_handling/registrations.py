@@ -7,6 +7,7 @@ pkg/scheduler/framework/runtime/framework.go (v1.36).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Protocol, runtime_checkable
 
 from kschedctl.scheduler.engine.extenders.extender import NAME as EXTENDERS
@@ -110,13 +111,9 @@ class Registrations:
 def collect_actions(registrations_by_profile: Iterable[Registrations]) -> Mapping[str, ActionType]:
     """Return, by kind, all actions for which some plugin registered. Upstream: unionedGVKs."""
     action_types: dict[str, ActionType] = {}
-    for event in (
-        registration
-        for registrations in registrations_by_profile
-        for plugin_events in registrations.by_plugin.values()
-        for registration in plugin_events
-    ):
-        action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
+    for registrations in registrations_by_profile:
+        for event in chain.from_iterable(registrations.by_plugin.values()):
+            action_types[event.kind] = action_types.get(event.kind, ActionType(0)) | event.action
     return action_types
 
 

@@ -110,6 +110,7 @@ class DefaultPreemption(PreemptionPlugin):
         return cls(args, *map(gates.enabled, names))
 
     def format_success(self, cycle: Cycle, node: str, victims: int) -> str:
+        """Return the message of PostFilter for a pod that preempts on a node."""
         message: PreemptionMessage = PREEMPTION_MESSAGE.at(cycle.framework.release)
         return "" if message is PreemptionMessage.NONE else str(message).format(node, victims)
 
@@ -148,6 +149,7 @@ class DefaultPreemption(PreemptionPlugin):
         return LowerPriority(cycle.view, cycle.info.priority)
 
     def count_candidates_wanted(self, nodes: int) -> int:
+        """Return the number of candidate nodes after which the dry run stops."""
         share = nodes * self.args.min_candidate_nodes_percentage // 100
         return min(max(share, self.args.min_candidate_nodes_absolute), nodes)
 

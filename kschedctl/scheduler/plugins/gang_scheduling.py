@@ -123,6 +123,7 @@ class GangScheduling(DeclaredPlugin):
         )
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events after which a rejected pod may become schedulable, with their hints."""
         yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_pod_added, _is_unaffected)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_group_added)
         if REGISTERS_GROUP_UPDATES.at(gates.release):
@@ -200,6 +201,7 @@ class HierarchicalGangScheduling(GangScheduling):
             yield Unknown(Dependency("CompositePodGroup", Effect.ORDER), Gap(TREES_TRIED_SEPARATELY), self.name)
 
     def events_to_register(self, gates: FeatureGates) -> Iterator[ClusterEventWithHint]:
+        """Yield the events in a pod's tree of groups after which the pod may become schedulable."""
         yield ClusterEventWithHint(POD, ActionType.ADD, _is_schedulable_after_tree_pod_added)
         yield ClusterEventWithHint("PodGroup", ActionType.ADD, _is_schedulable_after_tree_group_added)
         yield ClusterEventWithHint("PodGroup", ActionType.UPDATE, _is_schedulable_after_tree_group_updated)

@@ -70,7 +70,7 @@ class ExactSearch:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def find(self, position: Position, framework: Framework) -> Choice | None:
+    def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
         info, signature, cycle_number = self.build_info(position), self.queued[position].signature, self.queue.cycle
         cycle = self._latest_cycle = run_cycle(framework, info, self.view)
@@ -83,18 +83,18 @@ class ExactSearch:
         nominated_name = info.pod.status.nominated_node_name
         first = self.view.nodes.index.get(nominated_name) if nominated_name else hint
         if first is not None and cycle.filter.passing[first]:
-            batch.store(signature, cycle_number, hint, first, deque())
+            batch.record_placement(signature, cycle_number, hint, first, deque())
             return _build_choice(info, first, 1, 1, batched=first == hint)
-        rows, evaluated = self._search(framework, cycle, first)
+        rows, evaluated = self._search_nodes(framework, cycle, first)
         if not len(rows):
             return None
         best = self._sort_by_score(cycle, rows)
         row = best.popleft()
-        batch.store(signature, cycle_number, hint, row, best)
+        batch.record_placement(signature, cycle_number, hint, row, best)
         return _build_choice(info, row, len(rows), evaluated, batched=row == hint)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find` just returned None."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None."""
         cycle = self._latest_cycle
         if cycle is None or not len(self.view.nodes):
             return PostFilterEffect(Failed(Code.UNRESOLVABLE, NO_NODES))
@@ -122,7 +122,7 @@ class ExactSearch:
                 return tuple(victim for victim in chosen.victims if not self.build_info(victim).terminating)
         return ()
 
-    def _search(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
+    def _search_nodes(self, framework: Framework, cycle: Cycle, rejected_first: Row | None) -> tuple[Rows, int]:
         """Return the feasible rows that a sampled search finds, and the number of rows that it examines.
 
         `rejected_first` is a row that was tried before the search and counts as examined.
@@ -203,16 +203,17 @@ class OpportunisticBatch:
             return None
         return self.remaining_rows.popleft()
 
-    def store(
+    def record_placement(
         self, signature: bytes | None, cycle_number: int, hinted: Row | None, chosen: Row, remaining_rows: deque[Row]
     ) -> None:
         """Record that a pod was placed on `chosen`. `remaining_rows` has the other feasible nodes, best first."""
         self.last_cycle, self.last_row = cycle_number, chosen
         if hinted == chosen:
             return
-        self.signature, self.remaining_rows = (
-            (signature, remaining_rows) if signature is not None and remaining_rows else (None, None)
-        )
+        if signature is not None and remaining_rows:
+            self.signature, self.remaining_rows = signature, remaining_rows
+        else:
+            self.signature = self.remaining_rows = None
 
 
 def _is_full(cycle: Cycle, row: Row) -> bool:

@@ -80,8 +80,9 @@ def _sort_by_priority(pods: Iterable[QueuedPod]) -> list[QueuedPod]:
 
 
 def _pop_members(run: QueueReplay, key: GroupKey, popped: QueuedPod) -> Iterator[QueuedPod]:
-    """Yield the pods of a group that are tried now: the popped pod, if it belongs to the group, and those in the
-    queue.
+    """Yield the pods of a group that are tried now.
+
+    These are the popped pod, if it belongs to the group, and the group's pods that the queue releases.
     """
     waiting = [Position(position) for position in find_group_state(run.view, key).unscheduled.tolist()]
     already_popped = [popped] if get_group_key(run.exact.get_pod(popped.position)) == key else []

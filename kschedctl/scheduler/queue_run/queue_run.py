@@ -118,7 +118,7 @@ class QueueReplay(SchedulingLoop):
             absent[position] = False
             info = self.info(position)
             if not info.spec.node_name and self.pods.framework(position):
-                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign(info))
+                pod = self._queued[position] = QueuedPod(position, info.priority, signature=self._sign_pod(info))
                 self.queue.add(pod)
             if groups and self.queue.unschedulable:
                 for occurrence in self.scheduler.event_handlers.list_occurrences(ChangedObject(POD, None, info.pod)):
@@ -175,7 +175,7 @@ class QueueReplay(SchedulingLoop):
         """Return the PodInfo of a pod in its current state."""
         return self.exact.build_info(position)
 
-    def _sign(self, info: PodInfo) -> bytes | None:
+    def _sign_pod(self, info: PodInfo) -> bytes | None:
         """Return a signature that is equal for pods with the same answers, or None."""
         name = info.spec.scheduler_name
         if name not in self._signers:
@@ -203,9 +203,8 @@ class QueueReplay(SchedulingLoop):
         """Put a rejected pod back into the queue, and record its failure and its nomination."""
         pod = self._queued[position]
         self.queue.add_unschedulable(pod, failure.rejectors or NO_REJECTORS)
-        self.record.failed[position] = failure._replace(
-            rejectors=pod.rejectors
-        )  # a plugin may have gated the pod meanwhile
+        # A plugin may have gated the pod meanwhile.
+        self.record.failed[position] = failure._replace(rejectors=pod.rejectors)
         if failure.nominated is not None:
             self.view.nominate(position, failure.nominated)
 
@@ -235,8 +234,9 @@ class QueueReplay(SchedulingLoop):
     # -- what comes back ------------------------------------------------------------------------------------------
 
     def apply_effects(self, record: CycleRecord) -> None:
-        """Let the scheduler see the effects of a cycle. PDBs stay as they are, since no controller counts pods
-        again.
+        """Let the scheduler see the effects of a cycle as events.
+
+        PDBs stay as they are, since no controller counts pods again.
         """
         waited = self.waiting.remove_preempted(record.victims, record.popped)
         evicted = [victim for victim in record.victims if victim not in waited and self.view.node[victim] != NO_ROW]

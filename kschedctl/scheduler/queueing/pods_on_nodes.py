@@ -192,9 +192,7 @@ class PodsOnNodes:
 
 
 class ServingProfiles:
-    """The profiles of a scheduler for the pods of a view. `unknown` collects what the choice depends on that was not
-    read.
-    """
+    """The profiles that serve the pods of a view. `unknown` collects unread objects on which the choice depends."""
 
     def __init__(self, scheduler: Scheduler, view: Fork, unknown: dict[Unknown, None]) -> None:
         self.scheduler, self.view, self.unknown = scheduler, view, unknown

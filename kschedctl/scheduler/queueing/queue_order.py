@@ -56,7 +56,7 @@ class ChangingHeap:
         """Remove and return the pod at a position, or return None."""
         pod = self._pods.pop(position, None)
         if pod is not None:
-            self._remove(self._heap.index(pod))
+            self._remove_at(self._heap.index(pod))
         return pod
 
     def peek(self) -> QueuedPod | None:
@@ -67,7 +67,7 @@ class ChangingHeap:
         """Remove and return the first pod, or return None if the heap is empty."""
         return self.delete(self._heap[0].position) if self._heap else None
 
-    def _remove(self, index: int) -> None:
+    def _remove_at(self, index: int) -> None:
         """Remove the pod at an index of the heap, as Go's heap.Remove does."""
         last = len(self._heap) - 1
         self._swap(index, last)

@@ -38,11 +38,10 @@ class Failed(NamedTuple):
 
 
 class PostFilterEffect(NamedTuple):
-    """The effect of PostFilter on a pod without feasible nodes: the failure with which it is put back, and its
-    victims.
-    """
+    """The effect of PostFilter on a pod without feasible nodes: its failure and its victims."""
 
     failure: Failed
+    """The failure with which the pod is put back."""
     victims: Sequence[Position] = ()
     """The pods that are preempted for it."""
     asked: Container[str] = ()
@@ -62,11 +61,11 @@ class NodeFinder(Protocol):
     def build_info(self, position: Position) -> PodInfo:
         """Return the PodInfo of the pod in its current state."""
 
-    def find(self, position: Position, framework: Framework) -> Choice | None:
+    def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
 
 
 class SchedulingLoop(ABC):
@@ -114,7 +113,7 @@ class SchedulingLoop(ABC):
     def attempt(self, position: Position, framework: Framework) -> None:
         """Run the scheduling cycle of a single pod, and bind it or put it back."""
         try:
-            choice = self.search.find(position, framework)
+            choice = self.search.find_node(position, framework)
             if choice is None:
                 self._handle_no_fit(position, framework)
                 return
@@ -126,10 +125,9 @@ class SchedulingLoop(ABC):
             self.record_error(position, str(error))
 
     def _run_permit(self, position: Position, framework: Framework, choice: Choice) -> bool:
-        """Run Permit for a pod on its node, and return whether it can be bound now. Otherwise it waits or leaves the
-        node.
+        """Run Permit for a pod on its node, and return whether it can be bound now.
 
-        Raises PluginError.
+        Otherwise the pod waits, or it leaves the node and is put back. Raises PluginError.
         """
         info = self.search.build_info(position)
         outcome = run_permit(framework, info, self.view, choice.row)
@@ -168,8 +166,9 @@ class SchedulingLoop(ABC):
             self.put_back(position, _build_permit_failure(outcome))
 
     def end_completed_waits(self, gang: GangKey | None = None) -> None:
-        """Bind or put back the pods that need not wait at Permit any longer. With `gang`, only its pods are
-        considered.
+        """Bind or put back the pods that need not wait at Permit any longer.
+
+        With `gang`, only its pods are considered.
         """
         for waiting, outcome in self.waiting.iter_ended(gang):
             self.end_wait(waiting, outcome)

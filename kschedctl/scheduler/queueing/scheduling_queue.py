@@ -39,8 +39,9 @@ class QueueAdvice(Protocol):
     """The answers of the profiles' plugins to the queue's questions."""
 
     def find_gating_plugin(self, pod: QueuedPod) -> str:
-        """Return the plugin that keeps a pod out of the active queue, or "". The current gating plugin is asked
-        first.
+        """Return the plugin that keeps a pod out of the active queue, or an empty string.
+
+        The pod's current gating plugin is asked first.
         """
 
     def is_interested(self, rejectors: Rejectors, event: ClusterEvent) -> bool:
@@ -180,8 +181,9 @@ class SchedulingQueue:
             self._in_flight_events = []
 
     def add_unschedulable(self, pod: QueuedPod, rejectors: Rejectors, time: int | None = None) -> None:
-        """Put back a pod that these plugins rejected, now or at an earlier time. Upstream:
-        AddUnschedulableIfNotPresent.
+        """Put back a pod that these plugins rejected, now or at an earlier time.
+
+        Upstream: AddUnschedulableIfNotPresent.
         """
         pod.rejectors = rejectors
         if rejectors.all:

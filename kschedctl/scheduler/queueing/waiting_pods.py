@@ -121,8 +121,9 @@ class PermitWaits:
         return [(position, waiting) for position, waiting in self.pods.items() if position not in self._timed_out]
 
     def park_gangs(self, gang: GangKey | None = None) -> list[PermitWait]:
-        """Remove and return the waiting pods of one gang or all, and keep them out of the queue until something
-        happens.
+        """Remove and return the waiting pods of one gang, or of all gangs if `gang` is None.
+
+        They stay out of the queue until something happens.
         """
         positions = [p for p, waiting in self.pods.items() if waiting.gang is not None and gang in (None, waiting.gang)]
         parked = [self.pods.pop(position) for position in positions]

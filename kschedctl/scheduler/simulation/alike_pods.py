@@ -106,7 +106,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, 0
-        self.local.update(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
+        self.local.bring_up_to_date(self.best_rows, alone=not (self.changing_filters or self.changing_scores))
         ranking = self._find_grouped_ranking()
         ranked = self._find_best_rows_in_groups(ranking, info, nominated) if ranking and not sampling else None
         if ranked:
@@ -151,7 +151,7 @@ class AlikePods:
         if self._rank_count == GROUPING_THRESHOLD:
             self._ranking = GroupedRanking.from_plugins(self._consulted_plugins)
         elif self._ranking:
-            self._ranking = self._ranking.compact()
+            self._ranking = self._ranking.drop_empty_groups()
         return self._ranking
 
     @property
@@ -175,7 +175,7 @@ class AlikePods:
         """
         if self.hopeless:
             return NO_ROWS, np.zeros(0, np.int64)
-        self.local.update(NO_ROWS)
+        self.local.bring_up_to_date(NO_ROWS)
         local = self.local.scores if self.always is None else self.local.scores + self.always
         return self._score_rows(local, info, self._find_grouped_ranking())
 
@@ -225,7 +225,7 @@ class AlikePods:
             return None
         if self.hopeless:
             return np.zeros(len(self.view.nodes), np.bool_)
-        self.local.update(NO_ROWS)
+        self.local.bring_up_to_date(NO_ROWS)
         scores = self.local.scores if self.always is None else self.local.scores + self.always
         return np.asarray(scores >= 0)
 

@@ -93,7 +93,7 @@ class Attempts(PodsOnNodes):
 
         Return None if the pod fits nowhere.
         """
-        choice = self.search.find(position, framework)
+        choice = self.search.find_node(position, framework)
         if choice is not None:
             if rejection := find_permit_rejection(framework, choice.info, self.view, choice.row):
                 return Outcome(position, UNSCHEDULABLE, message=rejection)

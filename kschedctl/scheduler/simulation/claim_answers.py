@@ -116,9 +116,8 @@ class ClaimAnswers:
     def add_scores(self, total: Scores, info: PodInfo, rows: Rows) -> None:
         """Add the weighted scores of the feasible rows (F,) to the total, except scores that are equal on all rows."""
         for plugin, state, scores in self._iter_scores(info, rows):
-            if (
-                np.count_nonzero(scores) and (scores != scores[:1]).any()
-            ):  # scores that all rows share make no difference
+            # Scores that all rows share make no difference.
+            if np.count_nonzero(scores) and (scores != scores[:1]).any():
                 total += self.framework.profile.weights[plugin.name] * plugin.normalize(state, scores)
 
     def are_scores_zero(self, info: PodInfo) -> bool:

@@ -186,9 +186,8 @@ class Gangs:
         Raises PluginError.
         """
         result = self.run_group_cycle(framework, key, members)
-        if (
-            result.placed or result.status.code is Code.ERROR
-        ):  # among equal nodes, this cycle chose others than the one before
+        # The group may fit now, since this cycle may choose other nodes than the one before among equal ones.
+        if result.placed or result.status.code is Code.ERROR:
             return self._bind_result(result, members)
         victims = {member.position: member.victims for member in result.members if member.victims}
         rows = {member.position: member.row for member in result.members if member.victims}
@@ -201,8 +200,9 @@ class Gangs:
     def find_victims_and_placement(
         self, framework: Framework, key: AnyGroupKey, members: Sequence[Position]
     ) -> GangAttempt:
-        """Find the victims, and the nodes of the members after evicting them if enough members fit. Raises
-        PluginError.
+        """Find the victims, and the nodes of the members once these are evicted. Raises PluginError.
+
+        No member is placed if not enough of them fit.
         """
         gang_attempt = self.find_victims(framework, key, members)
         if gang_attempt.placed or not gang_attempt.victims:
@@ -281,7 +281,7 @@ class Gangs:
         quorum = False
         try:
             for position in members:
-                choice = self.placements.choose(framework, position)
+                choice = self.placements.choose_node(framework, position)
                 if choice is None and all_or_none:
                     break
                 if choice is None:

@@ -1,6 +1,4 @@
-"""The best nodes for identical pods, found by judging one example of each group of nodes that no plugin
-distinguishes.
-"""
+"""The best nodes for identical pods, found by judging one example of each group of equivalent nodes."""
 
 from __future__ import annotations
 
@@ -154,7 +152,7 @@ class GroupedRanking:
         """Number of groups above which judging all nodes is as fast."""
         return max(MAX_GROUPS, len(self.groups.score) // 4)
 
-    def compact(self) -> GroupedRanking | None:
+    def drop_empty_groups(self) -> GroupedRanking | None:
         """Drop empty groups if there are too many groups, and return the ranking, or None if too many remain."""
         if len(self.groups) <= self.max_groups:
             return self

@@ -92,7 +92,7 @@ class LocalScores:
         """Whether devices that count as resources of nodes were allocated or freed since the scores were computed."""
         return self._devices and self._replaced != self.view.objects.replaced
 
-    def update(self, tied: Rows | TiedRows, alone: bool = True) -> None:
+    def bring_up_to_date(self, tied: Rows | TiedRows, alone: bool = True) -> None:
         """Bring the scores up to date after moves.
 
         Scores of a node after the next such pods are computed ahead. `tied` are the nodes that were best when the
@@ -106,7 +106,7 @@ class LocalScores:
         row, number, sign = trail.latest
         has_arrived = sign > 0 and self.demand_codes[number] == self.demand_codes[self.number]
         self.placed += has_arrived
-        if has_arrived and self.seen - seen == 1 and self._advance(row):
+        if has_arrived and self.seen - seen == 1 and self._use_score_ahead(row):
             return
         rows = trail.rows_since(seen)
         if has_arrived:
@@ -176,7 +176,7 @@ class LocalScores:
             rejected |= filter_nodes(plugin, self.info, rows, state, nominated)
         return rejected
 
-    def _advance(self, row: int) -> bool:
+    def _use_score_ahead(self, row: int) -> bool:
         """Use the score that was computed ahead for a placed pod, and return whether there was one."""
         step = self.step[row]
         if step == LOOKAHEAD:

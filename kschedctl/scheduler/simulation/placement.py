@@ -57,18 +57,18 @@ class Placements(IncomingPods):
         self._nominated_before = frozenset(view.snapshot.pods.nominations)
         self._has_unsure_nominations = len(view.unsure_nominations[0]) > 0
 
-    def choose(self, framework: FrameworkLike, position: Position) -> Choice | None:
+    def choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Return the node that the scheduler would choose for a pod now, or None if none is feasible.
 
         Raises PluginError.
         """
-        choice = self._choose_node(framework, position)
+        choice = self._choose_with_cache(framework, position)
         if choice and self._has_unsure_nominations and not is_any_extender_called(framework.extenders, choice.info.pod):
             unknowns = unsure_nominations.find_choice_doubts(choice.info, choice.row, framework, self.view)
             self.unheard.update(dict.fromkeys(unknowns))
         return choice
 
-    def _choose_node(self, framework: FrameworkLike, position: Position) -> Choice | None:
+    def _choose_with_cache(self, framework: FrameworkLike, position: Position) -> Choice | None:
         """Choose a node from cached answers if they suffice, otherwise by a full cycle. Raises PluginError."""
         number, info = int(self.view.pods.info[position]), self.build_arriving_info(position)
         row = self.view.nominated_row(position)
@@ -101,7 +101,7 @@ class Placements(IncomingPods):
         local = self._get_local_scores(
             framework, self.build_arriving_info(position), int(self.view.pods.info[position])
         )
-        local.update(NO_ROWS)
+        local.bring_up_to_date(NO_ROWS)
         return np.asarray(local.scores >= 0)
 
     def score_feasible_rows(self, framework: FrameworkLike, position: Position) -> tuple[Rows, Scores] | None:

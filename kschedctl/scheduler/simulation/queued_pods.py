@@ -170,9 +170,9 @@ class QueuedPods:
         for occurrence in [advice.build_arrival(position) for position in coming] + [
             advice.build_departure(victim) for victim in victims
         ]:
-            self._judge(occurrence)
+            self._judge_pods(occurrence)
 
-    def _judge(self, occurrence: Occurrence) -> None:
+    def _judge_pods(self, occurrence: Occurrence) -> None:
         """Put the pods that an event may wake into the queue, with the plugins that reject them now."""
         info_numbers = self._advice.find_woken(self._unjudged.keys(), occurrence)
         for pod in sorted((pod for number in info_numbers for pod in self._unjudged.pop(number)), key=_get_timestamp):
@@ -189,8 +189,8 @@ class QueuedPods:
         """Move waiting pods after nominations were lost, as if the nominated pods had left their nodes."""
         self._put_groups_back()
         for occurrence in filter(None, map(self._advice.find_nomination_loss, positions)):
-            self._judge(occurrence)
-            self._deliver(occurrence)
+            self._judge_pods(occurrence)
+            self._deliver_event(occurrence)
 
     def move_after_placement(self, position: Position) -> None:
         """Move waiting pods after a pod was placed on a node."""
@@ -198,7 +198,7 @@ class QueuedPods:
             self._record_move()
         self._put_groups_back()
         if self.scheduling_queue.unschedulable or self.waits.pods:
-            self._deliver(self._advice.build_arrival(position))
+            self._deliver_event(self._advice.build_arrival(position))
 
     def move_after_evictions(self, victims: Sequence[Position]) -> None:
         """Move waiting pods after pods were evicted."""
@@ -206,7 +206,7 @@ class QueuedPods:
             self._record_move()
         self._put_groups_back()
         for victim in victims:
-            self._deliver(self._advice.build_departure(victim))
+            self._deliver_event(self._advice.build_departure(victim))
 
     def _put_groups_back(self) -> None:
         """Put back the pods of groups that did not fit, since something has moved."""
@@ -230,7 +230,7 @@ class QueuedPods:
         """Return the pod's priority."""
         return int(self.view.pods.priority[self.view.pods.info[position]])
 
-    def _deliver(self, occurrence: Occurrence) -> None:
+    def _deliver_event(self, occurrence: Occurrence) -> None:
         """Move waiting pods after an event, unless none of their plugins is interested in it."""
         is_interesting = any(
             self._advice.is_interested(rejector, occurrence.event)
@@ -342,8 +342,9 @@ class _SharedQueuePlugins(QueuePlugins):
         return replace(pod, spec=replace(pod.spec, node_name=pod.spec.node_name or self._view.nodes.names[0]))
 
     def find_woken(self, info_numbers: Set[int], occurrence: Occurrence) -> list[int]:
-        """Return the PodInfos whose pods the event could put back into the queue, no matter which plugins rejected
-        them.
+        """Return the PodInfos whose pods the event could put back into the queue.
+
+        It does not matter which plugins rejected these pods.
         """
         unaffected = self._unaffected.setdefault(self._get_event_id(occurrence), set())
         checked, listening = self._get_listeners(occurrence.event)

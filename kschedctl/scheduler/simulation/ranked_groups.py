@@ -38,7 +38,7 @@ class TiedRows:
             return self._lists[0][place]
         if len(self._lists) > SMALL_COUNT:
             return int(np.partition(self.unordered(), place)[place])
-        return self._search(place)
+        return self._find_row_at(place)
 
     def tolist(self) -> list[int]:
         """Return the rows in ascending order."""
@@ -49,7 +49,7 @@ class TiedRows:
         """Return the rows list by list."""
         return np.concatenate([_view_as_array(rows) for rows in self._lists])
 
-    def _search(self, place: int) -> int:
+    def _find_row_at(self, place: int) -> int:
         """Return the row at this place, searching between the lowest and the highest row.
 
         Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
@@ -101,7 +101,7 @@ class RankedGroups:
             group = self._add_group(self._build_key(int(members[0])))
             fitting = members[self.score[members] >= 0]
             self.count[group] = len(fitting)
-            self._fill(group, fitting)
+            self._list_best_rows(group, fitting)
 
     def __len__(self) -> int:
         return len(self._lists)
@@ -131,10 +131,10 @@ class RankedGroups:
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
-                self._move(row, self._find_current_group(row), new_score)
+                self._move_row(row, self._find_current_group(row), new_score)
         else:
             row_array = np.asarray(rows)
-            self._move_many(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
+            self._move_rows(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
 
     def _list_moved_rows(self, count: int) -> Rows | Sequence[int]:
         """Return the distinct rows of the latest moves in ascending order."""
@@ -144,7 +144,7 @@ class RankedGroups:
             return sorted({row for row, _, _ in self.trail.list_recent(count)})
         return self.trail.rows_since(self.seen)
 
-    def _move(self, row: int, group: int, score: int) -> None:
+    def _move_row(self, row: int, group: int, score: int) -> None:
         """Move one row to this group and score."""
         old_group, old_score = int(self.group[row]), int(self.score[row])
         if group == old_group and score == old_score:
@@ -161,28 +161,28 @@ class RankedGroups:
         if group != old_group:
             self._update_top(group)
 
-    def _move_many(self, rows: Rows, new_scores: Scores) -> None:
+    def _move_rows(self, rows: Rows, new_scores: Scores) -> None:
         """Move these rows, in ascending order, to these scores."""
         if self._single_node_distinctions:
             regrouped = np.zeros(len(rows), np.bool_)
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
-                self._move(row, self._find_current_group(row), score)
+                self._move_row(row, self._find_current_group(row), score)
         old_scores = self.score.take(rows)
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
             return
         rows, old_scores, new_scores = rows.take(changed), old_scores.take(changed), new_scores.take(changed)
         if len(self) == 1:
-            self._move_within(0, rows, old_scores, new_scores)
+            self._move_rows_within_group(0, rows, old_scores, new_scores)
             return
         groups = self.group.take(rows)
         for group in set(groups.tolist()):
             in_group = groups == group
-            self._move_within(group, rows[in_group], old_scores[in_group], new_scores[in_group])
+            self._move_rows_within_group(group, rows[in_group], old_scores[in_group], new_scores[in_group])
 
-    def _move_within(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
+    def _move_rows_within_group(self, group: int, rows: Rows, old_scores: Scores, new_scores: Scores) -> None:
         """Change the scores of rows of one group."""
         self.score[rows] = new_scores
         self.count[group] += np.count_nonzero(new_scores >= 0) - np.count_nonzero(old_scores >= 0)
@@ -228,12 +228,12 @@ class RankedGroups:
             return
         lists = self._lists[group]
         if not lists:
-            self._fill(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
+            self._list_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))
         self.top[group], self.example[group] = top, lists[top][0]
 
-    def _fill(self, group: int, rows: Rows) -> None:
+    def _list_best_rows(self, group: int, rows: Rows) -> None:
         """List the best feasible rows of a group in order, which suffice until all of them have left it."""
         if not len(rows):
             return

@@ -141,7 +141,7 @@ class KnownFailures:
         self.add(position, find_rejectors(cycle))
         return cycle.error or build_fit_error(cycle, run_post_filter(cycle).message)
 
-    def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
+    def explain_outcomes(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
         messages: dict[Hashable, str] = {}
         outcomes, explained = list(outcomes), []
@@ -200,13 +200,13 @@ class ReusedAnswers:
         """Build the PodInfo of this very pod, instead of the one that identical pods share."""
         return self.gangs.build_own_info(position)
 
-    def find(self, position: Position, framework: Framework) -> Choice | None:
+    def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
         self._is_known_failure = position not in self.gang_pods and self.failures.is_known(position)
-        return None if self._is_known_failure else self.placements.choose(framework, position)
+        return None if self._is_known_failure else self.placements.choose_node(framework, position)
 
     def run_post_filter(self, position: Position, framework: Framework) -> PostFilterEffect:
-        """Return the effect of PostFilter on a pod for which `find` just returned None. Raises PluginError."""
+        """Return the effect of PostFilter on a pod for which `find_node` just returned None. Raises PluginError."""
         in_gang = position in self.gang_pods
         rejectors = self.failures.find_rejectors(position) if in_gang else None
         candidate, outcome = self.find_candidate(position, framework)
@@ -221,9 +221,8 @@ class ReusedAnswers:
             return PostFilterEffect(failure, candidate.victims, plugins_asked, evicted_later)
         if not in_gang and not self._is_known_failure:
             self.failures.add(position)
-        if self.gang_pods or self.placements.depends_on_other_nodes(
-            framework, position
-        ):  # pods placed later may change the rejectors
+        # Pods placed later may change the rejectors.
+        if self.gang_pods or self.placements.depends_on_other_nodes(framework, position):
             rejectors = self.failures.find_rejectors(position)
         return PostFilterEffect(Failed(Code.UNSCHEDULABLE, "", rejectors, None), asked=plugins_asked)
 
@@ -242,9 +241,8 @@ class ReusedAnswers:
             self.nominations.clear(position)
             return None, None
         cycle = self.placements.run_cycle(framework, position)
-        cycle = replace(
-            cycle, only_best_candidates=not cycle.consultation.extenders
-        )  # extenders choose among all candidates
+        # Extenders choose among all candidates.
+        cycle = replace(cycle, only_best_candidates=not cycle.consultation.extenders)
         outcome = run_post_filter(cycle)
         self.failures.add(position, find_rejectors(cycle))
         candidate = choose_candidate(outcome, self.placements.random)

@@ -94,7 +94,7 @@ class Simulation(Attempts):
 
     def explain(self, outcomes: Iterable[Outcome]) -> list[Outcome]:
         """Return the outcomes with a message for every pod that fits nowhere in the current state."""
-        return self.failures.explain(outcomes)
+        return self.failures.explain_outcomes(outcomes)
 
     def find_rejectors(self, position: Position) -> Rejectors:
         """Return the plugins that reject a pod which fits nowhere in the current state."""
@@ -156,12 +156,12 @@ class SettlingLoop(SchedulingLoop):
         while (
             (position := queued_pods.pop()) is not None
             or (queued_pods.gangs and self.time_out())
-            or self._create_remaining()
+            or self._create_remaining_pods()
         ):
             if position is not None:
                 if queued_pods.tried and (label := queued_pods.find_retry_label(position)):
                     retried.setdefault(position, []).append(label)
-                progress(self._process(position))
+                progress(self._process_pod(position))
             self._process_lost_nominations()
             if queued_pods.gangs:
                 self._stop_gang_rounds()
@@ -189,11 +189,11 @@ class SettlingLoop(SchedulingLoop):
         for position in self.waiting.stop_looping_gangs(self.queue, self.end_wait):
             self.attempts.failures.permit_failures[position] = failure
 
-    def _process(self, position: Position) -> int:
+    def _process_pod(self, position: Position) -> int:
         """Try a popped pod, wake the pods that its placement concerns, and return the number of new outcomes."""
         outcome_count, replacements = len(self.outcomes), self._recreated_later.pop(position, ())
         self._try_popped(position)
-        self._create(replacements)
+        self._create_pods(replacements)
         new_outcomes = self.outcomes[outcome_count:]
         if self.queued_pods.tried:
             for outcome in new_outcomes:
@@ -240,7 +240,7 @@ class SettlingLoop(SchedulingLoop):
             member: attempt.failed.get(member, UNFIT_MEMBER).rejectors for member in members if member not in finished
         }
         self.queued_pods.record_group_rejection(key, still_waiting, victims, attempt.retried_at_once)
-        self._recreate(victims, members[0])
+        self._recreate_victims(victims, members[0])
         self.outcomes += outcomes
 
     # -- what a cycle does ----------------------------------------------------------------------------------------
@@ -297,13 +297,13 @@ class SettlingLoop(SchedulingLoop):
         evicted = self._evict_victims(victims, position)
         self._record_evictions(position, evicted)
         self.queued_pods.move_after_evictions(evicted)
-        self._recreate(evicted, position)
+        self._recreate_victims(evicted, position)
 
     def select_pending_plugins(self, seconds: Mapping[str, int], plugin: GangPlugin | None) -> dict[str, int]:
         """Return only the plugin of the pod's gang, since other plugins are assumed to allow the pod at once."""
         return {plugin.name: seconds[plugin.name]} if plugin and plugin.name in seconds else {}
 
-    def _recreate(self, victims: Sequence[Position], preemptor: Position) -> None:
+    def _recreate_victims(self, victims: Sequence[Position], preemptor: Position) -> None:
         """Let controllers recreate the victims, except members of gangs.
 
         A pod that is recreated only once its predecessor is gone is created after the preemptor's next attempt,
@@ -313,21 +313,21 @@ class SettlingLoop(SchedulingLoop):
         if self.recreation is None:
             return
         for victim in victims:
-            when = (
-                Recreation.NEVER if self.attempts.gangs.find_group_key(victim) is not None else self.recreation(victim)
-            )
+            if self.attempts.gangs.find_group_key(victim) is not None:
+                continue
+            when = self.recreation(victim)
             sole_victim = when is Recreation.WHEN_GONE and len(victims) == 1
             if sole_victim and not self._do_others_wait(preemptor, victims):
                 self._recreated_later.setdefault(preemptor, []).append(victim)
             elif when is not Recreation.NEVER:
-                self._create((victim,))
+                self._create_pods((victim,))
 
     def _do_others_wait(self, preemptor: Position, victims: Sequence[Position]) -> bool:
         """Return whether pods besides the preemptor and its victims wait for a node."""
         waiting = set(np.flatnonzero(self.view.node == NO_ROW).tolist())
         return bool(waiting - self.attempts.gone - {preemptor, *victims})
 
-    def _create(self, positions: Iterable[Position]) -> None:
+    def _create_pods(self, positions: Iterable[Position]) -> None:
         """Add recreated pods to the queue."""
         for position in positions:
             self.attempts.gone.discard(position)
@@ -337,11 +337,11 @@ class SettlingLoop(SchedulingLoop):
             self.recreated[position] = None
             self.queued_pods.add(position)
 
-    def _create_remaining(self) -> bool:
+    def _create_remaining_pods(self) -> bool:
         """Create the pods that wait for an attempt of their preemptor, and return whether there were any."""
         remaining = [victim for victims in self._recreated_later.values() for victim in victims]
         self._recreated_later = {}
-        self._create(remaining)
+        self._create_pods(remaining)
         return bool(remaining)
 
     def _record_evictions(self, position: Position, victims: Sequence[Position]) -> None:

@@ -88,7 +88,7 @@ class Expressions:
 
     def rewrite_expression(self, text: str, name: Callable[[str], str]) -> str:
         """Remove the comments of an expression and replace the names in it."""
-        if len(text) > LONGEST:  # the API takes no such
+        if len(text) > LONGEST:  # the API accepts no longer expression
             return name(text)
         is_open = text in self.kept_expressions
 

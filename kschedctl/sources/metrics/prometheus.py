@@ -89,13 +89,13 @@ def read_prometheus(access: MetricsAccess, url: str, window: int, matchers: str 
             unusable += unusable_count
             if samples:
                 break
-    histograms = {key: made for key, made in histograms.items() if made}
-    numbers = {key: made for key, made in numbers.items() if made}
-    measured = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
-    if measured.is_empty:
+    histograms = {key: value for key, value in histograms.items() if value}
+    numbers = {key: value for key, value in numbers.items() if value}
+    reading = MetricsReading(strip_url(url), Period.WINDOW, histograms, numbers, float(window), unusable=unusable)
+    if reading.is_empty:
         hint = "does it scrape kube-scheduler? --prometheus-labels name which, --window how far back"
         raise InputError("it has no metric of kube-scheduler", where=strip_url(url), hint=hint)
-    return measured
+    return reading
 
 
 def build_query(metric: Metric, name: str, window: int, matchers: str = "") -> str:

@@ -24,19 +24,20 @@ PERCENT = (
 )
 
 
-def said(kind: str, document: dict[str, Any]) -> list[str]:
+def list_validation_errors(kind: str, document: dict[str, Any]) -> list[str]:
+    """Return the errors of an object."""
     written = {"metadata": {"name": "a"}, **document}
     return [str(error) for error in validate_object(kind, msgspec.convert(written, KINDS[kind]))]
 
 
 @pytest.mark.parametrize("kind", SPEC)
 def test_nothing_is_said_of_what_is_right(kind: str) -> None:
-    assert said(kind, SPEC[kind]) == []
+    assert list_validation_errors(kind, SPEC[kind]) == []
 
 
 @pytest.mark.parametrize("kind", SPEC)
 def test_names_are_validated(kind: str) -> None:
-    assert said(kind, {**SPEC[kind], "metadata": {}}) == [
+    assert list_validation_errors(kind, {**SPEC[kind], "metadata": {}}) == [
         "metadata.name: Required value: name or generateName is required"
     ]
 
@@ -71,7 +72,7 @@ def test_names_are_validated(kind: str) -> None:
     ],
 )
 def test_budgets(spec: dict[str, Any], words: list[str]) -> None:
-    assert said("PodDisruptionBudget", {"spec": spec}) == words
+    assert list_validation_errors("PodDisruptionBudget", {"spec": spec}) == words
 
 
 @pytest.mark.parametrize(
@@ -126,4 +127,4 @@ def test_budgets(spec: dict[str, Any], words: list[str]) -> None:
     ],
 )
 def test_others(kind: str, document: dict[str, Any], words: str) -> None:
-    assert said(kind, document) == [words]
+    assert list_validation_errors(kind, document) == [words]

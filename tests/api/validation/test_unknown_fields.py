@@ -24,12 +24,13 @@ POD: dict[str, Any] = {
 }
 
 
-def told(document: dict[str, Any]) -> list[str]:
+def list_unknown_fields(document: dict[str, Any]) -> list[str]:
+    """Return the unknown fields of a document."""
     return [str(field) for field in find_unknown_fields(document)]
 
 
 def test_a_correct_pod() -> None:
-    assert told(POD) == []
+    assert list_unknown_fields(POD) == []
 
 
 @pytest.mark.parametrize(
@@ -53,11 +54,11 @@ def test_misspelt(kind: str, spec: dict[str, Any], path: str) -> None:
         ),
     }
     prefix, document = holders[kind]
-    assert told({"kind": kind, **document}) == [f'unknown field "{prefix}{path}"']
+    assert list_unknown_fields({"kind": kind, **document}) == [f'unknown field "{prefix}{path}"']
 
 
 def test_wrong_shapes_are_somebody_elses_business() -> None:
-    assert told({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
+    assert list_unknown_fields({"kind": "Pod", "spec": [5, None, {"containers": "many"}]}) == []
 
 
 def test_every_type_that_is_named_has_fields() -> None:
@@ -99,11 +100,13 @@ def test_what_was_meant(kind: str, spec: dict[str, Any], advice: str) -> None:
 
 
 def test_a_directive_of_a_patch_is_no_field() -> None:
-    assert told({"kind": "Pod", "spec": {"containers": [{"name": "a", "$patch": "delete"}]}}) == []
+    assert list_unknown_fields({"kind": "Pod", "spec": {"containers": [{"name": "a", "$patch": "delete"}]}}) == []
 
 
 def test_nothing_is_said_of_a_kind_that_is_not_known() -> None:
-    assert told({"kind": "PodSpec", "any": 1}) == told({"kind": "Rollout", "any": 1}) == []
+    assert (
+        list_unknown_fields({"kind": "PodSpec", "any": 1}) == list_unknown_fields({"kind": "Rollout", "any": 1}) == []
+    )
 
 
 def test_a_name_without_end_is_cut() -> None:

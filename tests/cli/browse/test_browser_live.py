@@ -143,7 +143,8 @@ def live_cluster(tmp_path: Path) -> Iterator[tuple[Changes, LiveSessions]]:
                     assert not thread.is_alive()
 
 
-def there(browser: Browser, name: str) -> bool:
+def is_listed(browser: Browser, name: str) -> bool:
+    """Return whether the browser lists the pod."""
     return Openable("pod", f"lab/{name}") in browser.pod_list.subjects
 
 
@@ -154,13 +155,13 @@ def test_pods_come_and_go_and_what_is_chosen_stays(tmp_path: Path) -> None:
             await press(browser, pilot, "down", "down", "down")
             chosen, was = browser.pod_list.chosen, flat(browser)
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: there(browser, "aaa-new"))
+            await until(pilot, lambda: is_listed(browser, "aaa-new"))
             await settled(browser, pilot)
             assert text(browser, "#head").startswith("live ")
             assert f"{len(WAITING) + 1} pending pods" in text(browser, "#head")
             assert (browser.pod_list.chosen, flat(browser)) == (chosen, was)
             changes.tell("DELETED", "aaa-new")
-            await until(pilot, lambda: not there(browser, "aaa-new"))
+            await until(pilot, lambda: not is_listed(browser, "aaa-new"))
             assert browser.pod_list.chosen == chosen
             assert text(browser, "#note") == ""
 
@@ -175,7 +176,7 @@ def test_what_became_of_the_chosen_pod_is_told(tmp_path: Path) -> None:
             assert browser.chosen_key == "lab/p01-cpu"
             changes.tell("MODIFIED", "p01-cpu", nodeName="w1")
             await until(pilot, lambda: text(browser, "#note") == "lab/p01-cpu has a node now: w1")
-            assert not browser.pod_list.subjects or not there(browser, "p01-cpu")
+            assert not browser.pod_list.subjects or not is_listed(browser, "p01-cpu")
             assert browser.search_text == "p01-cpu"
             await press(browser, pilot, "escape")
             assert len(browser.pod_list.subjects) == len(WAITING) - 1
@@ -193,7 +194,7 @@ def test_search_supposition_and_open_node_outlive_a_change(tmp_path: Path) -> No
             await write(browser, pilot, "a", "priority=7")
             assert flat(browser).startswith("lab/p23-never as if priority=7 before:")
             changes.tell("ADDED", "p23-more")
-            await until(pilot, lambda: there(browser, "p23-more"))
+            await until(pilot, lambda: is_listed(browser, "p23-more"))
             await settled(browser, pilot)
             assert [each.name for each in browser.pod_list.subjects if each.kind == "pod"] == [
                 "lab/p23-never",
@@ -213,11 +214,11 @@ def test_a_watch_that_is_too_late_is_taken_up_again(tmp_path: Path) -> None:
 
         async def steps(browser: Browser, pilot: Pilot[Any]) -> None:
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: there(browser, "aaa-new"))
+            await until(pilot, lambda: is_listed(browser, "aaa-new"))
             changes.end(EXPIRED)
-            await until(pilot, lambda: not there(browser, "aaa-new"), "the list is read anew")
+            await until(pilot, lambda: not is_listed(browser, "aaa-new"), "the list is read anew")
             changes.tell("ADDED", "bbb-new")
-            await until(pilot, lambda: there(browser, "bbb-new"))
+            await until(pilot, lambda: is_listed(browser, "bbb-new"))
             assert text(browser, "#note") == ""
 
         drive(next(live.sessions), steps, live=live)
@@ -249,7 +250,7 @@ def test_a_lost_cluster_is_told_stays_on_the_screen_and_is_read_again(
             await press(browser, pilot, "r")
             await until(pilot, lambda: text(browser, "#head").startswith("live "))
             changes.tell("ADDED", "aaa-new")
-            await until(pilot, lambda: there(browser, "aaa-new"))
+            await until(pilot, lambda: is_listed(browser, "aaa-new"))
 
         drive(next(live.sessions), steps, live=live)
 

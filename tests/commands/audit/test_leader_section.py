@@ -17,18 +17,25 @@ Json = dict[str, Any]
 NOW = "2026-01-31T12:00:00Z"
 
 
-def at(minute: int, second: int = 0) -> str:
+def format_time(minute: int, second: int = 0) -> str:
     """Return a time before noon."""
     return f"2026-01-31T11:{minute:02}:{second:02}Z"
 
 
 def lease(name: str, renewed: str, holder: str = "cp1_aa", namespace: str = "kube-system", **spec: Any) -> Json:
-    spec = {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": at(0), "renewTime": renewed, **spec}
+    spec = {
+        "holderIdentity": holder,
+        "leaseDurationSeconds": 15,
+        "acquireTime": format_time(0),
+        "renewTime": renewed,
+        **spec,
+    }
     metadata = {"name": name, "namespace": namespace}
     return {"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "metadata": metadata, "spec": spec}
 
 
-def placed(pod: str, instance: str, time: str, scheduler: str = "default-scheduler") -> Json:
+def build_scheduled_event(pod: str, instance: str, time: str, scheduler: str = "default-scheduler") -> Json:
+    """Build the event of a placement by an instance of the scheduler."""
     return {
         "kind": "Event",
         "apiVersion": "v1",
@@ -51,8 +58,8 @@ def elected(number: int, name: str = "kube-scheduler", words: str = "became lead
         "reason": "LeaderElection",
         "message": f"cp{number}_aa {words}",
         "source": {"component": "default-scheduler"},
-        "firstTimestamp": at(number),
-        "lastTimestamp": at(number),
+        "firstTimestamp": format_time(number),
+        "lastTimestamp": format_time(number),
     }
 
 
@@ -68,18 +75,18 @@ def section(*objects: Json, now: str = NOW, earlier: tuple[Json, ...] = (), **se
     )
 
 
-def found(made: LeaderSection) -> dict[str, str]:
+def get_severities(made: LeaderSection) -> dict[str, str]:
     """Return the severity of each rule that was found."""
     return {finding.rule.removeprefix("audit-leader-"): finding.severity for finding in made.findings}
 
 
-FRESH = lease("kube-scheduler", at(59, 58), leaseTransitions=4)
-OTHER = lease("kube-controller-manager", at(59, 59))
+FRESH = lease("kube-scheduler", format_time(59, 58), leaseTransitions=4)
+OTHER = lease("kube-controller-manager", format_time(59, 59))
 
 
 def test_a_leader_that_renews_its_lease() -> None:
     made = section(FRESH, OTHER, elected(1), pod("a", "default-scheduler", "n1"))
-    assert (made.state, found(made), made.undecided) == ("sound", {}, False)
+    assert (made.state, get_severities(made), made.undecided) == ("sound", {}, False)
     assert made.headline == "cp1_aa leads for 60m, 4 changes of leader in all"
     (told,) = made.leases  # the other one is no scheduler's
     assert (told.lease, told.holder, told.leads_for, told.silent_for) == (
@@ -96,65 +103,74 @@ def test_a_leader_that_renews_its_lease() -> None:
 @pytest.mark.parametrize(
     ("rule", "severity", "objects"),
     [
-        ("stale", "error", (lease("kube-scheduler", at(59, 40)), OTHER)),  # 19 s behind the other one, lasts 15 s
-        ("stale", "warning", (lease("kube-scheduler", at(59, 40)),)),  # 20 s, by a clock that may be another
-        ("stale", "error", (lease("kube-scheduler", at(59, 58), holder=""), OTHER)),
+        (
+            "stale",
+            "error",
+            (lease("kube-scheduler", format_time(59, 40)), OTHER),
+        ),  # 19 s behind the other one, lasts 15 s
+        ("stale", "warning", (lease("kube-scheduler", format_time(59, 40)),)),  # 20 s, by a clock that may be another
+        ("stale", "error", (lease("kube-scheduler", format_time(59, 58), holder=""), OTHER)),
         ("no-lease", "note", (OTHER,)),
-        ("left-behind", "warning", (FRESH, lease("my-scheduler", at(10)))),
+        ("left-behind", "warning", (FRESH, lease("my-scheduler", format_time(10)))),
         ("left-behind", "note", (FRESH, lease("my-scheduler", "2026-01-29T12:00:00Z"))),
         ("frequent", "warning", (FRESH, *map(elected, (1, 2, 3)))),
     ],
 )
 def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
-    assert found(section(*objects)) == {rule: severity}
+    assert get_severities(section(*objects)) == {rule: severity}
 
 
 @pytest.mark.parametrize(
     "objects",
     [
-        (lease("kube-scheduler", at(59, 46)), OTHER),  # 14 s
-        (lease("kube-scheduler", at(59, 10), leaseDurationSeconds=60), OTHER),
+        (lease("kube-scheduler", format_time(59, 46)), OTHER),  # 14 s
+        (lease("kube-scheduler", format_time(59, 10), leaseDurationSeconds=60), OTHER),
         (FRESH, elected(1), elected(2), elected(3, words="stopped leading"), elected(4, "kube-controller-manager")),
-        (FRESH, pod("a", "mine"), lease("mine", at(1), namespace="mine")),
-        (FRESH, pod("a", "mine"), placed("b", "x", at(1), "mine")),
+        (FRESH, pod("a", "mine"), lease("mine", format_time(1), namespace="mine")),
+        (FRESH, pod("a", "mine"), build_scheduled_event("b", "x", format_time(1), "mine")),
         (FRESH, pod("a", "mine", "n1")),
-        (FRESH, lease("my-scheduler", at(59, 50))),
+        (FRESH, lease("my-scheduler", format_time(59, 50))),
     ],
 )
 def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
-    assert found(section(*objects)) == {}
+    assert get_severities(section(*objects)) == {}
 
 
 def test_without_a_time_only_other_leases_tell() -> None:
-    behind = section(lease("kube-scheduler", at(30)), OTHER, now="")
-    assert (found(behind), behind.undecided) == ({"stale": "error"}, False)
+    behind = section(lease("kube-scheduler", format_time(30)), OTHER, now="")
+    assert (get_severities(behind), behind.undecided) == ({"stale": "error"}, False)
     alone = section(FRESH, now="")
     assert (alone.state, [each.kind for each in alone.unknown]) == ("unknown", ["Age"])
 
 
 def test_changes_since_an_earlier_snapshot() -> None:
-    earlier = (lease("kube-scheduler", at(1), leaseTransitions=1),)
-    assert found(section(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
-    assert found(section(FRESH, OTHER, earlier=(lease("kube-scheduler", at(1), leaseTransitions=2),))) == {}
+    earlier = (lease("kube-scheduler", format_time(1), leaseTransitions=1),)
+    assert get_severities(section(FRESH, OTHER, earlier=earlier)) == {"frequent": "warning"}  # from 1 to 4
+    assert (
+        get_severities(section(FRESH, OTHER, earlier=(lease("kube-scheduler", format_time(1), leaseTransitions=2),)))
+        == {}
+    )
 
 
 def test_two_instances_that_take_turns() -> None:
     """cp1, cp2, cp1, cp2: three turns, and one election."""
-    turns = [placed(f"p{i}", f"cp{i % 2 + 1}", at(20, i)) for i in range(4)]
+    turns = [build_scheduled_event(f"p{i}", f"cp{i % 2 + 1}", format_time(20, i)) for i in range(4)]
     made = section(FRESH, OTHER, elected(1), *turns)
-    assert found(made) == {"two-serve": "error"}
+    assert get_severities(made) == {"two-serve": "error"}
     (name,) = made.names
     assert name.turns == 3
     assert [(each.instance, each.placed, each.first) for each in name.instances] == [
-        ("default-scheduler-cp1", 2, at(20, 0)),
-        ("default-scheduler-cp2", 2, at(20, 1)),
+        ("default-scheduler-cp1", 2, format_time(20, 0)),
+        ("default-scheduler-cp2", 2, format_time(20, 1)),
     ]
-    handed_over = [placed(f"p{i}", "cp1" if i < 2 else "cp2", at(20, i)) for i in range(4)]
-    assert found(section(FRESH, OTHER, *handed_over)) == {}
-    back_and_forth = [placed(f"p{i}", ("cp1", "cp2", "cp1")[i], at(20, i)) for i in range(3)]
-    assert found(section(FRESH, OTHER, elected(1), elected(2), *back_and_forth)) == {}
-    others = [placed(f"p{i}", f"cp{i % 2 + 1}", at(20, i), f"scheduler-{i % 2}") for i in range(4)]
-    assert found(section(FRESH, OTHER, *others)) == {}
+    handed_over = [build_scheduled_event(f"p{i}", "cp1" if i < 2 else "cp2", format_time(20, i)) for i in range(4)]
+    assert get_severities(section(FRESH, OTHER, *handed_over)) == {}
+    back_and_forth = [build_scheduled_event(f"p{i}", ("cp1", "cp2", "cp1")[i], format_time(20, i)) for i in range(3)]
+    assert get_severities(section(FRESH, OTHER, elected(1), elected(2), *back_and_forth)) == {}
+    others = [
+        build_scheduled_event(f"p{i}", f"cp{i % 2 + 1}", format_time(20, i), f"scheduler-{i % 2}") for i in range(4)
+    ]
+    assert get_severities(section(FRESH, OTHER, *others)) == {}
 
 
 def seen(*instances: SchedulerInstance) -> LeaderSection:
@@ -168,10 +184,12 @@ def seen(*instances: SchedulerInstance) -> LeaderSection:
 def test_instances_that_do_not_run_alike() -> None:
     one = SchedulerInstance("kube-scheduler-cp1", "v1.36.2", {"feature-gates": "A=true"})
     two = SchedulerInstance("kube-scheduler-cp2", "v1.36.1", {})
-    assert found(seen(one)) == {}
-    assert found(seen(one, SchedulerInstance("kube-scheduler-cp3", "v1.36.2", {"feature-gates": "A=true"}))) == {}
+    assert get_severities(seen(one)) == {}
+    assert (
+        get_severities(seen(one, SchedulerInstance("kube-scheduler-cp3", "v1.36.2", {"feature-gates": "A=true"}))) == {}
+    )
     made = seen(one, two)
-    assert found(made) == {"instances-differ": "warning"}
+    assert get_severities(made) == {"instances-differ": "warning"}
     assert [(each.setting, each.values) for each in made.differences] == [
         ("version", {"v1.36.2": ("kube-scheduler-cp1",), "v1.36.1": ("kube-scheduler-cp2",)}),
         ("feature-gates", {"A=true": ("kube-scheduler-cp1",), "": ("kube-scheduler-cp2",)}),
@@ -181,37 +199,39 @@ def test_instances_that_do_not_run_alike() -> None:
 def test_several_instances_without_an_election() -> None:
     alone = {"leader-elect": "false"}
     one, two = (SchedulerInstance(f"kube-scheduler-cp{n}", "v1.36.2", alone) for n in (1, 2))
-    assert found(seen(one)) == {}
-    assert found(seen(one, two)) == {"no-election": "error"}
+    assert get_severities(seen(one)) == {}
+    assert get_severities(seen(one, two)) == {"no-election": "error"}
 
 
 def test_a_lease_of_another_name_and_no_election_at_all() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     named = head | {"leaderElection": {"leaderElect": True, "resourceName": "mine", "resourceNamespace": "team"}}
-    mine = lease("mine", at(59, 57), "me_1", "team")
+    mine = lease("mine", format_time(59, 57), "me_1", "team")
     assert section(mine, config=named).headline.startswith("me_1 leads for 60m")
     off = head | {"leaderElection": {"leaderElect": False}}
     made = section(OTHER, config=off)
-    assert (found(made), made.headline) == ({}, "leader election is off in the configuration")
+    assert (get_severities(made), made.headline) == ({}, "leader election is off in the configuration")
 
 
 def test_under_pseudonyms_it_is_the_same_lease() -> None:
-    cluster = anonymize_cluster(Cluster.from_objects([lease("kube-scheduler", at(59, 40)), OTHER, elected(1)])).cluster
+    cluster = anonymize_cluster(
+        Cluster.from_objects([lease("kube-scheduler", format_time(59, 40)), OTHER, elected(1)])
+    ).cluster
     made = build_leader_section(AuditedCluster(Scheduler(cluster), NOW))
-    assert found(made) == {"stale": "error"}
+    assert get_severities(made) == {"stale": "error"}
     assert made.leases[0].elections == 1
 
 
 def test_what_was_not_read_is_not_known() -> None:
     made = section(pod("a", "mine"), assume_complete=False)
     assert {each.kind for each in made.unknown} == {"Lease", "Event", "Pod"}
-    assert (found(made), made.undecided) == ({}, True)
+    assert (get_severities(made), made.undecided) == ({}, True)
 
 
 def test_a_name_that_nobody_is_known_to_serve_is_told() -> None:
     """The pods that wait for it are a finding of what is pending."""
     made = section(FRESH, pod("a", "mine"))
-    assert found(made) == {}
+    assert get_severities(made) == {}
     assert made.headline.endswith("; 1 pod names a scheduler that is not known")
     assert {each.name: each.served for each in made.names} == {"mine": "", "default-scheduler": "profile"}
 

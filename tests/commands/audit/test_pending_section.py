@@ -45,7 +45,8 @@ def causes(found: PendingSection) -> dict[str, tuple[str, ...]]:
     return {each.cause: each.pods for each in found.waiting}
 
 
-def told(found: PendingSection) -> list[tuple[str, str, str]]:
+def list_findings(found: PendingSection) -> list[tuple[str, str, str]]:
+    """Return the rule, severity and object of each finding."""
     return [(each.rule.removeprefix("audit-pending-"), each.severity, each.object) for each in found.findings]
 
 
@@ -64,7 +65,10 @@ def test_unschedulable_by_reason() -> None:
         ("unschedulable", "node(s) didn't match Pod's node affinity/selector", ("d/gpu",)),
     ]
     assert found.waiting[0].workloads == ("Pod d/big", "Deployment d/web")
-    assert told(found) == [("unschedulable", "warning", "Pod d/big"), ("unschedulable", "warning", "Pod d/gpu")]
+    assert list_findings(found) == [
+        ("unschedulable", "warning", "Pod d/big"),
+        ("unschedulable", "warning", "Pod d/gpu"),
+    ]
     assert found.findings[0].message.startswith("with 1 other: Insufficient cpu (n2")
 
 
@@ -81,7 +85,7 @@ def test_a_pod_that_fits_and_waits_is_stuck(time: str, now: str, cause: str, sev
     """An error once every refused pod was tried again: 300 s of the flush, 30 s between its runs, 10 s of back-off."""
     found = section(node("n1"), created(pod("fits"), time), now=now)
     assert causes(found) == {cause: ("d/fits",)}
-    assert told(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
+    assert list_findings(found) == ([("stuck", severity, "Pod d/fits")] if severity else [])
     assert found.state == {"error": "findings", "warning": "findings", "note": "unknown", None: "sound"}[severity]
     assert found.undecided == (severity == "note")
 
@@ -163,7 +167,7 @@ def test_another_scheduler_is_at_work() -> None:
         ("elsewhere", ("d/a",)),
         ("elsewhere", ("d/b",)),
     ]
-    assert told(found) == [("unserved", "warning", "Pod d/c")]
+    assert list_findings(found) == [("unserved", "warning", "Pod d/c")]
 
 
 def test_of_pods_that_fit_only_as_many_are_stuck_as_there_is_room_for() -> None:
@@ -188,9 +192,9 @@ def test_gates_by_their_holders() -> None:
 def test_a_pod_that_no_scheduler_serves() -> None:
     found = section(node("n1"), pod("lost", schedulerName="volcano"))
     assert causes(found) == {"unserved": ("d/lost",)}
-    assert told(found) == [("unserved", "warning", "Pod d/lost")]
+    assert list_findings(found) == [("unserved", "warning", "Pod d/lost")]
     unread = section(node("n1"), pod("lost", schedulerName="volcano"), assume_complete=False)
-    assert told(unread) == [("unserved", "note", "Pod d/lost")]
+    assert list_findings(unread) == [("unserved", "note", "Pod d/lost")]
     assert {each.kind for each in unread.unknown} >= {"Lease", "Event"}
 
 
@@ -209,7 +213,7 @@ def test_preemption_waits_for_its_victims(due: str, overdue: str) -> None:
     )
     asked = {"2026-05-06T09:12:20Z": "2026-05-06T09:02:20Z", "2026-05-06T09:02:00Z": "2026-05-06T08:52:00Z"}[due]
     assert (group.victims[0].asked, group.victims[0].overdue) == (asked, overdue)
-    assert told(found) == ([("victim-overdue", "warning", "Pod d/old")] if overdue else [])
+    assert list_findings(found) == ([("victim-overdue", "warning", "Pod d/old")] if overdue else [])
 
 
 def test_a_gang_that_is_not_complete() -> None:
@@ -250,5 +254,5 @@ def test_a_pod_that_fits_as_far_as_is_known_is_no_fault_yet() -> None:
     objects = [node("n1"), created(pod("fits", volumes=claims), LONG_AGO)]
     cluster = kschedctl.Cluster.from_objects(objects, assume_complete=False)
     found = build_pending_section(AuditedCluster(Scheduler(cluster), NOW))
-    assert told(found) == [("stuck", "note", "Pod d/fits")]
+    assert list_findings(found) == [("stuck", "note", "Pod d/fits")]
     assert (found.state, found.undecided) == ("unknown", True)

@@ -49,7 +49,7 @@ def section(*objects: Json, complete: bool = True) -> PlacedSection:
     return build_placed_section(AuditedCluster(Scheduler(cluster), NOW))
 
 
-def found(*objects: Json) -> dict[str, str]:
+def get_severities(*objects: Json) -> dict[str, str]:
     """Return the severity of each rule that was found."""
     return {finding.rule.removeprefix("audit-placed-"): finding.severity for finding in section(*objects).findings}
 
@@ -114,7 +114,7 @@ def test_nothing_is_found_where_all_is_well() -> None:
     ],
 )
 def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...]) -> None:
-    assert found(*SOUND, *objects) == {rule: severity}
+    assert get_severities(*SOUND, *objects) == {rule: severity}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_each_fault_by_itself(rule: str, severity: str, objects: tuple[Json, ...
     ],
 )
 def test_what_is_no_fault(objects: tuple[Json, ...]) -> None:
-    assert found(*SOUND, *objects) == {}
+    assert get_severities(*SOUND, *objects) == {}
 
 
 @pytest.mark.parametrize("objects", [(), (N1,), (N1, pod("waits-1", ""))])
@@ -152,8 +152,8 @@ def test_a_pod_that_leaves_is_not_judged() -> None:
     leaving["metadata"]["deletionTimestamp"] = NOW
     lost = pod("lost-1", "n9")
     lost["metadata"]["deletionTimestamp"] = NOW
-    assert found(*SOUND, leaving) == {}
-    assert found(*SOUND, lost) == {"node-gone": "note"}
+    assert get_severities(*SOUND, leaving) == {}
+    assert get_severities(*SOUND, lost) == {"node-gone": "note"}
 
 
 def test_pods_of_other_schedulers_are_counted() -> None:
@@ -189,18 +189,19 @@ def test_a_static_pod_that_is_too_much_is_no_schedulers_fault() -> None:
         pod("a-1", "n1", "3", at="2026-01-31T12:00:00Z"),
         pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"),
     )
-    assert found(N1, *pods) == {"overcommitted": "warning"}
+    assert get_severities(N1, *pods) == {"overcommitted": "warning"}
     unknown = (pod("a-1", "n1", "3"), pod("etcd-1", "n1", "2", "Node", at="2026-01-31T12:30:00Z"))
-    assert found(N1, *unknown) == {"overcommitted": "error"}  # nobody knows who came last
+    assert get_severities(N1, *unknown) == {"overcommitted": "error"}  # nobody knows who came last
     assert section(N1, *unknown).overcommitted[0].gap is None
 
 
 def test_nodes_that_do_not_say_what_they_offer_are_left_out() -> None:
     silent = {**N1, "status": {}}
-    assert found(silent, pod("a-1", "n1", "3")) == {}
+    assert get_severities(silent, pod("a-1", "n1", "3")) == {}
 
 
-def refused(name: str, reason: str, on: str, at: str) -> Json:
+def build_failed_pod(name: str, reason: str, on: str, at: str) -> Json:
+    """Build a pod that its node's kubelet rejected."""
     failed = pod(name, on)
     failed["status"] = {"phase": "Failed", "reason": reason, "message": f"Pod was rejected: {name}", "startTime": at}
     return failed
@@ -219,9 +220,9 @@ def event(name: str, reason: str) -> Json:
 
 def test_what_kubelets_refused() -> None:
     objects = (
-        refused("a-1", "OutOfcpu", "n1", "2026-01-31T12:00:00Z"),
-        refused("a-2", "OutOfcpu", "n2", "2026-01-31T12:30:00Z"),
-        refused("a-3", "Evicted", "n2", "2026-01-31T12:30:00Z"),
+        build_failed_pod("a-1", "OutOfcpu", "n1", "2026-01-31T12:00:00Z"),
+        build_failed_pod("a-2", "OutOfcpu", "n2", "2026-01-31T12:30:00Z"),
+        build_failed_pod("a-3", "Evicted", "n2", "2026-01-31T12:30:00Z"),
         *(event("a-2", "OutOfcpu"), event("a-7", "OutOfcpu"), event("a-8", "OutOfexample.com/fpga")),
         event("a-9", "FailedScheduling"),
     )
@@ -236,7 +237,7 @@ def test_what_kubelets_refused() -> None:
         "2 pods failed, the last 30m ago, on n1, n2; 1 pod more of which only events are left; Pod was rejected: a-2"
     )
     assert (first.severity, second.message) == ("warning", "1 pod of which only events are left")
-    assert found(*SOUND, refused("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}
+    assert get_severities(*SOUND, build_failed_pod("a-1", "NodeShutdown", "n1", NOW)) == {"refused": "note"}
 
 
 def claim(name: str, **fields: Any) -> Json:
@@ -252,9 +253,9 @@ def claim(name: str, **fields: Any) -> Json:
 def test_a_device_that_two_claims_have() -> None:
     (shared,) = section(*SOUND, claim("one"), claim("two")).shared_devices
     assert (shared.device, shared.claims) == ("gpu.example.com/n1/gpu-0", ("d/one", "d/two"))
-    assert found(*SOUND, claim("one"), claim("two")) == {"shared-device": "error"}
-    assert found(*SOUND, claim("one"), claim("two", adminAccess=True)) == {}
-    assert found(*SOUND, claim("one", shareID="a"), claim("two", shareID="b")) == {}
+    assert get_severities(*SOUND, claim("one"), claim("two")) == {"shared-device": "error"}
+    assert get_severities(*SOUND, claim("one"), claim("two", adminAccess=True)) == {}
+    assert get_severities(*SOUND, claim("one", shareID="a"), claim("two", shareID="b")) == {}
 
 
 def test_a_volume_of_another_zone() -> None:
@@ -286,8 +287,8 @@ def test_a_volume_of_another_zone() -> None:
         "status": {"phase": "Bound"},
     }
     using = [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}]
-    assert found(*SOUND, volume, bound, pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
-    assert found(*SOUND, volume, bound, pod("db-1", "n2", volumes=using)) == {}
+    assert get_severities(*SOUND, volume, bound, pod("db-1", "n1", volumes=using)) == {"volumes": "warning"}
+    assert get_severities(*SOUND, volume, bound, pod("db-1", "n2", volumes=using)) == {}
     made = section(*SOUND, pod("db-1", "n2", volumes=using), complete=False)
     assert (made.state, made.undecided) == ("unknown", True)
     assert {"Node", "Pod", "PersistentVolumeClaim"} <= {each.kind for each in made.unknown}

@@ -25,14 +25,16 @@ HIGH, MIDDLE, LOW = ("high", 1000), ("middle", 100), ("low", 0)
 JOB, WEB = {"kind": "Job", "name": "nightly"}, {"kind": "StatefulSet", "name": "web"}
 
 
-def of(tier: tuple[str, int], name: str, node_name: str = "", owner: Json | None = None, **spec: Any) -> Json:
+def build_tier_pod(
+    tier: tuple[str, int], name: str, node_name: str = "", owner: Json | None = None, **spec: Any
+) -> Json:
     """Build a pod of a tier, with the part of its name before the dash as its label app."""
     made = pod(name, node_name, owner=owner, priorityClassName=tier[0], priority=tier[1], **spec)
     made["metadata"]["labels"] = {"app": name.partition("-")[0]}
     return made
 
 
-def at(made: Json, created: str = "", started: str = "") -> Json:
+def with_times(made: Json, created: str = "", started: str = "") -> Json:
     """Return the pod with its times, given as ``11:00`` of the day."""
     if created:
         made["metadata"]["creationTimestamp"] = f"2026-05-06T{created}:00Z"
@@ -60,9 +62,9 @@ def rules(found: PrioritiesSection) -> list[tuple[str, str, str]]:
 SOUND = (
     node("n1"),
     node("n2"),
-    of(HIGH, "web-1", "n1", WEB),
-    of(HIGH, "web-2", "n2", WEB),
-    of(LOW, "batch-1", "n2", JOB, cpu="500m"),
+    build_tier_pod(HIGH, "web-1", "n1", WEB),
+    build_tier_pod(HIGH, "web-2", "n2", WEB),
+    build_tier_pod(LOW, "batch-1", "n2", JOB, cpu="500m"),
     service("web", app="web"),
 )
 
@@ -74,7 +76,7 @@ def test_users_in_the_top_tier_with_room_for_more_are_sound() -> None:
 
 
 def test_the_figures_of_tiers() -> None:
-    waiting = of(LOW, "batch-2", cpu="8")
+    waiting = build_tier_pod(LOW, "batch-2", cpu="8")
     high, low = section(*SOUND, waiting, grow=0).tiers
     assert (high.name, high.priority, high.pods, high.pending, high.nodes, high.user_facing) == (
         "high",
@@ -93,11 +95,11 @@ def test_the_figures_of_tiers() -> None:
 FULL = (
     node("n1", cpu="4"),
     node("n2", cpu="1"),
-    of(LOW, "batch-1", "n1", JOB),
-    of(LOW, "batch-2", "n1", JOB),
-    of(MIDDLE, "web-1", "n1", WEB),
-    of(MIDDLE, "web-2", "n1", WEB),
-    of(HIGH, "pay-1", "n2", {"kind": "StatefulSet", "name": "pay"}),
+    build_tier_pod(LOW, "batch-1", "n1", JOB),
+    build_tier_pod(LOW, "batch-2", "n1", JOB),
+    build_tier_pod(MIDDLE, "web-1", "n1", WEB),
+    build_tier_pod(MIDDLE, "web-2", "n1", WEB),
+    build_tier_pod(HIGH, "pay-1", "n2", {"kind": "StatefulSet", "name": "pay"}),
     service("web", app="web"),
 )
 
@@ -133,7 +135,10 @@ def test_another_tier_grows_when_it_is_named_by_class_or_value() -> None:
 
 
 def test_pods_that_may_not_preempt_evict_nobody() -> None:
-    gentle = [of(HIGH, "pay-1", "n2", preemptionPolicy="Never"), *(each for each in FULL if each is not FULL[6])]
+    gentle = [
+        build_tier_pod(HIGH, "pay-1", "n2", preemptionPolicy="Never"),
+        *(each for each in FULL if each is not FULL[6]),
+    ]
     found = section(*gentle, grow=2)
     assert found.grown is not None
     assert (found.grown.placed, found.victims) == (0, ())
@@ -141,9 +146,9 @@ def test_pods_that_may_not_preempt_evict_nobody() -> None:
 
 
 def test_pods_of_daemons_and_of_the_system_do_not_grow() -> None:
-    daemon = of(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
-    system = of(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
-    found = section(node("n1"), daemon, system, of(LOW, "batch-1", "n1", JOB), grow=1)
+    daemon = build_tier_pod(HIGH, "agent-1", "n1", {"kind": "DaemonSet", "name": "agent"})
+    system = build_tier_pod(("system-node-critical", 2_000_001_000), "proxy-1", "n1")
+    found = section(node("n1"), daemon, system, build_tier_pod(LOW, "batch-1", "n1", JOB), grow=1)
     assert found.grown is not None
     assert found.grown.tier == "low"
 
@@ -160,17 +165,17 @@ def test_users_below_others_are_exposed_more_so_below_jobs() -> None:
         (),
     )
     assert rules(found) == [("exposed", "note", "PriorityClass middle")]
-    found = section(*FULL, of(HIGH, "report-1", "n1", JOB, cpu="0"), grow=0)
+    found = section(*FULL, build_tier_pod(HIGH, "report-1", "n1", JOB, cpu="0"), grow=0)
     assert found.exposed[0].jobs_above == 1
     assert rules(found) == [("exposed", "warning", "PriorityClass middle")]
 
 
 def test_tiers_above_that_may_not_preempt_and_those_of_the_system_expose_nobody() -> None:
     above = (
-        of(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
-        of(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
+        build_tier_pod(HIGH, "pay-1", "n1", preemptionPolicy="Never"),
+        build_tier_pod(("system-cluster-critical", 2_000_000_000), "dns-1", "n1"),
     )
-    found = section(node("n1"), *above, of(LOW, "web-1", "n1"), service("web", app="web"), grow=0)
+    found = section(node("n1"), *above, build_tier_pod(LOW, "web-1", "n1"), service("web", app="web"), grow=0)
     assert found.exposed == ()
 
 
@@ -187,9 +192,9 @@ def test_a_budget_is_told() -> None:
 # n1 is full of two pods of the lower tier, one of which came after the pod that waits.
 STARVING = (
     node("n1", cpu="2"),
-    at(of(LOW, "old-1", "n1"), started="09:00"),
-    at(of(LOW, "new-1", "n1"), started="11:00"),
-    at(of(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
+    with_times(build_tier_pod(LOW, "old-1", "n1"), started="09:00"),
+    with_times(build_tier_pod(LOW, "new-1", "n1"), started="11:00"),
+    with_times(build_tier_pod(HIGH, "pay-1", preemptionPolicy="Never"), created="10:00"),
 )
 
 
@@ -213,14 +218,16 @@ def test_without_a_time_nobody_knows_who_starves() -> None:
 
 
 def test_who_matches_no_node_does_not_starve() -> None:
-    lost = at(of(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
+    lost = with_times(build_tier_pod(HIGH, "pay-1", nodeSelector={"pool": "none"}), created="10:00")
     assert section(*STARVING[:3], lost, grow=0).starving == ()
 
 
 @pytest.mark.parametrize(("started", "overtaken"), [("11:00", [1]), ("09:00", [])])
 def test_the_lowest_tier_is_overtaken_by_what_came_later(started: str, overtaken: list[int]) -> None:
-    waiting = at(of(LOW, "batch-1", owner=JOB), created="10:00")
-    found = section(node("n1", cpu="1"), at(of(HIGH, "pay-1", "n1"), started=started), waiting, grow=0)
+    waiting = with_times(build_tier_pod(LOW, "batch-1", owner=JOB), created="10:00")
+    found = section(
+        node("n1", cpu="1"), with_times(build_tier_pod(HIGH, "pay-1", "n1"), started=started), waiting, grow=0
+    )
     assert [each.higher_started for each in found.starving] == overtaken
     assert rules(found) == [("overtaken", "note", "Job d/nightly")] * len(overtaken)
 
@@ -249,7 +256,7 @@ STATEFUL_SET = {"kind": "StatefulSet", "metadata": {"name": "db", "namespace": "
 
 
 def bulk(name: str, **more: Any) -> Json:
-    made = of(LOW, name, "n1", {"kind": "ReplicaSet", "name": "bulk-5f"}, cpu="0", **more)
+    made = build_tier_pod(LOW, name, "n1", {"kind": "ReplicaSet", "name": "bulk-5f"}, cpu="0", **more)
     made["metadata"]["labels"]["pod-template-hash"] = "5f"
     return made
 
@@ -285,7 +292,7 @@ def test_a_pod_that_leaves_counts_once_with_its_event_or_without() -> None:
 def test_without_events_nobody_knows_who_was_preempted_unless_there_is_one_tier() -> None:
     gaps = {"Event": Gap("were not read")}
     assert section(*SOUND, grow=0, gaps=gaps).undecided
-    assert not section(node("n1"), of(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
+    assert not section(node("n1"), build_tier_pod(LOW, "web-1", "n1"), grow=0, gaps=gaps).undecided
 
 
 def test_services_that_were_not_read_leave_it_open() -> None:

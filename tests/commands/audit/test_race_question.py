@@ -48,13 +48,17 @@ def pod(number: int, bound: str, started: str, *, created: str = "", owner: str 
     }
 
 
-def at(second: int) -> str:
+def format_time(second: int) -> str:
+    """Return a time with this second."""
     return f"2026-05-06T08:00:{second:02}Z"
 
 
 def test_lags_are_from_the_binding_to_the_kubelet() -> None:
     """Nineteen after a second and one after nine; one started, by its own clock, before it was bound: at once."""
-    pods = [pod(i, at(1), at(2)) for i in range(19)] + [pod(19, at(1), at(10)), pod(20, at(5), at(4))]
+    pods = [pod(i, format_time(1), format_time(2)) for i in range(19)] + [
+        pod(19, format_time(1), format_time(10)),
+        pod(20, format_time(5), format_time(4)),
+    ]
     lags = measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods]))
     assert lags is not None
     assert lags.times.tolist() == [0.0, *[1.0] * 19, 9.0]
@@ -62,9 +66,11 @@ def test_lags_are_from_the_binding_to_the_kubelet() -> None:
 
 
 def test_static_pods_and_pods_without_times_tell_nothing() -> None:
-    pods = [pod(i, at(1), at(2), owner="Node") for i in range(30)] + [pod(30 + i, "", at(2)) for i in range(30)]
+    pods = [pod(i, format_time(1), format_time(2), owner="Node") for i in range(30)] + [
+        pod(30 + i, "", format_time(2)) for i in range(30)
+    ]
     assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *pods])) is None
-    few = [pod(i, at(1), at(2)) for i in range(19)]
+    few = [pod(i, format_time(1), format_time(2)) for i in range(19)]
     assert measure_kubelet_lags(Cluster.from_objects([node("n1"), *few])) is None
 
 
@@ -84,7 +90,7 @@ def test_a_cluster_tells_its_size_and_how_full_it_is() -> None:
 
 def test_a_cluster_that_is_all_but_empty_can_be_simulated() -> None:
     """One pod where a thousand would have room."""
-    cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=at(1))])
+    cluster = Cluster.from_objects([*(node(f"n{i}") for i in range(100)), pod(1, "", "", created=format_time(1))])
     found = measure_cluster(Scheduler(cluster).view)
     assert (found.room, found.load) == (10, 0.01)
     build_question({}, found)

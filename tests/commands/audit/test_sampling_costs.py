@@ -62,7 +62,8 @@ def costs(found: Scheduler, max_loss: float = 5) -> SamplingCosts:
     return compute_default_costs(found, 5, limits=SamplingLimits(max_loss=max_loss))
 
 
-def at(report: SamplingCosts, percentage: int) -> SamplingPoint:
+def get_point(report: SamplingCosts, percentage: int) -> SamplingPoint:
+    """Return the point of the curve at a percentage."""
     return next(point for point in report.profiles[0].curve if point.percentage == percentage)
 
 
@@ -82,10 +83,14 @@ def test_a_curve_by_hand() -> None:
         (95, 5, 0.05),
         (100, 0, 0),
     ]
-    half = at(report, 50)
+    half = get_point(report, 50)
     assert (half.enough, half.scored, half.examined, half.examined_most) == (100, 100, 100, 100)
     assert (half.loss_p50, half.loss_p90, half.loss_max) == (0, 100, 100), "100 of 200 lose nothing: that is half"
-    assert (at(report, 95).loss_p50, at(report, 95).loss_p90, at(report, 95).loss_max) == (0, 0, 100)
+    assert (get_point(report, 95).loss_p50, get_point(report, 95).loss_p90, get_point(report, 95).loss_max) == (
+        0,
+        0,
+        100,
+    )
     kind = report.profiles[0].kinds[0]
     assert (kind.workload, kind.fitting, kind.worst, kind.best) == ("Pod shop/web", 200, 0, 100)
 
@@ -166,7 +171,7 @@ def test_where_extenders_score_as_many_nodes_are_looked_for() -> None:
     config = configuration({"plugins": {"score": {"disabled": [{"name": "*"}]}}}, extenders=[extender])
     report = costs(scheduler(300, 7, pod("web"), config=config))
     assert report.profiles[0].setting.enough == 144
-    assert (at(report, 48).enough, at(report, 48).scored) == (144, 144)
+    assert (get_point(report, 48).enough, get_point(report, 48).scored) == (144, 144)
     assert report.undecided, "nobody asked the extender"
 
 

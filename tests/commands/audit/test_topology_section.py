@@ -42,7 +42,8 @@ def section(*documents: Json, asked: TopologyScope = EVERYTHING, nodes: list[Jso
     return build_topology_section(AuditedCluster(Scheduler(cluster)), asked)
 
 
-def told(found: TopologySection) -> list[tuple[str, str, str]]:
+def list_findings(found: TopologySection) -> list[tuple[str, str, str]]:
+    """Return the rule, severity and object of each finding."""
     return [(each.rule.removeprefix("audit-topology-"), each.severity, each.object) for each in found.findings]
 
 
@@ -68,18 +69,18 @@ def promise(name: str, *documents: Json, nodes: list[Json] = NODES) -> SpreadPro
 )
 def test_workloads_in_one_domain(documents: list[Json], expected: list[tuple[str, str, str]]) -> None:
     found = section(*documents)
-    assert told(found) == expected
+    assert list_findings(found) == expected
     assert found.state == ("findings" if [each for each in expected if each[1] == "warning"] else "sound")
 
 
 def test_pods_that_are_deleted_count_no_more() -> None:
     documents = pods("web", "a1", "a2", "b1")
     documents[2]["metadata"]["deletionTimestamp"] = "2026-05-06T09:00:00Z"
-    assert told(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
+    assert list_findings(section(*documents)) == [("one-zone", "warning", "StatefulSet d/web")]
 
 
 def test_where_there_is_one_zone_nobody_can_be_elsewhere() -> None:
-    assert told(section(*pods("web", "a1", "a2"), nodes=NODES[:2])) == []
+    assert list_findings(section(*pods("web", "a1", "a2"), nodes=NODES[:2])) == []
 
 
 def test_racks_are_looked_at_when_asked_for_or_when_a_constraint_names_them() -> None:
@@ -87,10 +88,13 @@ def test_racks_are_looked_at_when_asked_for_or_when_a_constraint_names_them() ->
     for i, each in enumerate(nodes):
         each["metadata"]["labels"]["rack"] = f"r{i // 3}"
     documents = pods("web", "n0", "n1", "n2")  # three zones, one rack
-    assert told(section(*documents, nodes=nodes)) == []
+    assert list_findings(section(*documents, nodes=nodes)) == []
     expected = [("one-domain", "note", "StatefulSet d/web")]
-    assert told(section(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
-    assert told(section(*documents, *pods("db", "n0", "n4", **spread("db", key="rack")), nodes=nodes))[:1] == expected
+    assert list_findings(section(*documents, nodes=nodes, asked=TopologyScope(("rack",)))) == expected
+    assert (
+        list_findings(section(*documents, *pods("db", "n0", "n4", **spread("db", key="rack")), nodes=nodes))[:1]
+        == expected
+    )
 
 
 def test_skew_now_and_after_each_loss_by_hand() -> None:
@@ -112,7 +116,7 @@ def test_skew_now_and_after_each_loss_by_hand() -> None:
 
 def test_a_constraint_that_no_longer_holds() -> None:
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **spread("web")))  # 3, 1, 1
-    assert told(found)[0] == ("skew", "warning", "StatefulSet d/web")
+    assert list_findings(found)[0] == ("skew", "warning", "StatefulSet d/web")
     message = f"maxSkew 1 (DoNotSchedule over {ZONE}) is 2 now: a has 3 pods, c 1"
     assert found.findings[0].message == message
     assert found.headline == "1 workload, none on one node or in one zone alone; 1 of 1 spread constraint broken"
@@ -128,7 +132,7 @@ def test_with_as_many_domains_as_minimum_the_fewest_pods_count() -> None:
 def test_one_that_only_prefers_is_uneven_not_broken() -> None:
     soft = spread("web", whenUnsatisfiable="ScheduleAnyway")
     found = section(*pods("web", "a1", "a2", "a1", "b1", "c1", **soft))
-    assert ("skew", "note", "StatefulSet d/web") in told(found)
+    assert ("skew", "note", "StatefulSet d/web") in list_findings(found)
     uneven = "1 of 1 spread constraint uneven (ScheduleAnyway)"
     assert found.headline == f"1 workload, none on one node or in one zone alone; {uneven}"
     assert found.state == "sound"
@@ -136,7 +140,7 @@ def test_one_that_only_prefers_is_uneven_not_broken() -> None:
 
 def test_one_that_holds() -> None:
     found = section(*pods("web", "a1", "a2", "b1", "c1", **spread("web")))
-    assert not [each for each in told(found) if each[1] != "note"]
+    assert not [each for each in list_findings(found) if each[1] != "note"]
     assert found.headline == "1 workload, none on one node or in one zone alone; 1 spread constraint kept"
     assert (found.promises, found.state) == ((), "sound")
 
@@ -215,7 +219,7 @@ def test_what_cannot_come_back_is_what_a_replay_leaves_pending(seed: int) -> Non
 def test_pods_that_cannot_come_back_are_found() -> None:
     documents = pods("web", "a1", "b1", "c1", **spread("web", minDomains=3))
     found = section(*documents)
-    assert told(found) == [("stranded", "warning", "StatefulSet d/web")]
+    assert list_findings(found) == [("stranded", "warning", "StatefulSet d/web")]
     message = (
         "if a is lost, 1 of 1 pod cannot come back: the minimum counts as 0 with 2 domains, fewer than minDomains 3"
     )

@@ -157,7 +157,10 @@ def deployment(replicas: int, cpu: str = "1") -> Json:
     return {"kind": "Deployment", "metadata": {"name": "web", "namespace": "shop"}, "spec": spec}
 
 
-def simulated(found: kschedctl.Cluster, script: Json, replicas: int, **settings: Any) -> tuple[Json, ScriptedExtenders]:
+def simulate_with_extenders(
+    found: kschedctl.Cluster, script: Json, replicas: int, **settings: Any
+) -> tuple[Json, ScriptedExtenders]:
+    """Simulate with scripted extenders, and return the report with them."""
     extenders = ScriptedExtenders({URL: script})
     report = simulate(found, [deployment(replicas)], call_extender=extenders, **settings)
     return report.to_dict(), extenders
@@ -166,7 +169,7 @@ def simulated(found: kschedctl.Cluster, script: Json, replicas: int, **settings:
 def test_each_pod_that_is_placed_is_asked_about() -> None:
     """n1 is refused, n3 preferred by far: there the pods go, four of them, and the fifth to the one that is left."""
     script = {"filter": {"refuse": {"n1": "no"}}, "prioritize": {"scores": {"n3": 100}}}
-    report, extenders = simulated(cluster(**FILTER, **SCORE, nodeCacheCapable=True), script, 5)
+    report, extenders = simulate_with_extenders(cluster(**FILTER, **SCORE, nodeCacheCapable=True), script, 5)
     assert sorted(report["placements"].values()) == ["n2", "n3", "n3", "n3", "n3"]
     offered = [call["nodes"] for call in extenders.calls if call["verb"] == "filter"]
     assert offered == [["n1", "n2", "n3"]] * 4 + [["n1", "n2"]]
@@ -176,7 +179,7 @@ def test_each_pod_that_is_placed_is_asked_about() -> None:
 
 def test_a_pod_that_extenders_refuse_waits_with_their_words() -> None:
     script = {"filter": {"refuse": dict.fromkeys(("n1", "n2", "n3"), "no licence")}}
-    report, _ = simulated(cluster(**FILTER), script, 2)
+    report, _ = simulate_with_extenders(cluster(**FILTER), script, 2)
     assert (report["placed"], report["unplaced"]) == (0, 2)
     assert {group["message"].partition(". ")[0] for group in report["pending"]} == {
         "0/3 nodes are available: 3 no licence"
@@ -184,13 +187,13 @@ def test_a_pod_that_extenders_refuse_waits_with_their_words() -> None:
 
 
 def test_a_failure_is_the_outcome_of_the_pod() -> None:
-    report, _ = simulated(cluster(**FILTER), {"filter": {"error": "no licence server"}}, 1)
+    report, _ = simulate_with_extenders(cluster(**FILTER), {"filter": {"error": "no licence server"}}, 1)
     assert [(group["verdict"], group["message"]) for group in report["pending"]] == [("Error", "no licence server")]
 
 
 def test_a_node_that_an_extender_made_up_is_no_place() -> None:
     script = {"filter": {"drop": ["n1", "n2", "n3"], "ghost": ["ghost"]}}
-    report, _ = simulated(cluster(**FILTER), script, 1)
+    report, _ = simulate_with_extenders(cluster(**FILTER), script, 1)
     assert [group["verdict"] for group in report["pending"]] == ["Error"]
     assert "made up" in report["pending"][0]["message"]
 

@@ -14,7 +14,7 @@ from kschedctl.scheduler.framework.feature_gates import FeatureGates
 from kschedctl.scheduler.registry.in_tree import AnyFact
 
 
-def explained(*objects: Json) -> Json:
+def explain_pod(*objects: Json) -> Json:
     """Explain the pod d/p and return the document."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p").to_dict()
 
@@ -29,7 +29,7 @@ def data(document: Json, plugin: str, name: str = "n1") -> Json:
 def test_resources_are_in_base_units_wherever_a_fact_is_told() -> None:
     """n1 has 4 cores, 3 of them taken; the larger n2 offers 6 and has 5 taken; the pod asks for 2."""
     others = [pod("a", "n1", "3"), pod("b", "n2", "5")]
-    document = explained(node("n1"), node("n2", cpu="6"), *others, pod("p", cpu="2"))
+    document = explain_pod(node("n1"), node("n2", cpu="6"), *others, pod("p", cpu="2"))
     common = {"type": "Insufficient", "resource": "cpu", "requested": 2000, "free": 1000, "largest": 6000}
     assert data(document, "NodeResourcesFit") == {**common, "offered": 4000}
     assert data(document, "NodeResourcesFit", "n2") == {**common, "offered": 6000}
@@ -44,7 +44,7 @@ def test_resources_are_in_base_units_wherever_a_fact_is_told() -> None:
 def test_memory_is_in_bytes() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": "16Gi"}
-    found = data(explained(node("n1"), asking), "NodeResourcesFit")
+    found = data(explain_pod(node("n1"), asking), "NodeResourcesFit")
     assert (found["requested"], found["offered"]) == (16 * 2**30, 8 * 2**30)
 
 
@@ -52,7 +52,7 @@ def test_room_that_a_nominated_pod_will_take_is_not_free() -> None:
     """Of the 4 cores of n1 the nominated pod has 3 coming."""
     nominated = pod("first", cpu="3")
     nominated["status"] = {"nominatedNodeName": "n1"}
-    found = data(explained(node("n1"), nominated, pod("p", cpu="2")), "NodeResourcesFit")
+    found = data(explain_pod(node("n1"), nominated, pod("p", cpu="2")), "NodeResourcesFit")
     assert (found["free"], found["nominated"]) == (1000, True)
 
 
@@ -85,7 +85,7 @@ PORT = {"hostPort": 80, "containerPort": 80, "hostIP": "10.0.0.1"}
 )
 def test_facts_about_a_node(spec: Json, asked: Json, plugin: str, fact: Json) -> None:
     holder = pod("holder", "n1", containers=[{"name": "c", "ports": [PORT]}])
-    assert data(explained(node("n1", **spec), holder, pod("p", **asked)), plugin) == fact
+    assert data(explain_pod(node("n1", **spec), holder, pod("p", **asked)), plugin) == fact
 
 
 ZONED = "topology.kubernetes.io/zone"
@@ -101,7 +101,7 @@ def test_skew() -> None:
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     there = [pod("x", "n1", "1"), pod("y", "n1", "1")]
     small = node("n2", "b", cpu="100m")
-    document = explained(node("n1"), small, *there, pod("p", topologySpreadConstraints=[constraint]))
+    document = explain_pod(node("n1"), small, *there, pod("p", topologySpreadConstraints=[constraint]))
     assert data(document, "PodTopologySpread") == {
         "type": "TooSkewed",
         "key": ZONED,
@@ -119,7 +119,7 @@ def test_fewer_domains_than_min_domains() -> None:
     """Two zones of three: the minimum counts as 0 though each zone has a pod, so a second one would be a skew of 2."""
     constraint = {**WEB, "maxSkew": 1, "minDomains": 3, "whenUnsatisfiable": "DoNotSchedule"}
     there = [pod("x", "n1", "1"), pod("y", "n2", "1")]
-    document = explained(node("n1"), node("n2", "b"), *there, pod("p", topologySpreadConstraints=[constraint]))
+    document = explain_pod(node("n1"), node("n2", "b"), *there, pod("p", topologySpreadConstraints=[constraint]))
     fact = data(document, "PodTopologySpread")
     assert (fact["domains"], fact["minDomains"], fact["fewest"], fact["skew"]) == (2, 3, 0, 2)
     assert "emptiest" not in fact
@@ -130,16 +130,16 @@ def test_a_tainted_zone_counts_as_empty_and_the_fact_says_why() -> None:
     constraint = {**WEB, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     tainted = node("n3", "c", taints=[{"key": "sick", "effect": "NoExecute"}])
     objects = [node("n1"), pod("x", "n1", "1"), pod("p", topologySpreadConstraints=[constraint])]
-    emptiest = data(explained(*objects, tainted), "PodTopologySpread")["emptiest"]
+    emptiest = data(explain_pod(*objects, tainted), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "c", "policy": "nodeTaintsPolicy", "node": "n3", "taint": "sick:NoExecute"}
     full = node("n2", "b", cpu="100m")
-    emptiest = data(explained(*objects, tainted, full), "PodTopologySpread")["emptiest"]
+    emptiest = data(explain_pod(*objects, tainted, full), "PodTopologySpread")["emptiest"]
     assert emptiest == {"domain": "b", "equallyEmpty": 1}
 
 
 def test_the_anti_affinity_of_an_existing_pod() -> None:
     """Pod x wants no pod with app=web in its zone; the incoming pod has that label and no term of its own."""
-    document = explained(node("n1"), pod("x", "n1", **required("podAntiAffinity", WEB)), pod("p"))
+    document = explain_pod(node("n1"), pod("x", "n1", **required("podAntiAffinity", WEB)), pod("p"))
     assert data(document, "InterPodAffinity") == {
         "type": "PodInTheWay",
         "pod": "d/x",
@@ -169,7 +169,7 @@ def test_the_anti_affinity_of_an_existing_pod() -> None:
 )
 def test_facts_about_other_pods(spec: Json, fact: Json) -> None:
     """Two pods web run on n1, in zone a."""
-    document = explained(node("n1"), pod("x", "n1"), pod("y", "n1"), pod("p", **spec))
+    document = explain_pod(node("n1"), pod("x", "n1"), pod("y", "n1"), pod("p", **spec))
     assert data(document, "InterPodAffinity") == fact
 
 
@@ -178,11 +178,11 @@ def test_node_affinity_tells_what_each_term_wants_and_the_node_has() -> None:
     named = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": [named]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    assert data(explained(node("n1"), pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
+    assert data(explain_pod(node("n1"), pod("p", affinity=affinity)), "NodeAffinity")["terms"] == [
         [{"key": ZONED, "operator": "In", "values": ["b", "c"], "found": "a"}],
         [{"key": "metadata.name", "operator": "In", "values": ["n9"], "found": "n1", "field": True}],
     ]
-    selecting = data(explained(node("n1"), pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
+    selecting = data(explain_pod(node("n1"), pod("p", nodeSelector={"disk": "ssd"})), "NodeAffinity")
     assert selecting["selector"] == [{"key": "disk", "operator": "In", "values": ["ssd"]}]
 
 
@@ -202,7 +202,7 @@ def storage_class(**more: Json | str) -> Json:
 
 def test_a_claim_without_a_volume() -> None:
     none = storage_class(provisioner="kubernetes.io/no-provisioner")
-    assert data(explained(node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
+    assert data(explain_pod(node("n1"), none, *claiming(storage_class="fast")), "VolumeBinding") == {
         "type": "NoVolume",
         "claim": "d/data",
         "storageClass": "fast",
@@ -215,7 +215,7 @@ def test_a_claim_without_a_volume() -> None:
 def test_a_claim_that_is_provisioned_elsewhere_only() -> None:
     allowed = [{"matchLabelExpressions": [{"key": ZONED, "values": ["b"]}]}]
     made = storage_class(provisioner="csi", allowedTopologies=allowed)
-    found = data(explained(node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
+    found = data(explain_pod(node("n1"), made, *claiming(storage_class="fast")), "VolumeBinding")
     assert found["provisions"] is True
     assert found["topologies"] == [[{"key": ZONED, "operator": "In", "values": ["b"], "found": "a"}]]
 
@@ -224,7 +224,7 @@ def test_a_volume_out_of_reach() -> None:
     wanted = {"key": ZONED, "operator": "In", "values": ["b"]}
     reach = {"required": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}}
     volume = {"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"nodeAffinity": reach}}
-    assert data(explained(node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
+    assert data(explain_pod(node("n1"), volume, *claiming("pv")), "VolumeBinding") == {
         "type": "VolumeOutOfReach",
         "volume": "pv",
         "claim": "d/data",
@@ -233,7 +233,7 @@ def test_a_volume_out_of_reach() -> None:
 
 
 def test_a_claim_that_has_to_be_bound_first_is_the_cause() -> None:
-    (cause,) = explained(node("n1"), *claiming(storage_class="gone"))["causes"]
+    (cause,) = explain_pod(node("n1"), *claiming(storage_class="gone"))["causes"]
     assert cause["factData"] == {"type": "ClaimsUnbound", "claims": [{"claim": "d/data", "storageClass": "gone"}]}
 
 
@@ -252,7 +252,7 @@ def test_devices() -> None:
     ]
     fault = {"reason": "Allocated", "devices": 1}
     wanted = {"claim": "d/mine", "request": "r", "wanted": 2, "devices": 2, "free": 1, "faults": [fault]}
-    assert data(explained(node("n1"), *objects), "DynamicResources") == {"type": "DevicesUnfit", "requests": [wanted]}
+    assert data(explain_pod(node("n1"), *objects), "DynamicResources") == {"type": "DevicesUnfit", "requests": [wanted]}
 
 
 def claim(name: str, spec: Json, status: Json) -> Json:

@@ -59,13 +59,14 @@ def gpus(on: str, *names: str) -> Json:
     return {"kind": "ResourceSlice", "metadata": {"name": on}, "spec": spec}
 
 
-def explained(*objects: Json) -> Explanation:
+def explain_pod(*objects: Json) -> Explanation:
+    """Explain the pod shop/p on two nodes."""
     return kschedctl.explain(kschedctl.Cluster.from_objects([node("n1"), node("n2"), *objects]), "shop/p")
 
 
 def test_a_volume_that_only_one_node_reaches_is_bound_there_and_made_elsewhere() -> None:
     uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
-    found = explained(LATE, volume("pv-1", "n1"), claim("data"), uses).to_dict()["volumes"]
+    found = explain_pod(LATE, volume("pv-1", "n1"), claim("data"), uses).to_dict()["volumes"]
     assert found == {
         "n1": {"bindings": {"shop/data": "pv-1"}, "provisions": []},
         "n2": {"bindings": {}, "provisions": ["shop/data"]},
@@ -75,7 +76,7 @@ def test_a_volume_that_only_one_node_reaches_is_bound_there_and_made_elsewhere()
 def test_nodes_that_do_not_fit_and_pods_without_claims_reserve_nothing() -> None:
     uses = pod(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}], nodeSelector={"no": "node"})
     for incoming in (uses, pod()):
-        report = explained(LATE, volume("pv-1", "n1"), claim("data"), incoming)
+        report = explain_pod(LATE, volume("pv-1", "n1"), claim("data"), incoming)
         assert (report.volumes, report.allocations) == ({}, {})
 
 
@@ -88,7 +89,7 @@ def test_devices_are_told_by_claim() -> None:
     }
     slices = (gpus("n1", "a"), gpus("n2", "a", "b"))
     uses = pod(resourceClaims=[{"name": "gpus", "resourceClaimName": "two-gpus"}])
-    report = explained(*slices, {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}, wanted, uses)
+    report = explain_pod(*slices, {"kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}}, wanted, uses)
     assert report.feasible == ("n2",)
     [(where, devices)] = report.allocations.items()
     assert where == "n2"

@@ -58,13 +58,13 @@ NOW = "2026-06-01T00:00:00Z"
 """Ages are told in minutes, which pass while a test runs."""
 
 
-def lacking(whole: kschedctl.Cluster, kind: str) -> kschedctl.Cluster:
+def drop_kind(whole: kschedctl.Cluster, kind: str) -> kschedctl.Cluster:
     """Return the cluster as if no file had covered the kind."""
     origins = {key: place for key, place in whole.origins.items() if key[0] != kind}
     return replace(whole, **{FIELDS[kind]: ()}, origins=origins, gaps={**whole.gaps, kind: Gap(NOT_GIVEN)})
 
 
-def contents(cluster: kschedctl.Cluster) -> Json:
+def get_contents(cluster: kschedctl.Cluster) -> Json:
     """Return everything in the cluster except the files that it came from."""
     found = {each.name: getattr(cluster, each.name) for each in fields(cluster) if each.name != "origins"}
     return {**found, "pods": list(cluster.pods)}
@@ -82,7 +82,7 @@ def answer(ask: Callable[[], Any]) -> Any:
 def test_a_kind_that_was_in_no_file_is_a_gap(case: Json, tmp_path: Path) -> None:
     whole = read(case, tmp_path)
     for kind in FIELDS:
-        assert contents(read(case, tmp_path, kind)) == contents(lacking(whole, kind))
+        assert get_contents(read(case, tmp_path, kind)) == get_contents(drop_kind(whole, kind))
 
 
 @pytest.mark.parametrize("case", list(cases(*FAMILIES)))
@@ -99,7 +99,7 @@ def test_explain_never_gives_another_definite_answer(case: Json, tmp_path: Path)
     for kind in FIELDS:
         if kind == "Pod":  # then there is nothing to explain
             continue
-        part = answer(lambda kind=kind: kschedctl.explain(lacking(cluster, kind), case["pod"], now=NOW))
+        part = answer(lambda kind=kind: kschedctl.explain(drop_kind(cluster, kind), case["pod"], now=NOW))
         if not isinstance(part, str):  # else it is refused, in words
             check_not_another(part, whole, kind)
 
@@ -119,6 +119,6 @@ def test_studies_never_make_another_definite_claim(case: Json, tmp_path: Path) -
             continue
         assert not whole.undecided
         for kind in FIELDS:
-            part = answer(lambda ask=ask, kind=kind: ask(lacking(cluster, kind)))
+            part = answer(lambda ask=ask, kind=kind: ask(drop_kind(cluster, kind)))
             if not isinstance(part, str) and not part.undecided:
                 assert summary(part) == summary(whole), kind

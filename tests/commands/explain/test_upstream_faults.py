@@ -32,7 +32,7 @@ def term(selector: Json) -> Json:
     return {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "web"}}, "namespaceSelector": selector}
 
 
-def apart(selector: Json, preferred: bool = False) -> Json:
+def build_anti_affinity(selector: Json, preferred: bool = False) -> Json:
     """Build anti-affinity to the pods of these namespaces."""
     sort = "preferredDuringSchedulingIgnoredDuringExecution"
     terms = {sort: [{"weight": 10, "podAffinityTerm": term(selector)}]}
@@ -41,7 +41,7 @@ def apart(selector: Json, preferred: bool = False) -> Json:
     return {"podAntiAffinity": terms}
 
 
-def explained(affinity: Json, version: str = "1.36") -> Explanation:
+def explain_pod(affinity: Json, version: str = "1.36") -> Explanation:
     """Explain a pod of namespace b in a cluster in which a node holds a pod of namespace a."""
     objects = [node("n1"), node("n2"), namespace("a"), namespace("b"), pod("there", "a", nodeName="n1")]
     cluster = kschedctl.Cluster.from_objects([*objects, pod("p", "b", affinity=affinity)])
@@ -49,7 +49,7 @@ def explained(affinity: Json, version: str = "1.36") -> Explanation:
 
 
 def test_a_selector_that_only_excludes_takes_every_namespace() -> None:
-    report = explained(apart(NOT_IN))
+    report = explain_pod(build_anti_affinity(NOT_IN))
     assert report.feasible == ("n2",)
     (said,) = report.upstream_faults
     assert said.endswith("takes the pods of every namespace; otherwise 2 of 2 nodes would fit, not 1")
@@ -57,27 +57,27 @@ def test_a_selector_that_only_excludes_takes_every_namespace() -> None:
 
 
 def test_scores_count_too() -> None:
-    report = explained(apart(NOT_IN, preferred=True))
+    report = explain_pod(build_anti_affinity(NOT_IN, preferred=True))
     assert report.normalized["InterPodAffinity"] == {"n1": 0, "n2": 100}
     (said,) = report.upstream_faults
     assert said.endswith("; otherwise the scores would be others")
 
 
 def test_until_1_33_it_did_what_is_documented() -> None:
-    report = explained(apart(NOT_IN), "1.33")
+    report = explain_pod(build_anti_affinity(NOT_IN), "1.33")
     assert (set(report.feasible), report.upstream_faults) == ({"n1", "n2"}, ())
 
 
 @pytest.mark.parametrize("selector", [ONLY_A, {}], ids=["wants a label", "takes all by intention"])
 def test_other_selectors_are_as_documented(selector: Json) -> None:
-    report = explained(apart(selector))
+    report = explain_pod(build_anti_affinity(selector))
     assert (report.feasible, report.upstream_faults) == (("n2",), ())
 
 
 def test_nothing_is_said_where_nothing_is_different() -> None:
     """Nothing of the label runs anywhere but in the namespace that the selector takes anyway."""
     other = {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["b"]}]}
-    report = explained(apart(other))
+    report = explain_pod(build_anti_affinity(other))
     assert (report.feasible, report.upstream_faults) == (("n2",), ())
 
 

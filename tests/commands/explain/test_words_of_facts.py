@@ -9,7 +9,7 @@ import kschedctl
 from kschedctl.commands.explain.report import Explanation
 
 
-def explained(*objects: Json) -> Explanation:
+def explain_pod(*objects: Json) -> Explanation:
     """Explain the pod d/p."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
 
@@ -27,7 +27,7 @@ def memory(request: str, limit: str = "31Gi", used: str = "") -> Explanation:
         others[0]["spec"]["containers"][0]["resources"]["requests"] = {"memory": used}
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"] = {"memory": request}
-    return explained(offering, asking, *others)
+    return explain_pod(offering, asking, *others)
 
 
 @pytest.mark.parametrize(
@@ -44,14 +44,14 @@ def test_amounts_of_one_line_have_one_unit_and_differ_where_they_do(request_: st
 
 
 def test_millicores_and_cores_are_not_mixed() -> None:
-    report = explained(node("n1", cpu="7910m"), pod("p", cpu="6"), pod("other", "n1", cpu="5650m"))
+    report = explain_pod(node("n1", cpu="7910m"), pod("p", cpu="6"), pod("other", "n1", cpu="5650m"))
     assert fact(report, "NodeResourcesFit") == "cpu: 6000m requested, 2260m free of 7910m"
 
 
 def test_a_resource_that_nobody_offers() -> None:
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["example.com/fpga"] = "1"
-    assert fact(explained(node("n1"), asking), "NodeResourcesFit") == (
+    assert fact(explain_pod(node("n1"), asking), "NodeResourcesFit") == (
         "example.com/fpga: 1 requested, 0 free of 0; no node offers any"
     )
 
@@ -68,7 +68,7 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
     gone = {"key": "retired", "operator": "Exists"}
     name = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
     terms = affinity({"matchExpressions": [pool, zone, gone]}, {"matchFields": [name]})
-    assert fact(explained(node("n1"), pod("p", **terms)), "NodeAffinity") == (
+    assert fact(explain_pod(node("n1"), pod("p", **terms)), "NodeAffinity") == (
         "topology.kubernetes.io/zone In [b, c] wanted, a found and retired Exists wanted, no such label found; "
         "or metadata.name In [n9] wanted"
     )
@@ -76,7 +76,7 @@ def test_the_terms_that_a_node_does_not_match_are_printed() -> None:
 
 def test_of_many_terms_three_are_printed() -> None:
     terms = [{"matchExpressions": [{"key": f"k{i}", "operator": "Exists"}]} for i in range(5)]
-    found = fact(explained(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
+    found = fact(explain_pod(node("n1"), pod("p", **affinity(*terms))), "NodeAffinity")
     assert "k2 Exists" in found
     assert "k3" not in found
     assert found.endswith("; or one of 2 more terms")
@@ -85,7 +85,7 @@ def test_of_many_terms_three_are_printed() -> None:
 def test_one_matching_pod_is_no_plural() -> None:
     """Zones a with one pod and b with none, maxSkew 1, and b full: one more in a would be a skew of 2."""
     objects = [node("n1", "a"), node("n2", "b", cpu="100m"), replica("r", "n1"), replica("p", **spread())]
-    assert fact(explained(*objects), "PodTopologySpread") == (
+    assert fact(explain_pod(*objects), "PodTopologySpread") == (
         "topology.kubernetes.io/zone=a has 1 matching pod, the emptiest domain b has 0: "
         "skew would be 2, at most 1 is allowed"
     )
@@ -95,6 +95,6 @@ def test_one_matching_pod_is_no_plural() -> None:
 def test_a_pod_that_has_ended_is_finished(phase: str) -> None:
     ended = pod("p", "n1")
     ended["status"] = {"phase": phase}
-    report = explained(node("n1"), ended)
+    report = explain_pod(node("n1"), ended)
     assert report.verdict == "Finished"
     assert phase in report.headline

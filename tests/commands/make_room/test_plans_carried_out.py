@@ -27,7 +27,7 @@ def app_of(made: Json) -> str:
     return app
 
 
-def placed(store: Store) -> dict[str, list[str]]:
+def get_places(store: Store) -> dict[str, list[str]]:
     """Return the nodes of each workload's pods, "" for a waiting pod."""
     where: dict[str, list[str]] = {}
     for made in store.of_kind("Pod"):
@@ -43,7 +43,7 @@ def carry_out(
     for command in commands:
         kubectl.run(store, command)
         run(store, gates)
-        after.append(placed(store))
+        after.append(get_places(store))
         assert all(app == wanted or all(nodes) for app, nodes in after[-1].items())
     assert not any(made["spec"].get("unschedulable") for made in store.of_kind("Node"))
     return after
@@ -76,7 +76,7 @@ def test_the_plan_that_remedies_show() -> None:
     assert room.first_line()[0] == "Move 2 pods:"
     store = control_plane(chain(), "d/new-5f-x")
     carry_out(store, room.commands, "new")
-    assert placed(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}
+    assert get_places(store) == {"a": ["n2"], "y": ["n3"], "z": ["n2"], "new": ["n1"]}
 
 
 def test_all_replicas_of_a_deployment() -> None:
@@ -93,7 +93,7 @@ def test_all_replicas_of_a_deployment() -> None:
     document = json.dumps({"apiVersion": "apps/v1", **x})
     kubectl.run(store, f"printf %s {shlex.quote(document)} | kubectl apply -f -")
     run(store)
-    assert Counter(placed(store)["x"]) == Counter(["", "", "n3"])
+    assert Counter(get_places(store)["x"]) == Counter(["", "", "n3"])
     after = carry_out(store, report.commands, "x")
     assert after[-1]["x"] == ["n1", "n2", "n3"]
     assert after[-1]["web"] == ["n4", "n4"]
@@ -123,7 +123,7 @@ def test_a_gang_of_kubernetes() -> None:
     assert (report.fits, len(report.moves), set(report.pods)) == (True, 1, {"d/train-0", "d/train-1"})
     store = control_plane(objects, "d/train-0")
     run(store, GATES)
-    assert placed(store)["train"] == ["", ""]
+    assert get_places(store)["train"] == ["", ""]
     after = carry_out(store, report.commands, "train", GATES)
     assert all(nodes["train"] == ["", ""] for nodes in after[:-2])
     assert "" not in after[-1]["train"]

@@ -18,16 +18,18 @@ WEB = {"labelSelector": {"matchLabels": {"app": "web"}}, "topologyKey": HOSTNAME
 APART = {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [WEB]}}}
 
 
-def found(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedies:
+def find_remedies(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedies:
+    """Find the remedies of some kinds."""
     return remedies(Cluster.from_objects(documents), key, RemedyWishes(1, only=frozenset(kinds)))
 
 
 def one(documents: list[Json], *kinds: str, key: str = "d/r") -> Remedy:
-    (remedy,) = found(documents, *kinds, key=key).remedies
+    (remedy,) = find_remedies(documents, *kinds, key=key).remedies
     return remedy
 
 
-def simulated(documents: list[Json], manifest: Json) -> SimulationReport:
+def simulate_rollout(documents: list[Json], manifest: Json) -> SimulationReport:
+    """Simulate the rollout of a manifest."""
     return simulate(Cluster.from_objects(documents), [manifest], rollout=True)
 
 
@@ -43,10 +45,10 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
     """Two nodes, two pods that keep apart and a third: the rollout to a higher class is what simulate says it is."""
     documents = [node("n1"), node("n2"), HIGH]
     documents += [replica("a", "n1", **APART), replica("b", "n2", **APART), replica("r", **APART)]
-    report = found(documents, "UsePriorityClass")
+    report = find_remedies(documents, "UsePriorityClass")
     assert report.remedies == ()
     assert "use PriorityClass high (1,000 instead of 0): its rollout evicts pods of its own" in report.impossible
-    changed = simulated(documents, deployment(3, priorityClassName="high", **APART))
+    changed = simulate_rollout(documents, deployment(3, priorityClassName="high", **APART))
     assert changed.evicted
     assert changed.workloads[0].rollout.startswith("stuck")
 
@@ -75,12 +77,12 @@ def test_all_whom_the_whole_workload_evicts_are_told() -> None:
 def test_a_rollout_that_gets_stuck_is_refused() -> None:
     """Half a cpu is free. Two replicas may be three and not fewer: the second new pod waits for the room of the old."""
     documents = [node("n1", cpu="2"), pod("other", "n1", "500m"), replica("a", "n1"), replica("r")]
-    report = found(documents, "LowerRequest")
+    report = find_remedies(documents, "LowerRequest")
     assert report.remedies == ()
     assert [line for line in report.impossible if "its rollout gets stuck: 1 of 2 new pods runs" in line]
     changed = deployment(2)
     changed["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "500m"
-    assert simulated(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
+    assert simulate_rollout(documents, changed).workloads[0].rollout == "stuck: 1 of 2 new pods runs, 1 old one is left"
 
 
 def test_fewer_pods_than_before_are_no_remedy() -> None:
@@ -89,7 +91,7 @@ def test_fewer_pods_than_before_are_no_remedy() -> None:
     documents[1]["metadata"]["labels"]["pool"] = "q"
     owner, own = {"kind": "Job", "name": "j"}, {"nodeSelector": {"pool": "q"}}
     documents += [pod(name, "q1", owner=owner, **own) for name in "ab"] + [pod("r", owner=owner, **own)]
-    report = found(documents, "OtherSelector")
+    report = find_remedies(documents, "OtherSelector")
     assert report.remedies == ()
     assert [line for line in report.impossible if "1 of its pods has a node then, 2 have one now" in line]
 
@@ -138,7 +140,7 @@ def test_pods_of_their_own_revision_alone_may_stop_a_rollout() -> None:
     for old in documents[3:5]:
         old["metadata"]["labels"]["pod-template-hash"] = "4e"
         old["metadata"]["ownerReferences"][0]["name"] = "web-4e"
-    report = found(documents, "MatchLabelKeys")
+    report = find_remedies(documents, "MatchLabelKeys")
     assert report.remedies == ()
     assert [line for line in report.impossible if "pod-template-hash" in line and "gets stuck: 1 of 3" in line]
 

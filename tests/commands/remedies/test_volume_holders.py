@@ -16,12 +16,12 @@ CSI = storage_class("csi")
 ASKED = pod(**mounts("data"))
 
 
-def held(owner: Json | None = None, name: str = "holder") -> list[Json]:
+def build_held_disk(owner: Json | None = None, name: str = "holder") -> list[Json]:
     """Build a node on which another pod holds the disk that the target pod needs."""
     return [node("n1"), pod(name, "n1", owner, **disk("vol-1")), pod(**disk("vol-1"))]
 
 
-def full(*others: Json, limit: int = 1) -> list[Json]:
+def build_node_at_limit(*others: Json, limit: int = 1) -> list[Json]:
     """Build a node to which the driver attaches no more volumes."""
     volumes = [csi_volume("v", "data"), csi_volume("w", "theirs")]
     claims = [claim("data", of="csi", volume="v"), claim("theirs", of="csi", volume="w")]
@@ -29,7 +29,7 @@ def full(*others: Json, limit: int = 1) -> list[Json]:
 
 
 def test_the_pod_that_has_the_disk_is_stopped() -> None:
-    (remedy,) = (each for each in found(held()).remedies if each.kinds == ("StopPod",))
+    (remedy,) = (each for each in found(build_held_disk()).remedies if each.kinds == ("StopPod",))
     assert remedy.summary == "Stop pod d/holder"
     assert remedy.weakens == "pod d/holder is gone for good: no controller owns it"
     (command,) = remedy.commands
@@ -37,14 +37,14 @@ def test_the_pod_that_has_the_disk_is_stopped() -> None:
 
 
 def test_a_deployment_runs_with_one_replica_fewer() -> None:
-    (remedy,) = (each for each in found(held(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
+    (remedy,) = (each for each in found(build_held_disk(DEPLOYED)).remedies if each.kinds == ("ScaleDown",))
     assert remedy.summary == "Run one replica fewer of ReplicaSet d/web: holder"
     assert remedy.commands[1] == "kubectl scale replicaset -n d web --replicas=0"
 
 
 @pytest.mark.parametrize(("holder", "other", "helps"), [("db-1", "db-0", True), ("db-0", "db-1", False)])
 def test_a_stateful_set_gives_up_its_last_replica(holder: str, other: str, helps: bool) -> None:
-    found_kinds = [each.kinds for each in found([*held(SET, holder), pod(other, "far", SET)]).remedies]
+    found_kinds = [each.kinds for each in found([*build_held_disk(SET, holder), pod(other, "far", SET)]).remedies]
     assert (("ScaleDown",) in found_kinds) == helps
 
 
@@ -55,7 +55,7 @@ def test_a_budget_keeps_the_pod() -> None:
         "spec": {"selector": {"matchLabels": {"app": "db"}}},
         "status": {"disruptionsAllowed": 0},
     }
-    assert [each.kinds for each in found([*held(), budget]).remedies] == [("AddNode",)]
+    assert [each.kinds for each in found([*build_held_disk(), budget]).remedies] == [("AddNode",)]
 
 
 def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
@@ -70,7 +70,7 @@ def test_a_claim_for_one_pod_is_waited_for_or_given_up() -> None:
 
 
 def test_the_limit_is_raised_or_a_pod_stopped() -> None:
-    report = found(full(pod("user", "n1", **mounts("theirs"))))
+    report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs"))))
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert set(by_kind) == {"RaiseVolumeLimit", "StopPod", "AddNode"}
     raised = by_kind["RaiseVolumeLimit"]
@@ -80,7 +80,7 @@ def test_the_limit_is_raised_or_a_pod_stopped() -> None:
 
 def test_a_stopped_pod_s_volume_is_detached() -> None:
     """Else the volume would count as long as it is attached, whoever uses it."""
-    report = found(full(pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
+    report = found(build_node_at_limit(pod("user", "n1", **mounts("theirs")), attachment("w", "n1")))
     (stop,) = (each for each in report.remedies if each.kinds == ("StopPod",))
     gone = [(each["delete"]["kind"], each["delete"]["name"]) for each in stop.changes]
     assert gone == [("Pod", "user"), ("VolumeAttachment", "w-n1")]
@@ -88,21 +88,21 @@ def test_a_stopped_pod_s_volume_is_detached() -> None:
 
 def test_a_volume_that_another_pod_uses_too_stays_attached() -> None:
     users = [pod(name, "n1", **mounts("theirs")) for name in ("one", "two")]
-    documents = full(*users, attachment("w", "n1"))
+    documents = build_node_at_limit(*users, attachment("w", "n1"))
     assert {each.kinds[0] for each in found(documents).remedies} == {"RaiseVolumeLimit", "AddNode"}
     (both,) = (each for each in found(documents, 2).remedies if each.kinds == ("StopPod", "StopPod"))
     assert sum("delete" in each and each["delete"]["kind"] == "VolumeAttachment" for each in both.changes) == 1
 
 
 def test_a_volume_that_nobody_uses_is_detached() -> None:
-    report = found(full(attachment("w", "n1")))
+    report = found(build_node_at_limit(attachment("w", "n1")))
     by_kind = {each.kinds[0]: each for each in report.remedies}
     assert by_kind["DetachVolume"].summary == "Detach volume w from node n1, where no pod uses it"
     assert by_kind["DetachVolume"].commands == ("kubectl delete volumeattachment w-n1",)
 
 
 def test_a_pod_with_the_disk_is_moved() -> None:
-    documents = [node("n1"), node("n2"), *held(DEPLOYED)[1:], attachment("w", "n1")]
+    documents = [node("n1"), node("n2"), *build_held_disk(DEPLOYED)[1:], attachment("w", "n1")]
     documents[-2]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     by_kind = {each.kinds[0]: each for each in found(documents).remedies}
     assert by_kind["MovePod"].summary == "Move d/holder from n1 to n2"
@@ -110,7 +110,7 @@ def test_a_pod_with_the_disk_is_moved() -> None:
 
 def test_a_moved_pod_s_volume_is_detached() -> None:
     user = pod("user", "n1", DEPLOYED, **mounts("theirs"))
-    documents = [*full(user, attachment("w", "n1")), node("n2"), csi_node("n2", 1)]
+    documents = [*build_node_at_limit(user, attachment("w", "n1")), node("n2"), csi_node("n2", 1)]
     asked = next(each for each in documents if each["metadata"]["name"] == "asked")
     asked["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "n1"}
     (move,) = (each for each in found(documents).remedies if each.kinds == ("MovePod",))

@@ -27,7 +27,8 @@ def pod(name: str, priority: int = 0, cpu: str = "1", **spec: Any) -> Json:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
-def near(app: str) -> Json:
+def build_affinity(app: str) -> Json:
+    """Build affinity to the pods of an app."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"app": app}}}
     return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
@@ -38,7 +39,9 @@ def run(*pods: Json, cpu: str = "2") -> SimulationReport:
 
 def test_who_waited_for_another_pod_is_told_with_what_became_of_it() -> None:
     """Two need a db near, for which there is room beside it for one of them only."""
-    report = run(pod("api1", 5, affinity=near("db")), pod("api2", 5, affinity=near("db")), pod("db"))
+    report = run(
+        pod("api1", 5, affinity=build_affinity("db")), pod("api2", 5, affinity=build_affinity("db")), pod("db")
+    )
     assert report.retried == (
         RetriedPods("Pod shop/api1", ("shop/api1",), {"AssignedPodAdd": 1}),
         RetriedPods(

@@ -19,7 +19,8 @@ def run(objects: list[Json], *manifests: Json, rollout: bool = False) -> Simulat
     return simulate(Cluster.from_objects(objects), manifests, rollout=rollout)
 
 
-def told(found: WorkloadPlacement) -> tuple[int, int, int, int]:
+def get_counts(found: WorkloadPlacement) -> tuple[int, int, int, int]:
+    """Return the numbers of created, running, pending and removed pods."""
     return found.created, found.running, found.pending, found.removed
 
 
@@ -59,7 +60,7 @@ def test_a_deployment_rolls(
 ) -> None:
     report = run([node("n1", cpu=cpu), *replicas(4)], web(4, new_cpu, strategy=strategy), rollout=True)
     (found,) = report.workloads
-    assert (told(found), found.rollout) == (expected, rollout)
+    assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
 def test_the_pods_that_a_rollout_does_not_create() -> None:
@@ -83,7 +84,7 @@ def test_only_pods_of_older_templates_are_replaced() -> None:
         each["metadata"]["labels"]["pod-template-hash"] = "6a"
         each["metadata"]["ownerReferences"][0]["name"] = "web-6a"
     (found,) = run([node("n1", cpu="8"), *replicas(2), *newer], web(3, "2")).workloads
-    assert told(found) == (1, 3, 0, 2)
+    assert get_counts(found) == (1, 3, 0, 2)
 
 
 def test_the_number_of_replicas_is_left_alone_where_a_manifest_names_none() -> None:
@@ -98,7 +99,7 @@ def test_a_paused_deployment_only_scales() -> None:
     new = run([node("n1")], web(2, paused=True))
     assert (new.workloads[0].desired, new.assumed) == (0, ("Deployment d/web is paused: it makes no pods",))
     (found,) = run([node("n1"), *replicas(4)], web(2, "2", paused=True)).workloads
-    assert told(found) == (0, 2, 0, 2)
+    assert get_counts(found) == (0, 2, 0, 2)
 
 
 def test_who_is_given_up_first() -> None:
@@ -116,14 +117,14 @@ def test_who_is_given_up_first() -> None:
 
 def test_what_has_no_node_yet_takes_part() -> None:
     report = run([node("n1"), *replicas(2), replica("web-5f-9")], web(4))
-    assert (told(report.workloads[0]), report.placed) == ((1, 4, 0, 0), 2)
+    assert (get_counts(report.workloads[0]), report.placed) == ((1, 4, 0, 0), 2)
 
 
 def test_pods_that_preemption_evicts_are_made_again() -> None:
     """The StatefulSet's pods come one by one: the second finds a full node, and takes the place of the last web pod."""
     high = workload("StatefulSet", "high", {"replicas": 3}, pod_spec(priorityClassName="high"))
     report = run([node("n1"), HIGH], web(3), high)
-    assert {found.workload: told(found) for found in report.workloads} == {
+    assert {found.workload: get_counts(found) for found in report.workloads} == {
         "Deployment d/web": (3, 1, 2, 0),
         "StatefulSet d/high": (3, 3, 0, 0),
     }
@@ -160,7 +161,7 @@ def test_ordered_pods_wait_for_their_predecessors() -> None:
 def test_pods_below_the_partition_stay(rollout: bool) -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}
     report = run([node("n1", cpu="8"), *members(4)], db(4, "2", updateStrategy=strategy), rollout=rollout)
-    assert told(report.workloads[0]) == (2, 4, 0, 2)
+    assert get_counts(report.workloads[0]) == (2, 4, 0, 2)
     assert sorted(report.placements) == ["d/db-2", "d/db-3"]
 
 
@@ -179,7 +180,7 @@ def test_a_stateful_set_rolls(
     manifest: Json, before: list[Json], cpu: str, expected: tuple[int, int, int, int], rollout: str
 ) -> None:
     (found,) = run([node("n1", cpu=cpu), *before], manifest, rollout=True).workloads
-    assert (told(found), found.rollout) == (expected, rollout)
+    assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
 def test_stateful_sets_go_one_by_one() -> None:
@@ -187,7 +188,7 @@ def test_stateful_sets_go_one_by_one() -> None:
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}
     manifest = db(3, "4", updateStrategy=strategy, podManagementPolicy="Parallel")
     report = run([node("n1"), *members(3)], manifest, rollout=True)
-    assert told(report.workloads[0]) == (1, 2, 1, 1)
+    assert get_counts(report.workloads[0]) == (1, 2, 1, 1)
     assert "MaxUnavailableStatefulSet" in report.assumed[0]
 
 
@@ -225,11 +226,11 @@ def agents() -> list[Json]:
 )
 def test_a_daemon_set_rolls(manifest: Json, expected: tuple[int, int, int, int], rollout: str) -> None:
     (found,) = run([*NODES, *agents()], manifest, rollout=True).workloads
-    assert (told(found), found.rollout) == (expected, rollout)
+    assert (get_counts(found), found.rollout) == (expected, rollout)
 
 
 def test_pods_of_the_strategy_on_delete_stay() -> None:
     manifest = workload("DaemonSet", "agent", {"updateStrategy": {"type": "OnDelete"}}, pod_spec("2"))
     report = run([*NODES, node("n4"), *agents()], manifest, rollout=True)
-    assert told(report.workloads[0]) == (1, 5, 0, 0)
+    assert get_counts(report.workloads[0]) == (1, 5, 0, 0)
     assert "OnDelete" in report.assumed[0]

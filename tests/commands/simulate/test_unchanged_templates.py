@@ -15,7 +15,8 @@ REGION = "topology.kubernetes.io/region"
 NODES = [node("n1", "a", cpu="40", pods="90"), node("n2", "b", cpu="40", pods="90")]
 
 
-def placed(objects: list[Json], manifest: Json) -> WorkloadPlacement:
+def simulate_placement(objects: list[Json], manifest: Json) -> WorkloadPlacement:
+    """Return the placement of the manifest's workload."""
     (found,) = simulate(Cluster.from_objects([*NODES, *objects]), [manifest]).workloads
     return found
 
@@ -48,7 +49,7 @@ def replica_set(template: Json, hash_label: str = "5f", kind: str = "ReplicaSet"
 def test_a_deployment_that_grows_gets_new_pods_only() -> None:
     manifest = workload("Deployment", spec={"replicas": 20})
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
-    found = placed([replica_set(manifest["spec"]["template"]), *pods], manifest)
+    found = simulate_placement([replica_set(manifest["spec"]["template"]), *pods], manifest)
     assert (found.desired, found.created, found.removed, found.running) == (20, 2, 0, 20)
 
 
@@ -57,7 +58,7 @@ def test_labels_of_the_node_alone_make_no_difference_where_no_template_was_read(
     pods = running("web-5f", 18, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"})
     for made in pods:
         del made["spec"]["containers"][1]
-    found = placed(pods, manifest)
+    found = simulate_placement(pods, manifest)
     assert (found.created, found.removed) == (2, 0)
 
 
@@ -74,7 +75,7 @@ def test_pods_of_an_older_template_are_replaced() -> None:
         *running("web-5f", 3, "ReplicaSet", "web-5f", **{"pod-template-hash": "5f"}),
         *old_pods,
     ]
-    found = placed(objects, manifest)
+    found = simulate_placement(objects, manifest)
     assert (found.desired, found.created, found.removed) == (5, 2, 2)
 
 
@@ -85,7 +86,7 @@ def test_a_workload_that_makes_its_pods_itself(kind: str) -> None:
     pods = running("web", 2, kind, "web", **{"controller-revision-hash": "web-77"})
     if kind == "DaemonSet":
         pods[1]["spec"]["nodeName"] = "n2"
-    found = placed([replica_set(manifest["spec"]["template"], kind=kind, name="web"), *pods], manifest)
+    found = simulate_placement([replica_set(manifest["spec"]["template"], kind=kind, name="web"), *pods], manifest)
     assert (found.created, found.removed) == ((1, 0) if kind == "StatefulSet" else (0, 0))
 
 
@@ -94,10 +95,10 @@ def test_a_job_with_more_parallelism_gets_the_pods_that_it_lacks() -> None:
     manifest = workload("Job", spec={"parallelism": 5, "completions": 6})
     pods = running("run", 4, "Job", "web")
     pods[2]["status"]["phase"], pods[3]["status"]["phase"] = "Succeeded", "Failed"
-    found = placed(pods, manifest)
+    found = simulate_placement(pods, manifest)
     assert (found.created, found.removed, found.desired) == (3, 0, 5)
 
 
 def test_a_job_with_less_parallelism_gives_pods_up() -> None:
-    found = placed(running("run", 4, "Job", "web"), workload("Job", spec={"parallelism": 1}))
+    found = simulate_placement(running("run", 4, "Job", "web"), workload("Job", spec={"parallelism": 1}))
     assert (found.created, found.removed, found.running) == (0, 3, 1)

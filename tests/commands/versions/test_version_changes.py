@@ -32,46 +32,50 @@ def test_every_rule_that_changed_is_in_the_table() -> None:
     assert [name for name, rule in found.items() if id(rule) not in listed] == []
 
 
-def of(where: str, first: str, second: str, sort: str = "rule") -> list[VersionChange]:
+def filter_changes(where: str, first: str, second: str, sort: str = "rule") -> list[VersionChange]:
+    """Return the changes of a sort at a place between two versions."""
     return [
         change for change in compare_versions(first, second).changes if (change.sort, change.where) == (sort, where)
     ]
 
 
 def test_a_text_that_a_patch_brought() -> None:
-    (change,) = of("TaintToleration", "1.34.1", "v1.34.2-eks-3abc0de")
+    (change,) = filter_changes("TaintToleration", "1.34.1", "v1.34.2-eks-3abc0de")
     assert change.before == "node(s) had untolerated taint {key: value}"
     assert (change.after, change.since) == ("node(s) had untolerated taint(s)", ("1.34.2",))
     assert compare_versions("1.34.2", "1.34").changes == ()
-    assert of("TaintToleration", "1.34", "1.36") == []
+    assert filter_changes("TaintToleration", "1.34", "1.36") == []
 
 
 def test_what_was_brought_back_to_an_older_minor() -> None:
-    (change,) = of("NodePorts", "1.32", "1.33")
+    (change,) = filter_changes("NodePorts", "1.32", "1.33")
     assert (change.before, change.after, change.since) == ("no", "yes", ("1.33.6", "1.34"))
-    assert of("NodePorts", "1.33.5", "1.33.6") == [change]
-    assert of("NodePorts", "1.33.6", "1.36") == []
+    assert filter_changes("NodePorts", "1.33.5", "1.33.6") == [change]
+    assert filter_changes("NodePorts", "1.33.6", "1.36") == []
 
 
 def test_the_way_back() -> None:
-    (there,), (back,) = of("NodeResourcesFit", "1.33", "1.34"), of("NodeResourcesFit", "1.34", "1.33")
+    (there,), (back,) = (
+        filter_changes("NodeResourcesFit", "1.33", "1.34"),
+        filter_changes("NodeResourcesFit", "1.34", "1.33"),
+    )
     assert (there.before, there.after) == ("Unschedulable", "UnschedulableAndUnresolvable")
     assert (back.before, back.after, back.since) == (there.after, there.before, there.since)
 
 
 def test_plugins_that_came_and_where_they_run() -> None:
-    became_default, args = of("DynamicResources", "1.33", "1.34", "plugin")
+    became_default, args = filter_changes("DynamicResources", "1.33", "1.34", "plugin")
     assert (became_default.before, became_default.after) == ("no", "yes")
     assert (args.before, args.after) == ("none", "filterTimeout")
-    scores, args = of("DynamicResources", "1.34", "1.35", "plugin")
+    scores, args = filter_changes("DynamicResources", "1.34", "1.35", "plugin")
     assert (args.what, args.after) == ("its arguments", "filterTimeout, bindingTimeout")
     assert set(scores.after.split(", ")) - set(scores.before.split(", ")) == {"score"}
-    (came,) = of("GangScheduling", "1.34", "1.35", "plugin")
+    (came,) = filter_changes("GangScheduling", "1.34", "1.35", "plugin")
     assert (came.before, came.after) == ("no such plugin", "no")
 
 
 def test_gates() -> None:
-    (change,) = of("DynamicResourceAllocation", "1.31", "1.35", "gate")
+    (change,) = filter_changes("DynamicResourceAllocation", "1.31", "1.35", "gate")
     assert (change.before, change.after, change.since) == ("alpha, off", "GA, on, locked", ("1.35",))
     gates = {change.where for change in compare_versions("1.35", "1.36").changes if change.sort == "gate"}
     assert gates == {gate for gate in GATE_STAGES if get_stage(gate, 35) != get_stage(gate, 36)}

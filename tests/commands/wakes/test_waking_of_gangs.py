@@ -30,7 +30,8 @@ def cluster_of(*objects: Json) -> Cluster:
     return Cluster.from_objects([*NODES, *objects], config=CONFIG, other_builds=True)
 
 
-def asked(name: str, *objects: Json) -> WakeUps:
+def find_wakes(name: str, *objects: Json) -> WakeUps:
+    """Find the events that wake a pod."""
     scheduler = Scheduler(cluster_of(*objects))
     position = scheduler.view.pods.index[f"ml/{name}"]
     report = find_wake_ups(scheduler, scheduler.view.stored(scheduler.view.pods.objects[position]))
@@ -45,7 +46,7 @@ def words(report: WakeUps) -> list[str]:
 def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
     """Three of four fit: the plugin refuses these, NodeResourcesFit the last."""
     objects = [*map(of_coscheduling, "abcd"), group(COSCHEDULING, 4)]
-    report = asked("a", *objects)
+    report = find_wakes("a", *objects)
     assert report.headline == "its gang train needs a node for 4 pods at once, and 3 fit"
     assert (report.queue, report.message) == ("unschedulable", OPTIMISTIC)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
@@ -54,14 +55,14 @@ def test_a_member_that_waits_for_one_that_fits_nowhere() -> None:
         "any PodGroup is created or changed, train or another",
         "a first pod of train gets a node: then the plugin has all of them tried",
     ]
-    last = asked("d", *objects)
+    last = find_wakes("d", *objects)
     assert (last.headline, [each.plugin for each in last.rejectors]) == (report.headline, ["NodeResourcesFit"])
     assert last.pod_group is not None
     assert last.pod_group.fitting == 3
 
 
 def test_a_gang_that_is_not_complete() -> None:
-    report = asked("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
+    report = find_wakes("a", *map(of_coscheduling, "ab"), group(COSCHEDULING, 4))
     assert report.headline == "its gang train has 2 of the 4 pods that it needs: none is tried before"
     assert words(report) == [
         "any pod gets a node",
@@ -72,25 +73,25 @@ def test_a_gang_that_is_not_complete() -> None:
 
 def test_nobody_is_the_first_where_some_have_nodes() -> None:
     objects = [of_coscheduling("a", nodeName="n2"), *map(of_coscheduling, "bcd"), group(COSCHEDULING, 4)]
-    report = asked("b", *objects)
+    report = find_wakes("b", *objects)
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]
     assert words(report) == ["any pod gets a node", "any PodGroup is created or changed, train or another"]
 
 
 def test_a_gang_that_fits() -> None:
-    report = asked("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
+    report = find_wakes("a", *map(of_coscheduling, "abc"), group(COSCHEDULING, 3))
     assert report.headline == "fits now with its gang train: nothing has to wake it"
     assert (report.queue, report.rejectors, report.message) == ("", (), None)
 
 
 def test_a_pod_more_than_a_gang_needs() -> None:
     """Two have to have a node, three get one: the fourth waits for room as a pod alone does."""
-    report = asked("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
+    report = find_wakes("d", *map(of_coscheduling, "abcd"), group(COSCHEDULING, 2))
     assert report.headline == "refused by NodeResourcesFit; 5 kinds of change wake it"
 
 
 def test_a_group_that_does_not_exist() -> None:
-    report = asked("a", of_coscheduling("a"))
+    report = find_wakes("a", of_coscheduling("a"))
     assert report.headline == "there is no PodGroup of that name"
     assert report.message == "0/1 nodes are available: 1 PodGroup not found."
     assert [each.plugin for each in report.rejectors] == ["Coscheduling"]

@@ -23,7 +23,7 @@ def recorded(pod: str) -> Explanation:
     return kschedctl.explain(CLUSTER, pod)
 
 
-def explained(*objects: Json) -> Explanation:
+def explain_pod(*objects: Json) -> Explanation:
     """Explain the pod d/p."""
     return kschedctl.explain(kschedctl.Cluster.from_objects(list(objects)), "d/p")
 
@@ -143,13 +143,13 @@ def test_a_group_says_of_all_pods_only_what_holds_for_all() -> None:
 
 def test_a_pod_pinned_to_a_cordoned_node_is_told_of_that_node() -> None:
     nodes = [node("n1"), node("n2", unschedulable=True), node("n3")]
-    report = explained(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
+    report = explain_pod(*nodes, pod("p", nodeSelector={HOSTNAME: "n2"}))
     assert report.headline == "node(s) were unschedulable (n2, the only eligible node: cordoned)"
     assert report.advice[0] == Advice("Uncordon", "Once n2 is uncordoned the pod fits there", "n2")
 
 
 def test_a_pod_that_would_not_fit_once_uncordoned_is_not_told_so() -> None:
-    report = explained(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
+    report = explain_pod(node("n1", unschedulable=True, cpu="1"), pod("p", cpu="2"))
     assert [cause.reason for cause in report.causes] == ["node(s) were unschedulable", "Insufficient cpu"]
     assert not any("uncordon" in each.text for each in report.advice)
 
@@ -158,9 +158,9 @@ def test_a_toleration_is_proposed_where_it_helps() -> None:
     """Replayed: the node takes the pod once it tolerates the taint; with too little cpu it would not."""
     nodes = [node("n1", taints=GPU), node("n2", taints=GPU, cpu="1")]
     assert (
-        explained(*nodes, pod("p", cpu="2")).advice[0].text == "With a toleration of gpu=yes:NoSchedule it fits on n1"
+        explain_pod(*nodes, pod("p", cpu="2")).advice[0].text == "With a toleration of gpu=yes:NoSchedule it fits on n1"
     )
-    assert not any("toleration" in each.text for each in explained(nodes[1], pod("p", cpu="2")).advice)
+    assert not any("toleration" in each.text for each in explain_pod(nodes[1], pod("p", cpu="2")).advice)
 
 
 def test_a_document_names_no_command_and_no_option() -> None:
@@ -172,7 +172,7 @@ def test_a_document_names_no_command_and_no_option() -> None:
 
 def test_taints_that_kubernetes_sets_are_not_to_be_tolerated() -> None:
     sick = [{"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}]
-    line = explained(node("n1", taints=sick), pod("p")).advice[0].text
+    line = explain_pod(node("n1", taints=sick), pod("p")).advice[0].text
     assert line.startswith("Kubernetes itself taints n1 with node.kubernetes.io/not-ready")
 
 
@@ -181,7 +181,7 @@ def test_a_node_without_the_device_is_not_nearer_than_a_tainted_one_with_it() ->
     gpu["status"]["allocatable"]["nvidia.com/gpu"] = "4"
     asking = pod("p")
     asking["spec"]["containers"][0]["resources"]["requests"]["nvidia.com/gpu"] = "1"
-    report = explained(node("n1"), gpu, asking)
+    report = explain_pod(node("n1"), gpu, asking)
     assert [(cause.plugin, cause.nearest) for cause in report.causes] == [("TaintToleration", "n2")]
 
 
@@ -191,7 +191,7 @@ def test_constraints_that_exclude_each_other_are_both_told() -> None:
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
     asking = pod("p", nodeSelector={ZONE: "a"}, affinity=affinity)
     asking["metadata"]["labels"] = {"app": "other"}
-    report = explained(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
+    report = explain_pod(node("n1", "a"), node("n2", "b"), replica("r", "n2"), asking)
     assert {cause.plugin for cause in report.causes} == {"NodeAffinity", "InterPodAffinity"}
     assert report.advice[0].text.startswith("Each of these alone leaves some nodes")
 
@@ -211,11 +211,11 @@ def test_a_selector_and_an_affinity_that_exclude_each_other_are_both_named() -> 
         wanted = {"matchExpressions": [{"key": ZONE, "operator": "In", "values": [*zones]}]}
         required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [wanted]}}
         asking = pod("p", nodeSelector={ZONE: "a"}, affinity={"nodeAffinity": required})
-        return explained(node("n1", "b"), node("n2", "a"), asking).causes[0].conflict
+        return explain_pod(node("n1", "b"), node("n2", "a"), asking).causes[0].conflict
 
     assert conflict("b", "c") == f"its nodeSelector {ZONE}=a excludes its node affinity's b or c"
     assert conflict("d") == f"its nodeSelector {ZONE}=a excludes its node affinity's d"
-    (fits,) = explained(node("n1", "b"), pod("p", nodeSelector={ZONE: "a"})).causes
+    (fits,) = explain_pod(node("n1", "b"), pod("p", nodeSelector={ZONE: "a"})).causes
     assert fits.conflict == ""
 
 
@@ -232,7 +232,7 @@ def test_of_nodes_equally_near_one_with_the_value_that_most_have_is_named() -> N
     """n1 alone is in b, n2 and n3 are in c, n4 has no zone at all."""
     nodes = [node(f"n{i}", zone) for i, zone in enumerate("bccc", 1)]
     del nodes[3]["metadata"]["labels"][ZONE]
-    (cause,) = explained(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
+    (cause,) = explain_pod(*nodes, pod("p", nodeSelector={ZONE: "a"})).causes
     assert (cause.nearest, cause.fact) == ("n2", f"{ZONE}=a wanted, c found")
 
 
@@ -241,7 +241,7 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
     field = {"key": "metadata.name", "operator": "In", "values": ["n2"]}
     terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
     affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-    report = explained(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
+    report = explain_pod(node("n1"), node("n2", cpu="1"), node("n3"), pod("p", cpu="2", affinity=affinity))
     assert report.headline.startswith("Insufficient cpu (n2, the only eligible node: cpu: 2 requested, 1 free of 1")
     assert [(e.nodes, e.only) for e in report.eliminations] == [(1, 1), (2, 2)]
 
@@ -249,7 +249,7 @@ def test_a_daemon_s_pod_on_a_node_that_is_full() -> None:
 def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
     first = pod("first", cpu="3", priority=10)
     first["status"] = {"nominatedNodeName": "n1"}
-    report = explained(node("n1"), first, pod("p", cpu="2"))
+    report = explain_pod(node("n1"), first, pod("p", cpu="2"))
     assert report.headline == (
         "Insufficient cpu (n1: cpu: 2 requested, 1 free of 4, counting the pods nominated for it)"
     )

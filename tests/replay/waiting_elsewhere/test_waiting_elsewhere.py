@@ -21,7 +21,8 @@ KAFKA: Json = {
 }
 
 
-def told(*objects: Json) -> list[tuple[str, str, str]]:
+def list_entries(*objects: Json) -> list[tuple[str, str, str]]:
+    """Return the resource, state and headline of each entry."""
     entries = find_waiting_elsewhere(Cluster.from_objects(objects))
     return [(entry.resource, entry.state.value, entry.headline) for entry in entries]
 
@@ -33,14 +34,14 @@ def broker(name: str) -> Json:
 
 
 def test_a_custom_resource_tells_how_many_pods_it_expects() -> None:
-    assert told(KAFKA) == [
+    assert list_entries(KAFKA) == [
         ("Kafka shop/x", "NotChecked", "3 pods expected by Kafka/x; kschedctl cannot know their shape")
     ]
 
 
 def test_pods_that_exist_are_not_expected() -> None:
-    assert told(KAFKA, broker("x-0"), broker("x-1"))[0][2].startswith("1 pod expected by Kafka/x (2 exist)")
-    assert told(KAFKA, broker("x-0"), broker("x-1"), broker("x-2")) == []
+    assert list_entries(KAFKA, broker("x-0"), broker("x-1"))[0][2].startswith("1 pod expected by Kafka/x (2 exist)")
+    assert list_entries(KAFKA, broker("x-0"), broker("x-1"), broker("x-2")) == []
 
 
 @pytest.mark.parametrize(
@@ -63,8 +64,8 @@ def test_pods_are_counted_as_operators_name_them(spec: Json, pods: int | None) -
 
 def test_kinds_without_a_line_of_their_own_are_found_in_files() -> None:
     database = {"apiVersion": "db.example.com/v1", "kind": "Database", "metadata": {"name": "d", "namespace": "shop"}}
-    assert told({**database, "spec": {"replicas": 2}})[0][0] == "Database shop/d"
-    assert told({**database, "spec": {"user": "x"}}) == []
+    assert list_entries({**database, "spec": {"replicas": 2}})[0][0] == "Database shop/d"
+    assert list_entries({**database, "spec": {"user": "x"}}) == []
     monitor = {"apiVersion": "monitoring.coreos.com/v1", "kind": "ServiceMonitor", "spec": {"replicas": 2}}
     assert not may_create_pods(monitor)
 
@@ -108,12 +109,12 @@ def test_an_inactive_workload_and_one_that_waits_for_checks(version: str) -> Non
         "kind": "Workload",
         "metadata": {"name": "w", "namespace": "ai", "uid": "w"},
     }
-    assert told({**workload, "spec": {"active": False}})[0][2] == "is deactivated: spec.active is false"
+    assert list_entries({**workload, "spec": {"active": False}})[0][2] == "is deactivated: spec.active is false"
     reserved = {
         "conditions": [{"type": "QuotaReserved", "status": "True"}],
         "admissionChecks": [{"name": "prov", "state": "Pending", "message": "no capacity"}],
     }
-    headline = told({**workload, "status": reserved})[0][2]
+    headline = list_entries({**workload, "status": reserved})[0][2]
     assert headline == "has quota and waits for admission checks: prov is Pending: no capacity"
 
 
@@ -124,7 +125,7 @@ def test_a_gang_without_enough_pods_is_told() -> None:
         "metadata": {"name": "g", "namespace": "ai", "uid": "g"},
         "spec": {"minMember": 3},
     }
-    assert told(group) == [("PodGroup ai/g", "NotAdmitted", "waits for its pods: 0 of minMember 3 exist")]
+    assert list_entries(group) == [("PodGroup ai/g", "NotAdmitted", "waits for its pods: 0 of minMember 3 exist")]
 
 
 def test_simulate_counts_new_custom_resources() -> None:

@@ -218,7 +218,8 @@ def one_slice(driver, *devices, **spec):
     ]
 
 
-def asked(count=1, **fields):
+def build_claim_spec(count=1, **fields):
+    """Build the spec of a claim for this many devices."""
     exactly = {"deviceClassName": "class-a", "allocationMode": "ExactCount", "count": count}
     return {"requests": [{"name": "req-0", "exactly": exactly}], **fields}
 
@@ -228,25 +229,25 @@ COLOURS = [{"name": f"device-{i}", "attributes": {"colour": {"string": c}}} for 
 CHANGED = {
     "#140434: two drivers whose pools have one name": (
         [*one_slice("driver-a", consumer("a", "4Gi")), *one_slice("driver-b", consumer("b", "4Gi"))],
-        asked(2),
+        build_claim_spec(2),
         {},
         (None, ["a", "b"]),
     ),
     "#140436: a device that is tainted gives its counters back": (
         one_slice("driver-a", {**consumer("a", "4Gi"), "taints": [TAINT]}, consumer("b", "4Gi")),
-        asked(),
+        build_claim_spec(),
         {},
         (None, ["b"]),
     ),
     "#140433: a device of which somebody has a share without capacity": (
         one_slice("driver-a", {**consumer("a", "4Gi"), "allowMultipleAllocations": True}),
-        asked(),
+        build_claim_spec(),
         {"allocatedSharedDeviceIDs": ["driver-a/pool-1/a"]},
         (None, ["a"]),
     ),
     "#140438: three devices of one request, of which two are of a colour": (
         one_slice("driver-a", *COLOURS),
-        asked(3, constraints=[{"distinctAttribute": "driver-a/colour"}]),
+        build_claim_spec(3, constraints=[{"distinctAttribute": "driver-a/colour"}]),
         {},
         (["device-0", "device-1", "device-2"], None),
     ),

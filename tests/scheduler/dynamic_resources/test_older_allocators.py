@@ -32,7 +32,7 @@ def named(*names: str) -> str:
     return f'device.attributes["{DRIVER}"].n in {list(names)}'
 
 
-def said(
+def explain_rejection(
     version: str,
     slices: list[Json],
     requests: list[Json],
@@ -73,21 +73,23 @@ def test_all_devices_of_which_some_are_taken(version: str, of_two: str, of_three
     1.31 does without those in use. 1.32 ends its search at the first try, which took a. 1.33 goes on, but when it tried
     b first it took a for the second request, found b in use, and keeps a. Later ones give it back.
     """
-    assert said(version, TWO, [request("r0"), request("r1", named("a"), "All")]) == of_two
-    assert said(version, THREE, [request("r0"), request("r1", named("a", "b"), "All")]) == of_three
+    assert explain_rejection(version, TWO, [request("r0"), request("r1", named("a"), "All")]) == of_two
+    assert explain_rejection(version, THREE, [request("r0"), request("r1", named("a", "b"), "All")]) == of_three
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "no such key: missing"), ("1.32", "")])
 def test_all_devices_are_those_of_the_class(version: str, words: str) -> None:
     """The class selects none, so the claim's selector need not be asked; 1.31 forgets to ask the class."""
-    found = said(version, TWO, [request("r0", f'device.attributes["{DRIVER}"].missing == "x"', "All")], chosen="false")
+    found = explain_rejection(
+        version, TWO, [request("r0", f'device.attributes["{DRIVER}"].missing == "x"', "All")], chosen="false"
+    )
     assert found.endswith(words)
     assert bool(found) == bool(words)
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.32", ""), ("1.33", NO)])
 def test_all_devices_where_there_are_none(version: str, want: str) -> None:
-    assert said(version, TWO, [request("r0", "false", "All")]) == want
+    assert explain_rejection(version, TWO, [request("r0", "false", "All")]) == want
 
 
 @pytest.mark.parametrize(
@@ -103,26 +105,34 @@ def test_all_devices_where_there_are_none(version: str, want: str) -> None:
 def test_a_pool_with_two_devices_of_a_name(version: str, want: str) -> None:
     """Its devices are not selected, those of the pool behind it are. 1.32 minds only a device of it that would do."""
     invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
-    assert said(version, [invalid, piece("s1", device("a", n="a"), pool="q")], [request("r0", named("a"))]) == want
+    assert (
+        explain_rejection(version, [invalid, piece("s1", device("a", n="a"), pool="q")], [request("r0", named("a"))])
+        == want
+    )
 
 
 def test_a_device_of_such_a_pool_that_would_do() -> None:
     invalid = piece("s0", device("x", n="x"), device("x", n="y"), pool="p")
-    assert said("1.31", [invalid], [request("r0", named("x"))]) == ""
-    assert said("1.32", [invalid], [request("r0", named("x"))]) == "pool p is invalid: duplicate device name x"
-    assert said("1.36", [invalid], [request("r0", named("x"))]) == "invalid resource pools were encountered"
+    assert explain_rejection("1.31", [invalid], [request("r0", named("x"))]) == ""
+    assert (
+        explain_rejection("1.32", [invalid], [request("r0", named("x"))])
+        == "pool p is invalid: duplicate device name x"
+    )
+    assert (
+        explain_rejection("1.36", [invalid], [request("r0", named("x"))]) == "invalid resource pools were encountered"
+    )
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.34", ""), ("1.35", NO)])
 def test_a_pool_of_which_a_slice_is_missing(version: str, want: str) -> None:
-    assert said(version, [piece("s", device("a", n="a"), count=2)], [request("r0")]) == want
+    assert explain_rejection(version, [piece("s", device("a", n="a"), count=2)], [request("r0")]) == want
 
 
 @pytest.mark.parametrize(("version", "words"), [("1.31", "is currently being updated"), ("1.32", "")])
 def test_a_newer_slice_counts_twice(version: str, words: str) -> None:
     """A pool of one slice, of which an older generation is still there."""
     slices = [piece("s1", device("a", n="a")), piece("s2", device("b", n="b"), generation=2)]
-    found = said(version, slices, [request("r0", mode="All")])
+    found = explain_rejection(version, slices, [request("r0", mode="All")])
     assert found.endswith(words)
     assert bool(found) == bool(words)
 
@@ -133,7 +143,7 @@ def test_distinct_attributes_of_devices_alike(version: str, want: str) -> None:
     alike = [piece("s", device("a", model="m"), device("b", model="m"))]
     distinct = [{"distinctAttribute": f"{DRIVER}/model"}]
     consumable = {"DRAConsumableCapacity": True}
-    assert said(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
+    assert explain_rejection(version, alike, [request("r0"), request("r1")], distinct, gates=consumable) == want
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.31", ""), ("1.33", ""), ("1.34", NO), ("1.36", NO)])
@@ -141,7 +151,7 @@ def test_one_device_for_an_administrator(version: str, want: str) -> None:
     """Two devices of one: what an administrator has is not taken, until 1.34 not even from the request itself."""
     one, gates = [piece("s", device("a", n="a"))], {"DynamicResourceAllocation": True}
     gates |= {"DRAAdminAccess": True} if version == "1.33" else {}
-    assert said(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
+    assert explain_rejection(version, one, [request("r0", count=2, adminAccess=True)], gates=gates) == want
 
 
 @pytest.mark.parametrize("version", ["1.32", "1.33.0", "1.33.1", "1.34", "1.36"])
@@ -150,7 +160,7 @@ def test_more_than_half_the_devices_of_a_claim(version: str, number: int) -> Non
     """1.33.0 adds all devices of a request to those it has: before the last of 17 these are 16 + 17, more than 32."""
     slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(number)))]
     want = NO if (version, number) == ("1.33.0", 17) else ""
-    assert said(version, slices, [request("r0", mode="All")]) == want
+    assert explain_rejection(version, slices, [request("r0", mode="All")]) == want
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.33.0", NO), ("1.33.1", "")])
@@ -158,8 +168,13 @@ def test_devices_of_another_request_count_once(version: str, want: str) -> None:
     """Beside one device of another request: before the last of 16 these are 1 + 15 + 16 and fit, of 17 they do not."""
     slices = [piece("s", *(device(f"d{i}", n=f"d{i}") for i in range(18)))]
     others = [f"d{i}" for i in range(1, 18)]
-    assert said(version, slices, [request("r0", named("d0")), request("r1", named(*others), "All")]) == want
-    assert said(version, slices, [request("r0", named("d0")), request("r1", named(*others[:16]), "All")]) == ""
+    assert (
+        explain_rejection(version, slices, [request("r0", named("d0")), request("r1", named(*others), "All")]) == want
+    )
+    assert (
+        explain_rejection(version, slices, [request("r0", named("d0")), request("r1", named(*others[:16]), "All")])
+        == ""
+    )
 
 
 TAKES = {"consumesCounters": [{"counterSet": "s", "counters": {"memory": {"value": "1"}}}]}
@@ -177,8 +192,8 @@ def test_two_shares_of_a_device_that_takes_the_only_counter(version: str, want: 
     if version == "1.34":  # the counters of devices stand in their own slice
         slices = [piece("s1", SHARED | {"capacity": slots})]
         slices[0]["spec"]["sharedCounters"] = ONE_COUNTER
-    assert said(version, slices, [request("r0")], gates=gates) == ""
-    assert said(version, slices, [request("r0"), request("r1")], gates=gates) == want
+    assert explain_rejection(version, slices, [request("r0")], gates=gates) == ""
+    assert explain_rejection(version, slices, [request("r0"), request("r1")], gates=gates) == want
 
 
 @pytest.mark.parametrize(("version", "want"), [("1.36.1", ""), ("1.36.2", NO), ("1.36", NO)])
@@ -191,5 +206,5 @@ def test_the_counters_of_a_device_that_is_shared(version: str, want: str) -> Non
         "status": {"allocation": {"devices": {"results": [share]}}},
     }
     documents = [COUNTERS, piece("s1", SHARED, device("b", n="b") | TAKES, count=2), other]
-    assert said(version, documents, [request("r0", named("b"))]) == want
-    assert said(version, documents[:2], [request("r0", named("b"))]) == ""
+    assert explain_rejection(version, documents, [request("r0", named("b"))]) == want
+    assert explain_rejection(version, documents[:2], [request("r0", named("b"))]) == ""

@@ -43,7 +43,7 @@ def cluster_of(devices: int, wanted: int, alike: bool = False, **spec: Any) -> l
     ]
 
 
-def said(objects: list[Json], version: str = "1.36", **settings: Any) -> tuple[str, str]:
+def explain_rejection(objects: list[Json], version: str = "1.36", **settings: Any) -> tuple[str, str]:
     """Return the verdict, and why DynamicResources rejects the node."""
     cluster = kschedctl.Cluster.from_objects(objects, kube_version=version, **settings)
     found = kschedctl.explain(cluster, "d/p").to_dict()
@@ -54,20 +54,23 @@ def said(objects: list[Json], version: str = "1.36", **settings: Any) -> tuple[s
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize(("devices", "want"), [(18, ("Unschedulable", REFUSED)), (23, ("Unschedulable", REFUSED))])
 def test_more_devices_than_there_are_are_refused(devices: int, want: tuple[str, str], alike: bool) -> None:
-    assert said(cluster_of(devices, devices + 1, alike)) == want
+    assert explain_rejection(cluster_of(devices, devices + 1, alike)) == want
 
 
 def test_sets_of_24_devices_are_too_many_to_try() -> None:
     """2**24 sets are more than ten seconds hold; of one device less, or while the gate is off, they are all tried."""
-    assert said(cluster_of(24, 25)) == ("Error", f"node n: {TIMED_OUT}")
-    assert said(cluster_of(24, 25), feature_gates={"DRASchedulerFilterTimeout": False}) == ("Unschedulable", REFUSED)
+    assert explain_rejection(cluster_of(24, 25)) == ("Error", f"node n: {TIMED_OUT}")
+    assert explain_rejection(cluster_of(24, 25), feature_gates={"DRASchedulerFilterTimeout": False}) == (
+        "Unschedulable",
+        REFUSED,
+    )
 
 
 def test_the_configuration_says_how_long() -> None:
     def within(seconds: int) -> tuple[str, str]:
         args = {"name": "DynamicResources", "args": {"filterTimeout": f"{seconds}s"}}
         kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-        return said(cluster_of(22, 23), config={**kind, "profiles": [{"pluginConfig": [args]}]})
+        return explain_rejection(cluster_of(22, 23), config={**kind, "profiles": [{"pluginConfig": [args]}]})
 
     assert within(1) == ("Error", f"node n: {TIMED_OUT}")
     assert within(0) == within(5) == ("Unschedulable", REFUSED)
@@ -84,14 +87,14 @@ def test_the_configuration_says_how_long() -> None:
 )
 def test_older_versions_try_any_order(version: str, devices: int, want: str) -> None:
     gates = {"DynamicResourceAllocation": True} if version == "1.33" else {}
-    assert said(cluster_of(devices, devices + 1), version, feature_gates=gates) == ("Unschedulable", want)
+    assert explain_rejection(cluster_of(devices, devices + 1), version, feature_gates=gates) == ("Unschedulable", want)
 
 
 def test_the_older_allocator_tries_any_order_in_1_36_too() -> None:
     """Without these features kube-scheduler takes its stable one."""
     gates = {"DRAConsumableCapacity": False, "DRADeviceBindingConditions": False}
-    assert said(cluster_of(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
-    assert said(cluster_of(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
+    assert explain_rejection(cluster_of(10, 11), feature_gates=gates) == ("Unschedulable", REFUSED)
+    assert explain_rejection(cluster_of(11, 12), feature_gates=gates) == ("Error", f"node n: {TIMED_OUT}")
 
 
 @pytest.mark.parametrize("devices", range(7))
@@ -132,9 +135,9 @@ def test_a_slice_for_nodes_of_two_kinds_cannot_be_allocated_from() -> None:
     del of_slice["nodeName"]
     everywhere = {"matchExpressions": [{"key": "no-such-label", "operator": "DoesNotExist"}]}
     of_slice["nodeSelector"] = {"nodeSelectorTerms": [everywhere]}
-    assert said(objects) == ("Schedulable", "")
+    assert explain_rejection(objects) == ("Schedulable", "")
     of_slice["nodeSelector"] = {"nodeSelectorTerms": [everywhere, everywhere]}
     what = "create NodeSelector for claim c: unsupported ResourceSlice.NodeSelector with 2 terms"
-    assert said(objects) == ("Error", what)
+    assert explain_rejection(objects) == ("Error", what)
     objects[3]["spec"]["devices"]["requests"][0]["exactly"]["count"] = 2
-    assert said(objects) == ("Unschedulable", REFUSED)
+    assert explain_rejection(objects) == ("Unschedulable", REFUSED)

@@ -152,7 +152,7 @@ def is_about(term, owner, pod, cluster):
     return scope and selects(term.get("labelSelector"), labels_of(pod))
 
 
-def together(term, node, pod, cluster):
+def is_in_domain(term, node, pod, cluster):
     """Return whether the pod runs in the topology domain of the node."""
     (other,) = (n for n in cluster.nodes if name_of(n) == pod["spec"]["nodeName"])
     key = term["topologyKey"]
@@ -164,11 +164,11 @@ def naive_filter(cluster, node, pods):
     if not affine(cluster, node, pods):
         return UNRESOLVABLE, ["node(s) didn't match pod affinity rules"]
     for term in required(pending, "podAntiAffinity"):
-        if any(is_about(term, pending, pod, cluster) and together(term, node, pod, cluster) for pod in pods):
+        if any(is_about(term, pending, pod, cluster) and is_in_domain(term, node, pod, cluster) for pod in pods):
             return UNSCHEDULABLE, ["node(s) didn't match pod anti-affinity rules"]
     for pod in pods:
         for term in required(pod, "podAntiAffinity"):
-            if is_about(term, pod, pending, cluster) and together(term, node, pod, cluster):
+            if is_about(term, pod, pending, cluster) and is_in_domain(term, node, pod, cluster):
                 return UNSCHEDULABLE, ["node(s) didn't satisfy existing pods anti-affinity rules"]
     return None
 
@@ -179,10 +179,10 @@ def affine(cluster, node, pods):
     if any(term["topologyKey"] not in labels_of(node) for term in terms):
         return False
     friends = [pod for pod in pods if all(is_about(term, pending, pod, cluster) for term in terms)]
-    if all(any(together(term, node, pod, cluster) for pod in friends) for term in terms):
+    if all(any(is_in_domain(term, node, pod, cluster) for pod in friends) for term in terms):
         return True
     lonely = not any(
-        together(term, other, pod, cluster) for term in terms for pod in friends for other in cluster.nodes
+        is_in_domain(term, other, pod, cluster) for term in terms for pod in friends for other in cluster.nodes
     )
     return lonely and all(is_about(term, pending, pending, cluster) for term in terms)
 
@@ -202,12 +202,13 @@ def naive_scores(cluster, hard, ignoring):
         (term, pod, weight)
         for pod in cluster.pods
         for term, owner, other, weight in naive_terms(pending, pod, hard)
-        if is_about(term, owner, other, cluster) and any(together(term, node, pod, cluster) for node in cluster.nodes)
+        if is_about(term, owner, other, cluster)
+        and any(is_in_domain(term, node, pod, cluster) for node in cluster.nodes)
     ]
     if not found:
         return None
     raw = {
-        name_of(node): sum(weight for term, pod, weight in found if together(term, node, pod, cluster))
+        name_of(node): sum(weight for term, pod, weight in found if is_in_domain(term, node, pod, cluster))
         for node in cluster.nodes
         if name_of(node) in cluster.feasible
     }

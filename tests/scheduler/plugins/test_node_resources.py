@@ -182,7 +182,7 @@ def in_units(resource, text):
     return number * 1000 if resource == "cpu" else number
 
 
-def asked(pod, resource, default=0):
+def compute_request(pod, resource, default=0):
     """Return the request of the containers together or of the largest init container, or the default."""
 
     def of(container):
@@ -229,8 +229,8 @@ def naive_filter(cluster, node, pods):
     if len(here) + 1 > offered(node, "pods"):
         reasons.append("Too many pods")
     for resource in ("cpu", "memory", "ephemeral-storage", GPU):
-        request, capacity = asked(cluster.pending, resource), offered(node, resource)
-        if request and request > capacity - sum(asked(pod, resource) for pod in here):
+        request, capacity = compute_request(cluster.pending, resource), offered(node, resource)
+        if request and request > capacity - sum(compute_request(pod, resource) for pod in here):
             reasons.append(f"Insufficient {resource}")
             hopeless |= request > capacity
     return (UNRESOLVABLE if hopeless else UNSCHEDULABLE, reasons) if reasons else None
@@ -240,10 +240,10 @@ def naive_usage(cluster, node, nonzero):
     """Yield resources of interest with the amounts used with the pod, used without it, and offered."""
     defaults = {"cpu": 100, "memory": 200 * MIB} if nonzero else {}
     for spec in SCORED:
-        request = asked(cluster.pending, spec.name, defaults.get(spec.name, 0))
+        request = compute_request(cluster.pending, spec.name, defaults.get(spec.name, 0))
         capacity = offered(node, spec.name)
         if capacity and not (spec.name == GPU and not request):
-            used = sum(asked(pod, spec.name, defaults.get(spec.name, 0)) for pod in on(node, cluster.pods))
+            used = sum(compute_request(pod, spec.name, defaults.get(spec.name, 0)) for pod in on(node, cluster.pods))
             yield spec, used + request, used, capacity
 
 
@@ -301,7 +301,7 @@ def test_naive_balance(cluster):
 
 def naive_balance(cluster):
     """Score 50 if the pod makes utilizations as uneven as possible, and 100 if it evens them out."""
-    if not any(asked(cluster.pending, spec.name) for spec in SCORED):
+    if not any(compute_request(cluster.pending, spec.name) for spec in SCORED):
         return None
     found = {}
     for node in cluster.nodes:

@@ -176,7 +176,7 @@ def naive_filter(cluster, node, pods):
         for other in cluster.nodes:
             if has_all(other, every) and is_included(constraint, cluster.pending, other):
                 domain = labels_of(other)[key]
-                counts[domain] = counts.get(domain, 0) + counted(constraint, cluster.pending, on(other, pods))
+                counts[domain] = counts.get(domain, 0) + count_matching(constraint, cluster.pending, on(other, pods))
         fewest = min(counts.values(), default=0) if len(counts) >= constraint.get("minDomains", 1) else 0
         own = selects(constraint.get("labelSelector"), labels_of(cluster.pending))
         if counts.get(labels_of(node)[key], 0) + own - fewest > constraint["maxSkew"]:
@@ -199,7 +199,7 @@ def is_included(constraint, pod, node):
     return wanted and (constraint.get("nodeTaintsPolicy") != "Honor" or tolerable)
 
 
-def counted(constraint, pending, pods):
+def count_matching(constraint, pending, pods):
     """Count the matching pods that are not terminating. An empty selector counts none."""
     selector = constraint.get("labelSelector")
     if not selector or not any(selector.values()):
@@ -244,5 +244,5 @@ def naive_score(constraint, node, complete, cluster):
             and labels_of(other)[key] == labels_of(node)[key]
             and is_included(constraint, cluster.pending, other)
         ]
-    count = sum(counted(constraint, cluster.pending, on(other, cluster.pods)) for other in here)
+    count = sum(count_matching(constraint, cluster.pending, on(other, cluster.pods)) for other in here)
     return count * math.log(domains + 2) + (constraint["maxSkew"] - 1)

@@ -72,7 +72,7 @@ def cluster(*objects: Json, config: Json | None = COSCHEDULING) -> Cluster:
     return Cluster.from_objects([*nodes, *objects], config=config, feature_gates=GATES, other_builds=True)
 
 
-def bound(found: Cluster) -> set[str]:
+def get_bound_pods(found: Cluster) -> set[str]:
     """Return the pods that the queue binds."""
     run = run_queue(found, closed_loop=True).to_dict()
     everyone = {name for cycle in run["cycles"] for name in cycle.get("bound", ())}
@@ -95,7 +95,7 @@ CROSSED = [
 def test_groups_that_wait_for_each_other_are_never_bound() -> None:
     """Each PodGroup is tried by itself; its pods wait for those of the other one, and it gives up its nodes."""
     found = cluster(*CROSSED)
-    assert bound(found) == set()
+    assert get_bound_pods(found) == set()
     report = explain(found, "a/p1").to_dict()
     assert (report["verdict"], report["message"]) == ("Unschedulable", WAITS)
     first, *others = report["headline"].split(", ")
@@ -110,7 +110,7 @@ def test_two_groups_in_one_gang() -> None:
     objects = [native("y", 2), native("w", 2), gang("x", 4)]
     objects += [pod(f"{group}{i}", group, "x") for group in "yw" for i in range(2)]
     found = cluster(*objects)
-    assert bound(found) == set()
+    assert get_bound_pods(found) == set()
     told = explain(found, "a/w0").to_dict()["headline"]
     assert told == "its gang w fits, but waits at Permit for gang a/x, whose pods wait for gang a/y: none is ever bound"
 
@@ -133,7 +133,7 @@ def test_what_the_plugin_waits_for_is_told_from_its_side() -> None:
 def test_groups_that_share_pods_without_a_ring(objects: list[Json], waits: bool) -> None:
     """They are bound in the end; a pod of the gang alone may have to wait at Permit first."""
     found = cluster(*objects)
-    assert bound(found) == {each.key for each in found.pods}
+    assert get_bound_pods(found) == {each.key for each in found.pods}
     report = explain(found, "a/p1").to_dict()
     assert (report["headline"] == "its gang y fits, but waits at Permit for gang a/x") == waits
     assert (report["verdict"] == "Schedulable") != waits
@@ -147,7 +147,7 @@ def test_pods_that_demand_each_others_company(grouped: bool) -> None:
     found = cluster(
         *groups, pod("l", names[0], app="l", beside="r"), pod("r", names[1], app="r", beside="l"), config=None
     )
-    assert bound(found) == set()
+    assert get_bound_pods(found) == set()
     report = explain(found, "a/l").to_dict()
     assert report["verdict"] == "Unschedulable"
     assert report["filter"]["n1"].keys() == {"InterPodAffinity"}
@@ -158,12 +158,12 @@ def test_owners_of_each_other_and_of_themselves(owners: tuple[str, str]) -> None
     """Scheduling does not follow owners further than to the controller."""
     pods = [pod(f"p{i + 1}", "y", owner=owner) for i, owner in enumerate(owners)]
     found = cluster(native("y", 2, ownerReferences=[owned_by("p1")]), *pods, config=None)
-    assert bound(found) == {"a/p1", "a/p2"}
+    assert get_bound_pods(found) == {"a/p1", "a/p2"}
 
 
 @pytest.mark.parametrize("config", [None, COSCHEDULING], ids=["default", "Coscheduling"])
 def test_groups_without_pods(config: Json | None) -> None:
     """They wait for nobody, and nobody for them."""
     found = cluster(native("none", 3), gang("nobody", 3), pod("p"), config=config)
-    assert bound(found) == {"a/p"}
+    assert get_bound_pods(found) == {"a/p"}
     assert explain(found, "a/p").to_dict()["podGroup"] is None

@@ -48,7 +48,7 @@ def cluster(*objects: Json | list[Json], **gates: bool) -> Cluster:
     return Cluster.from_objects(flat, kube_version="1.37", feature_gates={**GATES, **gates}, assume_complete=True)
 
 
-def bound(cluster: Cluster, *, closed_loop: bool = False) -> set[str]:
+def get_bound_groups(cluster: Cluster, *, closed_loop: bool = False) -> set[str]:
     """Return the groups whose pods get nodes."""
     cycles = run_queue(cluster, closed_loop=closed_loop).cycles
     return {name.partition("/")[2].rpartition("-")[0] for cycle in cycles for name in cycle.bound}
@@ -109,7 +109,7 @@ def test_integration(name: str) -> None:
     groups, cpu, wanted, placed = TESTS[name]
     waiting = [each for of, (count, cpus) in wanted.items() for each in pods(of, count, cpus)]
     tried = cluster(groups, node("node1", cpu), waiting)
-    assert bound(tried) == placed
+    assert get_bound_groups(tried) == placed
     for of in wanted:
         report = explain(tried, f"a/{of}-0")
         undecided = name == "TestCPGHierarchicalScheduling"  # in 144 orders, of which not all are tried
@@ -123,7 +123,7 @@ def test_groups_that_are_added(subs: int, placed: bool) -> None:
     running = [*pods("pg1", 1, bound="n"), *pods("pg2", 1, bound="n")]
     added = [each for i in range(subs) for each in (group(f"sub{i}", "sub"), *pods(f"sub{i}", 1))]
     tried = cluster(there, node("n", 20), running, added)
-    assert bound(tried) == ({"sub0", "sub1"} if placed else set())
+    assert get_bound_groups(tried) == ({"sub0", "sub1"} if placed else set())
     report = explain(tried, "a/sub0-0")
     if not placed:
         assert report.pod_group is not None

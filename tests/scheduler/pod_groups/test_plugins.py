@@ -38,11 +38,12 @@ def assume(view: Fork, keys: list[str]) -> None:
         view.assume(position, Row(0))
 
 
-def told(status: Status) -> Json:
+def format_status(status: Status) -> Json:
+    """Return the code and the reasons of a status."""
     return {"code": str(status.code), "reasons": list(status.reasons)}
 
 
-def others(info: PodInfo, view: Fork, code: str) -> Json:
+def get_tried_or_released_pods(info: PodInfo, view: Fork, code: str) -> Json:
     """Return the pods of the gang that are tried because this one waits, or that wait no longer."""
     key = get_group_key(info.pod)
     group = None if key is None else find_pod_group(view, key)
@@ -66,12 +67,12 @@ def test_gang(case: Json) -> None:
     pod = case["pod"]
     view = snapshot({**case, "nodes": [NODE]}, ANYBODYS, more=[pod])
     info, plugin = pod_info(case, view), GangScheduling()
-    found = {"preenqueue": told(plugin.pre_enqueue(info, view))}
+    found = {"preenqueue": format_status(plugin.pre_enqueue(info, view))}
     if "permit" in case["want"]:
         assume(view, [f"ns1/{name}" for name in case["podsWaitingOnPermit"]])
         assume(view, [info.pod.key])
-        found["permit"] = told(plugin.permit(info, view, 0))
-        found |= others(info, view, found["permit"]["code"])
+        found["permit"] = format_status(plugin.permit(info, view, 0))
+        found |= get_tried_or_released_pods(info, view, found["permit"]["code"])
     assert found == {key: case["want"][key] for key in found}
 
 

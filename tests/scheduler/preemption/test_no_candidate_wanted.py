@@ -27,7 +27,8 @@ def pod(name: str, priority: int, **spec: Any) -> Json:
     }
 
 
-def explained(absolute: int, nodes: int) -> Json:
+def explain_pod(absolute: int, nodes: int) -> Json:
+    """Explain the pod d/p and return the document."""
     args = {"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": absolute}
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
@@ -41,7 +42,7 @@ def explained(absolute: int, nodes: int) -> Json:
 
 
 def test_a_tenth_of_few_nodes_is_none() -> None:
-    found = explained(absolute=0, nodes=9)
+    found = explain_pod(absolute=0, nodes=9)
     assert found["message"].endswith("preemption: 0/9 nodes are available: 9 Preemption is not helpful for scheduling.")
     assert sorted(found["preemption"]["candidates"]) == [f"n{i}" for i in range(9)]
     assert found["preemption"]["chosen"] is None
@@ -51,4 +52,4 @@ def test_a_tenth_of_few_nodes_is_none() -> None:
 
 @pytest.mark.parametrize(("absolute", "nodes"), [(0, 10), (1, 9)])
 def test_one_is_enough(absolute: int, nodes: int) -> None:
-    assert explained(absolute, nodes)["preemption"]["chosen"] == "n0"
+    assert explain_pod(absolute, nodes)["preemption"]["chosen"] == "n0"

@@ -109,7 +109,8 @@ def victims(view: Fork, candidate: Candidate) -> list[str]:
     return [view.pods.objects[position].metadata.name for position in candidate.victims]
 
 
-def shown(view: Fork, candidate: Candidate) -> Json:
+def format_candidate(view: Fork, candidate: Candidate) -> Json:
+    """Return a candidate in the form of the table."""
     name = view.nodes.names[candidate.row]
     return {"node": name, "numPDBViolations": candidate.pdb_violations, "victims": victims(view, candidate)}
 
@@ -141,7 +142,7 @@ def test_dry_run(case):
     cycle = cycle_of(case)
     found = {candidate.row: candidate for candidate in everywhere(cycle).candidates if candidate.victims}
     looked_at = enough(found, len(cycle.view.nodes), case["offset"], case["numCandidates"], case["parallelism"])
-    got = sorted((shown(cycle.view, found[row]) for row in looked_at), key=lambda each: each["node"])
+    got = sorted((format_candidate(cycle.view, found[row]) for row in looked_at), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
 
 
@@ -165,7 +166,7 @@ def enough(found: dict[int, Candidate], nodes: int, offset: int, wanted: int, pa
 def test_choice(case):
     cycle = cycle_of(case)
     candidates = everywhere(cycle).candidates
-    got = sorted((shown(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
+    got = sorted((format_candidate(cycle.view, candidate) for candidate in candidates), key=lambda each: each["node"])
     assert got == case["want"]["candidates"]
     tied = sorted(cycle.view.nodes.names[candidate.row] for candidate in choose_best(cycle.view, candidates).tied)
     assert tied == case["want"]["anyOfNodes"]

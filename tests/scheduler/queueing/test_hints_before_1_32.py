@@ -44,7 +44,7 @@ def woken(event: Json, *objects: Json, version: str, gates: dict[str, bool] | No
     return small_changes.woken(event, *objects, version=version, gates={**ON, **(gates or {})})
 
 
-def said(found: Json) -> list[tuple[str, str]]:
+def list_hints(found: Json) -> list[tuple[str, str]]:
     """Return each event with the hint of the only rejector."""
     return [(each["event"], *each["hints"].values()) for each in found["events"]]
 
@@ -128,7 +128,7 @@ NODES: list[tuple[str, Json, tuple[Json, ...], list[tuple[str, str]], bool]] = [
 )
 def test_nodes(version: str, event: Json, objects: tuple[Json, ...], hints: list[Any], moved: bool) -> None:
     found = woken(event, *objects, version=version)
-    assert (said(found), found["moved"], found["undecided"], found["notReplayed"]) == (hints, moved, False, [])
+    assert (list_hints(found), found["moved"], found["undecided"], found["notReplayed"]) == (hints, moved, False, [])
 
 
 OWN_MORE = {"tolerations": [{"key": "a", "operator": "Exists"}]}
@@ -288,7 +288,7 @@ DIFFER: list[tuple[str, Json, tuple[Json, ...], dict[str, tuple[list[tuple[str, 
 )
 def test_what_differs(event: Json, objects: tuple[Json, ...], version: str, hints: list[Any], moved: bool) -> None:
     found = woken(event, *objects, version=version)
-    assert (said(found), found["moved"], found["undecided"]) == (hints, moved, False)
+    assert (list_hints(found), found["moved"], found["undecided"]) == (hints, moved, False)
 
 
 def resized(name: str, before: str, after: str, **spec: Any) -> Json:
@@ -320,7 +320,7 @@ def test_without_hints_resizes_of_1_31_are_updates_of_any_kind(hinted: bool) -> 
     event = updated(before, pod("db", {"app": "db"}, cpu="100m", nodeName="n1"))
     gates = {"InPlacePodVerticalScaling": True, "SchedulerQueueingHints": hinted}
     found = woken(event, node(labels=ZONE), before, HATING, version="1.31", gates=gates)
-    assert (said(found), found["moved"]) == ([("AssignedPodUpdate", SKIP if hinted else QUEUE)], not hinted)
+    assert (list_hints(found), found["moved"]) == ([("AssignedPodUpdate", SKIP if hinted else QUEUE)], not hinted)
 
 
 @pytest.mark.parametrize(("version", "rejectors"), [("1.30", []), ("1.31", ["NodeAffinity"])])
@@ -334,7 +334,8 @@ def test_plugins_that_leave_all_nodes_out(version: str, rejectors: list[str]) ->
     assert (found["unschedulablePlugins"], found["before"]) == (rejectors, before)
 
 
-def asked(version: str, plugin: str) -> list[tuple[str, bool]]:
+def list_events(version: str, plugin: str) -> list[tuple[str, bool]]:
+    """Return the events of a plugin, each with whether it has a hint."""
     cluster = kschedctl.Cluster.from_objects([], kube_version=version, feature_gates=ON)
     found = Scheduler(cluster).registrations("default-scheduler").by_plugin
     return sorted((each.kind, each.hint is not None) for each in found[plugin])
@@ -367,20 +368,20 @@ CLAIMED = "PersistentVolumeClaim"
 )
 def test_plugins_that_had_no_hints_in_1_30(plugin: str, in_1_31: list[tuple[str, bool]]) -> None:
     """Kind, and whether there is a hint; of pods TaintToleration asks since there is one."""
-    assert asked("1.31", plugin) == in_1_31
+    assert list_events("1.31", plugin) == in_1_31
     skipped = ("Pod", True) if plugin == "TaintToleration" else None
-    assert asked("1.30", plugin) == [(kind, False) for kind, hint in in_1_31 if (kind, hint) != skipped]
+    assert list_events("1.30", plugin) == [(kind, False) for kind, hint in in_1_31 if (kind, hint) != skipped]
 
 
 @pytest.mark.parametrize("plugin", ["NodeAffinity", "NodeUnschedulable", "NodeResourcesFit", "PodTopologySpread"])
 def test_plugins_that_had_hints_in_1_30(plugin: str) -> None:
-    assert asked("1.30", plugin) == asked("1.31", plugin)
-    assert all(hint for _, hint in asked("1.30", plugin))
+    assert list_events("1.30", plugin) == list_events("1.31", plugin)
+    assert all(hint for _, hint in list_events("1.30", plugin))
 
 
 @pytest.mark.parametrize("plugin", ["EBSLimits", "GCEPDLimits", "AzureDiskLimits"])
 def test_limits_of_in_tree_disks(plugin: str) -> None:
-    assert asked("1.30", plugin) == [("Node", False), ("Node", False), (CLAIMED, False), ("Pod", False)]
+    assert list_events("1.30", plugin) == [("Node", False), ("Node", False), (CLAIMED, False), ("Pod", False)]
 
 
 @pytest.mark.parametrize(("version", "queue"), [("1.30", "unschedulable"), ("1.31", "backoff")])

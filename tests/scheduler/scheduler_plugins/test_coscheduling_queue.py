@@ -110,13 +110,15 @@ LESS = {
 }
 
 
-def at(seconds: int) -> str:
+def format_time(seconds: int) -> str:
+    """Return a time with these seconds."""
     return f"2026-01-01T00:00:{seconds:02d}Z"
 
 
-def asked(each: Asked) -> Json:
+def build_pod_at_start(each: Asked) -> Json:
+    """Build the pod with its creation time."""
     made = pod(each.name, each.group, namespace=each.namespace, priority=each.priority)
-    return {**made, "metadata": {**made["metadata"], "creationTimestamp": at(each.initial)}}
+    return {**made, "metadata": {**made["metadata"], "creationTimestamp": format_time(each.initial)}}
 
 
 def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
@@ -132,8 +134,8 @@ def plugin_of(cluster: Cluster) -> tuple[Coscheduling, Fork]:
 def test_less(case: tuple[Asked, Asked, list[Created], bool]) -> None:
     """A pod that waits could be tried first when it was created."""
     one, two, groups, want = case
-    objects = [group(each.name, 1, each.namespace, created=at(each.seconds)) for each in groups]
-    plugin, view = plugin_of(cluster_of(node("node"), asked(one), asked(two), *objects))
+    objects = [group(each.name, 1, each.namespace, created=format_time(each.seconds)) for each in groups]
+    plugin, view = plugin_of(cluster_of(node("node"), build_pod_at_start(one), build_pod_at_start(two), *objects))
     came = sorted((one, two), key=lambda each: each.initial)
     positions = [view.pods.index[f"{each.namespace}/{each.name}"] for each in came]
     keys = dict(zip([each.name for each in came], plugin.sort_keys(view, positions), strict=True))
@@ -144,7 +146,7 @@ def test_less(case: tuple[Asked, Asked, list[Created], bool]) -> None:
 def test_less_after_schedule_failure(version: str, after_others: bool) -> None:
     """The older group is first, after it failed the younger one, and once that is forgotten the older again."""
     pods = [pod("p1", "pg1", priority=HIGH), pod("p2", "pg2", priority=HIGH)]
-    groups = [group("pg1", 3, created=at(0)), group("pg2", 3, created=at(5))]
+    groups = [group("pg1", 3, created=format_time(0)), group("pg2", 3, created=format_time(5))]
     objects = [node("node"), *pods, *groups]
     cluster = Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version)
     plugin, view = plugin_of(cluster)
@@ -212,7 +214,7 @@ def popped(run: QueueRun) -> list[str]:
 def test_a_group_that_failed_comes_later(version: str, order: str) -> None:
     """That the older one failed is not seen until pods are compared: its second pod is at the top of the heap."""
     pods = [pod(f"{name}{i}", f"pg-{name}", cpu=cpu) for name, cpu in (("a", "9"), ("b", "1")) for i in (1, 2, 3)]
-    groups = [group("pg-a", 3, created=at(0)), group("pg-b", 3, created=at(5))]
+    groups = [group("pg-a", 3, created=format_time(0)), group("pg-b", 3, created=format_time(5))]
     objects = [node("node"), *pods, *groups]
     run = run_queue(Cluster.from_objects(objects, config=config(), other_builds=True, kube_version=version))
     assert popped(run) == order.split()
@@ -223,7 +225,7 @@ def test_the_order_of_the_queue() -> None:
     """By priority, then groups by their age, then pods as they came; nobody says that the order is left out."""
     objects = [
         *(pod("a", priority=1), pod("b"), pod("c", "young"), pod("d", "old"), pod("e", "young"), pod("f", "none")),
-        *(group("young", 1, created=at(5)), group("old", 1, created=at(0))),
+        *(group("young", 1, created=format_time(5)), group("old", 1, created=format_time(0))),
     ]
     run = run_queue(cluster_of(node("node"), *objects))
     assert popped(run) == ["a", "d", "c", "e", "b", "f"]

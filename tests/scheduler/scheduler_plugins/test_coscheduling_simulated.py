@@ -28,14 +28,16 @@ def labelled(document: Json, **labels: str) -> Json:
 HERE = labelled(node("n"), **{"kubernetes.io/hostname": "n"})
 
 
-def simulated(cluster: Cluster) -> Simulation:
+def run_simulation(cluster: Cluster) -> Simulation:
+    """Simulate the cluster."""
     simulation = Simulation(Scheduler(cluster))
     view = simulation.view
     simulation.run([position for position in view.pods.index.values() if view.node[position] < 0])
     return simulation
 
 
-def there(simulation: Simulation) -> set[str]:
+def get_placed_names(simulation: Simulation) -> set[str]:
+    """Return the names of the pods with a node."""
     view = simulation.view
     return {pod.metadata.name for position, pod in enumerate(view.pods.objects) if view.node[position] >= 0}
 
@@ -50,7 +52,7 @@ def test_a_gang_that_is_left_alone(seconds: int, placed: set[str]) -> None:
     the first tried again; unless nobody of the gang is tried for some time, which leaves the room to others."""
     pods = [pod("a1", "pg", cpu="2"), pod("a2", "pg", cpu="9"), pod("a3", "pg", cpu="2"), pod("z", cpu="4")]
     objects = [node("n"), *pods, group("pg", 2, created="2026-01-01T00:00:00Z")]
-    assert there(simulated(of_version("1.33", objects, podGroupBackoffSeconds=seconds))) == placed
+    assert get_placed_names(run_simulation(of_version("1.33", objects, podGroupBackoffSeconds=seconds))) == placed
 
 
 def test_its_time_is_waited_for() -> None:
@@ -59,14 +61,14 @@ def test_its_time_is_waited_for() -> None:
     gang = [pod(name, "pg", priority=1, **beside("x")) for name in "ab"]
     objects = [HERE, *gang, labelled(pod("z"), app="x"), group("pg", 2)]
     for seconds in (0, 20, 1000, 10**8):
-        assert there(simulated(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
+        assert get_placed_names(run_simulation(cluster_of(*objects, podGroupBackoffSeconds=seconds))) == {"a", "b", "z"}
 
 
 def test_those_that_wait_in_vain_leave_their_room_to_others() -> None:
     """One of two waits until its time is over: the pod that found no room beside it gets the node then."""
     objects = [node("n"), pod("a", "pg", cpu="2"), pod("b", "pg", cpu="9"), pod("z", cpu="3")]
     cluster = cluster_of(*objects, group("pg", 2, created="2026-01-01T00:00:00Z"), podGroupRejectPercentage=100)
-    assert there(simulated(cluster)) == {"z"}
+    assert get_placed_names(run_simulation(cluster)) == {"z"}
     run = run_queue(cluster, closed_loop=True)
     assert [cycle.bound for cycle in run.cycles if cycle.bound] == [{"ns/z": "n"}]
     assert run.waiting_on_permit == {}
@@ -76,10 +78,10 @@ def test_a_member_preempts_for_itself() -> None:
     """Two evict one pod each, and wait on the nodes of these; the third finds nobody, so that all of it was in vain."""
     low = [pod(f"low{i}", cpu="2", on="n", priority=-1) for i in range(2)]
     gang = [pod(f"g{i}", "pg", cpu="2") for i in range(3)]
-    simulation = simulated(cluster_of(node("n"), *low, *gang, group("pg", 3)))
+    simulation = run_simulation(cluster_of(node("n"), *low, *gang, group("pg", 3)))
     objects = simulation.view.pods.objects
     assert {objects[position].metadata.name for position in simulation.gone} == {"low0", "low1"}
-    assert there(simulation) == set()
+    assert get_placed_names(simulation) == set()
 
 
 def test_pods_that_wait_make_room_once() -> None:
@@ -91,7 +93,7 @@ def test_pods_that_wait_make_room_once() -> None:
     late = labelled(pod("e"), app="e"), labelled(pod("f", priority=9, **beside("e")), app="f")
     urgent = pod("u", cpu="4", priority=9, **beside("f"))
     cluster = cluster_of(HERE, *gang, *late, urgent, pod("z", cpu="2", priority=-1), group("pg", 3))
-    assert there(simulated(cluster)) == {"e", "f", "u"}
+    assert get_placed_names(run_simulation(cluster)) == {"e", "f", "u"}
     run = run_queue(cluster, closed_loop=True)
     assert {name for cycle in run.cycles for name in cycle.bound} == {"ns/e", "ns/f", "ns/u"}
     preempted = next(cycle for cycle in run.cycles if cycle.victims)

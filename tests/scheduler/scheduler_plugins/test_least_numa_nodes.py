@@ -151,7 +151,8 @@ def scores(topologies: list[Json], *containers: Json) -> Json:
     return found
 
 
-def asked(cpu: str, gpus: str = "") -> Json:
+def build_requests(cpu: str, gpus: str = "") -> Json:
+    """Build requests of CPU, memory and GPUs."""
     return {"cpu": cpu, "memory": MI50, **({GPU: gpus} if gpus else {})}
 
 
@@ -171,7 +172,7 @@ def asked(cpu: str, gpus: str = "") -> Json:
 )
 def test_score_table(scope: str, cpus: list[str], expected: list[int]) -> None:
     topologies = [topology(name, [(0, each, {}), (1, each, {})], scope) for name, each in THREE.items()]
-    assert scores(topologies, *map(asked, cpus)) == dict(zip(THREE, expected, strict=True))
+    assert scores(topologies, *map(build_requests, cpus)) == dict(zip(THREE, expected, strict=True))
 
 
 @pytest.mark.parametrize("scope", ["container", "pod"])
@@ -185,9 +186,9 @@ def test_resources_of_no_numa_node_table(scope: str) -> None:
 @pytest.mark.parametrize(
     ("containers", "expected"),
     [
-        ([asked("2", "1")], {"Node1": 94, "Node2": 94}),
-        ([asked("2", "2")], {"Node1": 82, "Node2": 76}),
-        ([asked("2", "2"), asked("2")], {"Node1": 82, "Node2": 76}),
+        ([build_requests("2", "1")], {"Node1": 94, "Node2": 94}),
+        ([build_requests("2", "2")], {"Node1": 82, "Node2": 76}),
+        ([build_requests("2", "2"), build_requests("2")], {"Node1": 82, "Node2": 76}),
     ],
 )
 def test_score_table_of_devices(containers: list[Json], expected: Json) -> None:

@@ -107,7 +107,8 @@ def cycle_in(scheduler: Scheduler, key: str) -> Cycle:
     return scheduler.run_cycle(framework, found)
 
 
-def asked(cycle: Cycle) -> PostFilterResult:
+def run_post_filter(cycle: Cycle) -> PostFilterResult:
+    """Run PostFilter of the plugin."""
     (plugin,) = cycle.framework.plugins_at("postFilter")
     assert isinstance(plugin, CapacityScheduling)
     return plugin.post_filter(cycle)
@@ -141,7 +142,7 @@ ACROSS = [quota("ns1", {MEMORY: 150}, {MEMORY: 200}), quota("ns2", {MEMORY: 50},
 )
 def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]) -> None:
     cycle = cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *pods, pod("ns1/t1-p", M50, HIGH))
-    assert candidates(asked(cycle), cycle) == {"node-a": expected}
+    assert candidates(run_post_filter(cycle), cycle) == {"node-a": expected}
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,9 @@ def test_dry_run_table(quotas: list[Json], pods: list[Json], expected: list[str]
     ids=["in-namespace preemption", "cross-namespace preemption", "without elasticQuotas"],
 )
 def test_post_filter_table(quotas: list[Json]) -> None:
-    result = asked(cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *THREE, pod("ns1/t1-p", M50, HIGH)))
+    result = run_post_filter(
+        cycle_of("ns1/t1-p", node("node-a", memory=150), *quotas, *THREE, pod("ns1/t1-p", M50, HIGH))
+    )
     assert (result.nominated_node, result.status.code) == ("node-a", Code.SUCCESS)
 
 
@@ -184,7 +187,7 @@ def test_eligible_table(
     """What the table says to be used beside the pod that goes is used by another on another node."""
     asking = pod("ns1/t1-p1", {}, HIGH, nominated="node-a", preemptionPolicy=policy)
     nodes = [node_a or node("node-a", memory=150), node("node-b", memory=100)]
-    result = asked(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
+    result = run_post_filter(cycle_of("ns1/t1-p1", *nodes, *quotas, here, USES_100, asking))
     why = NEVER if policy else TERMINATING
     assert (result.report.eligible, result.report.why) == (eligible, "" if eligible else why)
 
@@ -314,7 +317,7 @@ def test_nodes_without_victims_are_named_each() -> None:
     quotas = [quota("a", {"cpu": 9}, None)]
     full = [pod(f"other/{name}", {"cpu": 2}, 1, name) for name in ("n1", "n2")]
     objects = [node("n1", cpu=2), node("n2", cpu=2), *quotas, *full, pod("a/web", {"cpu": 2})]
-    status = asked(cycle_of("a/web", *objects)).status
+    status = run_post_filter(cycle_of("a/web", *objects)).status
     told = [f"1 No victims found on node {name} for preemptor pod web" for name in ("n1", "n2")]
     assert status.reasons == (f"0/2 nodes are available: {', '.join(told)}.",)
 
@@ -330,7 +333,7 @@ def test_a_max_that_even_evictions_leave_too_small() -> None:
         pod("a/more", {"cpu": 2}, 9, "n2"),
         pod("a/web", {"cpu": 3}, 5),
     ]
-    status = asked(cycle_of("a/web", *objects)).status
+    status = run_post_filter(cycle_of("a/web", *objects)).status
     told = "1 No victims found on node n2 for preemptor pod web, 1 global quota max exceeded"
     assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, (f"0/2 nodes are available: {told}.",))
 
@@ -347,7 +350,7 @@ def test_evicting_twice_fails() -> None:
         pod("a/web", {"cpu": 2}, 5, nodeSelector={"kubernetes.io/hostname": "n1"}),
     ]
     objects[0]["metadata"]["labels"] = {"kubernetes.io/hostname": "n1"}
-    status = asked(cycle_of("a/web", *objects)).status
+    status = run_post_filter(cycle_of("a/web", *objects)).status
     assert (status.code, status.reasons) == (Code.ERROR, ("no corresponding pod less in pods of node n1",))
 
 
@@ -355,7 +358,7 @@ def test_who_asks_without_a_pre_filter_may_not_preempt() -> None:
     plugins = {"postFilter": {"enabled": [{"name": NAME}], "disabled": [{"name": "*"}]}}
     objects = [node("n1", cpu=1), pod("a/less", {"cpu": 1}, 1, "n1"), pod("a/web", {"cpu": 1}, 5)]
     cycle = cycle_of("a/web", *objects, config={**CONFIG, "profiles": [{"plugins": plugins}]})
-    assert asked(cycle).status.reasons == (NOT_PRE_FILTERED,)
+    assert run_post_filter(cycle).status.reasons == (NOT_PRE_FILTERED,)
 
 
 def test_sorted_again_since_1_31() -> None:
@@ -371,7 +374,7 @@ def test_sorted_again_since_1_31() -> None:
         cluster = Cluster.from_objects(objects, config=CONFIG, other_builds=True, kube_version=version)
         scheduler = Scheduler(cluster)
         cycle = cycle_in(scheduler, "b/web")
-        assert candidates(asked(cycle), cycle) == {"n1": expected}
+        assert candidates(run_post_filter(cycle), cycle) == {"n1": expected}
 
 
 # -- while pods are placed -------------------------------------------------------------------------------------------

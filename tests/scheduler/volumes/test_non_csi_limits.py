@@ -76,7 +76,7 @@ OBJECTS = [
 ]
 
 
-def said(plugin, incoming, existing=(), shown=None, objects=OBJECTS):
+def get_status(plugin, incoming, existing=(), shown=None, objects=OBJECTS):
     """Return the code and reasons for the only node, or ``Skip`` if the plugin is skipped."""
     pods = [pod(f"p{i}", *volumes, on="n") for i, volumes in enumerate(existing)]
     case = {"nodes": [shown or node()], "objects": objects, "pods": pods, "pod": pod("incoming", *incoming)}
@@ -115,17 +115,17 @@ REFUSED = ["Unschedulable", FULL]
     ],
 )
 def test_disks_that_count(limit, incoming, existing, wanted):
-    assert said(EBSLimits, incoming, existing, node(limit)) == wanted
+    assert get_status(EBSLimits, incoming, existing, node(limit)) == wanted
 
 
 @OF_EACH
 def test_each_counts_its_own_disks_up_to_its_own_limit(plugin):
     disks = [disk(str(i), plugin) for i in range(DEFAULTS[plugin])]
-    assert said(plugin, [disk("a", plugin)], [disks[1:]]) == FITS
-    assert said(plugin, [disk("a", plugin)], [disks]) == REFUSED
-    assert said(plugin, [disk("a", plugin)], [disks[:3]], node(3, plugin)) == REFUSED
+    assert get_status(plugin, [disk("a", plugin)], [disks[1:]]) == FITS
+    assert get_status(plugin, [disk("a", plugin)], [disks]) == REFUSED
+    assert get_status(plugin, [disk("a", plugin)], [disks[:3]], node(3, plugin)) == REFUSED
     other = next(each for each in PLUGINS if each is not plugin)
-    assert said(plugin, [disk("a", other)], [disks]) == "Skip"
+    assert get_status(plugin, [disk("a", other)], [disks]) == "Skip"
 
 
 @pytest.mark.parametrize(
@@ -141,20 +141,20 @@ def test_each_counts_its_own_disks_up_to_its_own_limit(plugin):
 )
 def test_machines_of_aws_that_take_fewer_disks(labels, limit):
     disks = [disk(str(i)) for i in range(limit)]
-    assert said(EBSLimits, [disk("a")], [disks[1:]], node(**labels)) == FITS
-    assert said(EBSLimits, [disk("a")], [disks], node(**labels)) == REFUSED
+    assert get_status(EBSLimits, [disk("a")], [disks[1:]], node(**labels)) == FITS
+    assert get_status(EBSLimits, [disk("a")], [disks], node(**labels)) == REFUSED
 
 
 def test_a_node_with_a_csi_node_is_left_to_csi():
     csi_node = {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": []}}
-    assert said(EBSLimits, [disk("a")], [], node(0), [*OBJECTS, csi_node]) == FITS
+    assert get_status(EBSLimits, [disk("a")], [], node(0), [*OBJECTS, csi_node]) == FITS
 
 
 def test_claims_that_are_missing_or_not_the_pods_own():
     missing = 'looking up PVC ns/missing: persistentvolumeclaim "missing" not found'
-    assert said(CinderLimits, [uses("missing")]) == ["UnschedulableAndUnresolvable", missing]
-    assert said(CinderLimits, [uses("")]) == ["Error", "PersistentVolumeClaim had no name"]
-    assert said(CinderLimits, [{"secret": {"secretName": "s"}}]) == "Skip"
+    assert get_status(CinderLimits, [uses("missing")]) == ["UnschedulableAndUnresolvable", missing]
+    assert get_status(CinderLimits, [uses("")]) == ["Error", "PersistentVolumeClaim had no name"]
+    assert get_status(CinderLimits, [{"secret": {"secretName": "s"}}]) == "Skip"
     not_owner = "PVC ns/owner-v0 was not created for pod ns/owner (pod is not owner)"
     case = {"nodes": [node(9)], "objects": OBJECTS, "pods": [pod("owner", {"ephemeral": {}}, on="n")]}
     case["pod"] = pod("incoming", disk("a"))

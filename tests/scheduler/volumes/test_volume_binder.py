@@ -220,7 +220,8 @@ def _fact(plugin, info, view, state, name):
 # -- bound claims -------------------------------------------------------------------------------------------------
 
 
-def bound(name, to, **metadata):
+def bind_to(name, to, **metadata):
+    """Return the document of the claim bound to a volume."""
     document = claim(name, 1, annotations={"pv.kubernetes.io/bind-completed": "yes"}, **metadata)
     return {**document, "spec": {**document["spec"], "volumeName": to}}
 
@@ -228,7 +229,7 @@ def bound(name, to, **metadata):
 def test_the_first_bound_claim_at_fault_decides():
     """Upstream stops at the first claim whose volume is missing or out of reach."""
     far = volume("far", Offer(1, ("b",), None, available=True))
-    objects = [far, bound("c0", "far"), bound("c1", "gone")]
+    objects = [far, bind_to("c0", "far"), bind_to("c1", "gone")]
     plugin, info, view, state, statuses = ask({"nodes": THREE, "objects": objects, "pod": pod("c0", "c1")})
     missing = "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
     conflict = "node(s) didn't match PersistentVolume's node affinity"
@@ -261,7 +262,7 @@ def test_migrated_volumes(handle, code, reason):
     disk["spec"] = {"awsElasticBlockStore": {"volumeID": handle}}
     annotations = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
     csi_node = {"kind": "CSINode", "metadata": {"name": "n0", "annotations": annotations}, "spec": {"drivers": []}}
-    view = snapshot({"nodes": THREE, "objects": [disk, csi_node, bound("c0", "disk")]})
+    view = snapshot({"nodes": THREE, "objects": [disk, csi_node, bind_to("c0", "disk")]})
     info = pod_info({"pod": pod("c0")}, view)
     plugin = VolumeBinding()
     _, state = pre_filter(plugin, info, view)

@@ -45,7 +45,7 @@ def change(view, *changes):
     return Delta(np.array(rows, np.int32), np.array(kinds, np.int32), np.array(signs, np.int64))
 
 
-def refused(plugin, case, *changes):
+def list_rejections(plugin, case, *changes):
     """Return the reasons of each rejected node."""
     view = snapshot({"nodes": NODES, **case})
     info = pod_info(case, view)
@@ -106,28 +106,28 @@ def rbd(monitors, read_only, pool="p"):
 )
 def test_disks(mine, other, disk):
     case = {"pods": [pod("holder", other, on="n1")], "pod": pod("incoming", mine)}
-    assert refused(VolumeRestrictions(), case) == ({"n1": [DISK]} if disk else {})
+    assert list_rejections(VolumeRestrictions(), case) == ({"n1": [DISK]} if disk else {})
     assert facts(VolumeRestrictions(), case) == ({"n1": [f"{disk} is mounted by ns/holder"]} if disk else {})
 
 
 def test_a_disk_is_free_once_all_that_mount_it_leave():
     pods = [pod("a", gce("x", False), on="n0"), pod("b", gce("x", True), on="n0"), pod("c", ebs("x"), on="n2")]
     case = {"pods": pods, "pod": pod("incoming", gce("x", True))}
-    assert refused(VolumeRestrictions(), case) == {"n0": [DISK]}
-    assert refused(VolumeRestrictions(), case, ("n0", "a", -1)) == {}
-    assert refused(VolumeRestrictions(), case, ("n0", "b", -1)) == {"n0": [DISK]}
-    assert refused(VolumeRestrictions(), case, ("n1", "a", 1)) == {"n0": [DISK], "n1": [DISK]}
+    assert list_rejections(VolumeRestrictions(), case) == {"n0": [DISK]}
+    assert list_rejections(VolumeRestrictions(), case, ("n0", "a", -1)) == {}
+    assert list_rejections(VolumeRestrictions(), case, ("n0", "b", -1)) == {"n0": [DISK]}
+    assert list_rejections(VolumeRestrictions(), case, ("n1", "a", 1)) == {"n0": [DISK], "n1": [DISK]}
 
 
 def test_a_claim_for_one_pod_is_freed_by_its_user():
     pods = [pod("user", uses("c"), on="n1"), pod("far", uses("c"), on="n2", namespace="elsewhere")]
     case = {"objects": [claim("c", "ReadWriteOncePod")], "pods": pods, "pod": pod("incoming", uses("c"))}
     everywhere = {node["metadata"]["name"]: [ONE_POD] for node in NODES}
-    assert refused(VolumeRestrictions(), case) == everywhere
-    assert refused(VolumeRestrictions(), case, ("n1", "user", -1)) == {"n0": [ONE_POD], "n2": [ONE_POD]}
+    assert list_rejections(VolumeRestrictions(), case) == everywhere
+    assert list_rejections(VolumeRestrictions(), case, ("n1", "user", -1)) == {"n0": [ONE_POD], "n2": [ONE_POD]}
     assert set(map(tuple, facts(VolumeRestrictions(), case).values())) == {("claim ns/c is used by ns/user on n1",)}
     unused = {**case, "pods": pods[1:]}
-    assert refused(VolumeRestrictions(), unused) == "Skip"
+    assert list_rejections(VolumeRestrictions(), unused) == "Skip"
 
 
 # -- NodeVolumeLimits ---------------------------------------------------------------------------------------------
@@ -157,19 +157,21 @@ def test_limits_count_each_volume_once():
     objects = [*volumes("a", "b", "c"), csi_node("n0", csi=2), csi_node("n1", csi=2), attachment("a", "n0")]
     pods = [pod("p0", uses("a"), on="n0"), pod("p1", uses("a"), uses("b"), on="n0"), pod("p2", uses("a"), on="n1")]
     case = {"objects": objects, "pods": pods, "pod": pod("incoming", uses("c"))}
-    assert refused(NodeVolumeLimits(), case) == {"n0": [FULL]}
+    assert list_rejections(NodeVolumeLimits(), case) == {"n0": [FULL]}
     assert facts(NodeVolumeLimits(), case) == {"n0": ["driver csi has 2 of 2 volumes attached, the pod brings 1 more"]}
-    assert refused(NodeVolumeLimits(), case, ("n0", "p0", -1)) == {"n0": [FULL]}
-    assert refused(NodeVolumeLimits(), case, ("n0", "p1", -1)) == {}
-    assert refused(NodeVolumeLimits(), case, ("n1", "p1", 1)) == {"n0": [FULL], "n1": [FULL]}
+    assert list_rejections(NodeVolumeLimits(), case, ("n0", "p0", -1)) == {"n0": [FULL]}
+    assert list_rejections(NodeVolumeLimits(), case, ("n0", "p1", -1)) == {}
+    assert list_rejections(NodeVolumeLimits(), case, ("n1", "p1", 1)) == {"n0": [FULL], "n1": [FULL]}
     shared = {**case, "pod": pod("incoming", uses("b"))}
-    assert refused(NodeVolumeLimits(), shared) == {}
+    assert list_rejections(NodeVolumeLimits(), shared) == {}
 
 
 def test_an_attachment_that_no_pod_uses_counts_even_for_the_same_volume():
     """Upstream takes a volume off the new ones only where a pod of the node uses it."""
     objects = [*volumes("a"), csi_node("n0", csi=1), attachment("a", "n0")]
-    assert refused(NodeVolumeLimits(), {"objects": objects, "pod": pod("incoming", uses("a"))}) == {"n0": [FULL]}
+    assert list_rejections(NodeVolumeLimits(), {"objects": objects, "pod": pod("incoming", uses("a"))}) == {
+        "n0": [FULL]
+    }
 
 
 def test_pods_whose_claims_are_not_their_own_fail_the_node():
@@ -177,8 +179,8 @@ def test_pods_whose_claims_are_not_their_own_fail_the_node():
     objects = [*volumes("a"), csi_node("n0", csi=1), csi_node("n1", csi=1), claim("owner-v0")]
     case = {"objects": objects, "pods": [ephemeral], "pod": pod("incoming", uses("a"))}
     not_owner = "PVC ns/owner-v0 was not created for pod ns/owner (pod is not owner)"
-    assert refused(NodeVolumeLimits(), case) == {"n0": [not_owner]}
-    assert refused(NodeVolumeLimits(), case, ("n0", "owner", -1)) == {}
+    assert list_rejections(NodeVolumeLimits(), case) == {"n0": [not_owner]}
+    assert list_rejections(NodeVolumeLimits(), case, ("n0", "owner", -1)) == {}
 
 
 @given(st.data())
@@ -205,7 +207,7 @@ def test_limits_equal_a_loop_over_pods(data):
     new = set(wanted) - used
     full = bool(new) and len(used | set(attached)) + len(new) > limit
     case = {"objects": objects, "pods": pods, "pod": pod("incoming", *map(uses, wanted))}
-    assert refused(NodeVolumeLimits(), case, *changes) == ({"n0": [FULL]} if full else {})
+    assert list_rejections(NodeVolumeLimits(), case, *changes) == ({"n0": [FULL]} if full else {})
 
 
 # -- VolumeZone ---------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ REAL_LISTER = {
 """The tables' listers name resources, where those of a running scheduler name kinds."""
 
 
-def wanted(want: Json) -> Json:
+def normalize_wanted(want: Json) -> Json:
     """Return the wanted answer in the words of a running scheduler, with sorted reasons."""
     found = {part: want[part] for part in ("prefilter", "filter") if part in want}
     for status in (found["prefilter"], *found.get("filter", {}).values()):
@@ -50,14 +50,14 @@ def _as_running(reason: str) -> str:
 @cases("volumerestrictions", "filter")
 def test_volume_restrictions(case: Json) -> None:
     view = snapshot(case)
-    assert answer(VolumeRestrictions(), pod_info(case, view), view) == wanted(case["want"])
+    assert answer(VolumeRestrictions(), pod_info(case, view), view) == normalize_wanted(case["want"])
 
 
 @cases("nodevolumelimits", "filter")
 def test_node_volume_limits(case: Json) -> None:
     view = snapshot(case)
     plugin = NodeVolumeLimits(gate(case, "VolumeLimitScaling", default=False))
-    assert answer(plugin, pod_info(case, view), view) == wanted(case["want"])
+    assert answer(plugin, pod_info(case, view), view) == normalize_wanted(case["want"])
 
 
 @cases("volumezone", "filter", left_out=LEFT_OUT)
@@ -68,7 +68,7 @@ def test_volume_zone(case: Json) -> None:
     got: Json = {"prefilter": status}
     if "filter" in case["want"]:  # upstream asks Filter even where PreFilter skipped
         got["filter"] = filtered(VolumeZone(), info, view, state)
-    assert got == wanted(case["want"])
+    assert got == normalize_wanted(case["want"])
 
 
 # -- VolumeBinding ------------------------------------------------------------------------------------------------
@@ -81,7 +81,7 @@ def test_volume_binding(case: Json) -> None:
     args = msgspec.convert(case["args"], VolumeBindingArgs)
     plugin = VolumeBinding(args.shape, gate(case, "VolumeAttributesClass"))
     got = answer(plugin, info, view)
-    assert got == wanted(case["want"])
+    assert got == normalize_wanted(case["want"])
     if "prescore" in case["want"]:
         found = scores(plugin, info, view)
         assert found["prescore"]["code"] == case["want"]["prescore"]["code"]

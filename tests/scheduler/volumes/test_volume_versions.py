@@ -22,7 +22,7 @@ def pod(name, *claims, on=""):
     return {"kind": "Pod", "metadata": {"name": name, "namespace": "ns", "uid": name}, "spec": spec}
 
 
-def bound(name, **spec):
+def build_bound_claim(name, **spec):
     """Build a claim and its volume."""
     metadata = {"name": name, "namespace": "ns", "annotations": COMPLETED}
     return [
@@ -32,7 +32,7 @@ def bound(name, **spec):
 
 
 def csi(name, driver="csi"):
-    return bound(name, csi={"driver": driver, "volumeHandle": name})
+    return build_bound_claim(name, csi={"driver": driver, "volumeHandle": name})
 
 
 def node(**allocatable):
@@ -44,7 +44,7 @@ def csi_node(limit):
     return {"kind": "CSINode", "metadata": {"name": "n"}, "spec": {"drivers": drivers}}
 
 
-def refused(version, case):
+def list_reasons(version, case):
     """Return the reasons of NodeVolumeLimits for the only node."""
     view = snapshot(case)
     plugin = NodeVolumeLimits(version=KubeVersion.parse(version))
@@ -55,20 +55,20 @@ def refused(version, case):
 def test_limits_of_csi_drivers_on_the_node_itself(version, wanted):
     objects = [*csi("a"), *csi("b")]
     case = {"objects": objects, "pods": [pod("p", "a", on="n")], "pod": pod("incoming", "b")}
-    assert refused(version, {**case, "nodes": [node(**{"attachable-volumes-csi-csi": "1"})]}) == wanted
-    assert refused(version, {**case, "nodes": [node(**{"attachable-volumes-csi-csi": "2"})]}) == []
+    assert list_reasons(version, {**case, "nodes": [node(**{"attachable-volumes-csi-csi": "1"})]}) == wanted
+    assert list_reasons(version, {**case, "nodes": [node(**{"attachable-volumes-csi-csi": "2"})]}) == []
 
 
 def test_a_csi_node_goes_before_the_node_itself():
     case = {"nodes": [node(**{"attachable-volumes-csi-csi": "0"})], "pod": pod("incoming", "a")}
-    assert refused("1.31", {**case, "objects": csi("a")}) == [FULL]
-    assert refused("1.31", {**case, "objects": [*csi("a"), csi_node(1)]}) == []
+    assert list_reasons("1.31", {**case, "objects": csi("a")}) == [FULL]
+    assert list_reasons("1.31", {**case, "objects": [*csi("a"), csi_node(1)]}) == []
 
 
 def test_a_driver_whose_name_is_too_long_for_a_resource():
     case = {"objects": csi("a", LONG_DRIVER), "pod": pod("incoming", "a")}
-    assert refused("1.31", {**case, "nodes": [node(**{LONG_RESOURCE: "0"})]}) == [FULL]
-    assert refused("1.31", {**case, "nodes": [node(**{f"attachable-volumes-csi-{LONG_DRIVER}": "0"})]}) == []
+    assert list_reasons("1.31", {**case, "nodes": [node(**{LONG_RESOURCE: "0"})]}) == [FULL]
+    assert list_reasons("1.31", {**case, "nodes": [node(**{f"attachable-volumes-csi-{LONG_DRIVER}": "0"})]}) == []
 
 
 @pytest.mark.parametrize(("version", "wanted"), [("1.30", []), ("1.31", []), ("1.32", [FULL]), ("1.36", [FULL])])
@@ -76,7 +76,7 @@ def test_volumes_that_are_attached_for_no_pod(version, wanted):
     spec = {"attacher": "csi", "nodeName": "n", "source": {"persistentVolumeName": "a"}}
     attachment = {"kind": "VolumeAttachment", "metadata": {"name": "x"}, "spec": spec}
     case = {"nodes": [node()], "objects": [*csi("a"), *csi("b"), csi_node(1), attachment], "pod": pod("incoming", "b")}
-    assert refused(version, case) == wanted
+    assert list_reasons(version, case) == wanted
 
 
 @pytest.mark.parametrize(("version", "code"), [("1.30", "Success"), ("1.31", "Skip")])
@@ -97,7 +97,7 @@ def term(*hosts, operator="In", key="kubernetes.io/hostname"):
 
 
 def on_hosts(name, *terms):
-    return bound(name, nodeAffinity={"required": {"nodeSelectorTerms": list(terms)}})
+    return build_bound_claim(name, nodeAffinity={"required": {"nodeSelectorTerms": list(terms)}})
 
 
 def eligible(version, objects, *claims):

@@ -41,7 +41,8 @@ def recorded_cluster() -> Cluster:
     return kschedctl.Cluster.from_objects(RECORDED["objects"])
 
 
-def explained(cluster: Cluster) -> dict[str, Any]:
+def explain_pending(cluster: Cluster) -> dict[str, Any]:
+    """Explain each unbound pod."""
     return {pod.key: kschedctl.explain(cluster, pod.key).to_dict() for pod in cluster.unbound_pods()}
 
 
@@ -55,7 +56,7 @@ def through_a_file(cluster: Cluster, folder: Path) -> Cluster:
 def test_the_answers_are_the_same(make: Any, tmp_path: Path) -> None:
     cluster = make()
     again = through_a_file(cluster, tmp_path)
-    assert explained(again) == explained(cluster)
+    assert explain_pending(again) == explain_pending(cluster)
     for kind, field in FIELDS.items():
         if kind not in ("Pod", "Node"):
             assert len(getattr(again, field)) == len(getattr(cluster, field)), kind
@@ -305,7 +306,7 @@ def small_snapshot(folder: Path) -> bytes:
     return (folder / "small").read_bytes()
 
 
-def outcome(data: bytes, path: Path) -> str:
+def read_or_get_error(data: bytes, path: Path) -> str:
     """Return what is read of a file, or the line of the error."""
     path.write_bytes(data)
     try:
@@ -320,15 +321,16 @@ def test_every_bit_counts_or_changes_nothing(tmp_path: Path) -> None:
     data = small_snapshot(tmp_path)
     places = [divmod(number, 8) for number in range(0, 8 * len(data), 5)]  # each bit of a byte in its turn
     outcomes = Counter(
-        outcome(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], tmp_path / "s") for at, bit in places
+        read_or_get_error(data[:at] + bytes([data[at] ^ 1 << bit]) + data[at + 1 :], tmp_path / "s")
+        for at, bit in places
     )
-    assert set(outcomes) == {"told", outcome(data, tmp_path / "s")}
+    assert set(outcomes) == {"told", read_or_get_error(data, tmp_path / "s")}
     assert outcomes["told"] > len(places) / 2
 
 
 def test_every_file_that_is_cut_short_is_told(tmp_path: Path) -> None:
     data = small_snapshot(tmp_path)
-    assert {outcome(data[:length], tmp_path / "s") for length in range(len(data))} == {"told"}
+    assert {read_or_get_error(data[:length], tmp_path / "s") for length in range(len(data))} == {"told"}
 
 
 RECORDS: dict[str, Any] = {
@@ -355,7 +357,7 @@ def test_tables_that_make_no_sense_are_told(case: str, tmp_path: Path) -> None:
     for field, value in RECORDS[case].items():
         record[field] = value
     members["Pod.msgpack"] = msgspec.msgpack.encode(record)
-    assert outcome(zipped(tmp_path / "crafted", members).read_bytes(), tmp_path / "s") == "told"
+    assert read_or_get_error(zipped(tmp_path / "crafted", members).read_bytes(), tmp_path / "s") == "told"
 
 
 def test_writing_is_all_or_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

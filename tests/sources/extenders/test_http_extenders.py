@@ -36,7 +36,8 @@ def configuration(server: ExtenderServer | str, **settings: Any) -> Json:
     }
 
 
-def explained(server: ExtenderServer | str, **settings: Any) -> Json:
+def explain_pod(server: ExtenderServer | str, **settings: Any) -> Json:
+    """Explain the pod shop/web with calls to the server."""
     cluster = kschedctl.Cluster.from_objects([*NODES, POD], config=configuration(server, **settings))
     return kschedctl.explain(cluster, "shop/web", call_extender=HTTPCaller()).to_dict()
 
@@ -45,7 +46,7 @@ def explained(server: ExtenderServer | str, **settings: Any) -> Json:
 def test_it_filters_and_scores(by_name: bool) -> None:
     script = {"filter": {"refuse": {"n1": "busy"}}, "prioritize": {"scores": {"n2": 3, "n3": -4}}}
     with extender(script=script) as server:
-        found = explained(f"{server.url}/", nodeCacheCapable=by_name)
+        found = explain_pod(f"{server.url}/", nodeCacheCapable=by_name)
     assert found["feasible"] == ["n2", "n3"]
     assert found["extenderScores"] == {f"{server.url}/": {"n2": 30, "n3": -40}}
     assert found["total"]["n2"] - found["total"]["n3"] == 70  # the nodes are alike
@@ -79,8 +80,8 @@ FAILING = {
 @pytest.mark.parametrize(("behaviour", "words"), FAILING.values(), ids=FAILING)
 def test_a_failure_is_the_schedulers_error_unless_it_may_be_ignored(behaviour: Json, words: str) -> None:
     with extender(**behaviour) as server:
-        found = explained(server)
-        ignored = explained(server, ignorable=True)
+        found = explain_pod(server)
+        ignored = explain_pod(server, ignorable=True)
     assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
     assert (ignored["verdict"], len(ignored["feasible"])) == ("Schedulable", 3)
     assert ignored["extenderErrors"][0]["error"] == words.format(url=server.url)
@@ -102,13 +103,13 @@ def test_a_failure_is_the_schedulers_error_unless_it_may_be_ignored(behaviour: J
 )
 def test_it_has_the_time_of_the_configuration(behaviour: Json, words: str) -> None:
     with extender(**behaviour) as server:
-        found = explained(server, httpTimeout="300ms", prioritizeVerb="")
+        found = explain_pod(server, httpTimeout="300ms", prioritizeVerb="")
     assert (found["verdict"], found["message"]) == ("Error", words.format(url=server.url))
 
 
 def test_it_is_not_followed_elsewhere() -> None:
     with extender() as other, extender(status=307, headers={"Location": f"{other.url}/filter"}) as server:
-        found = explained(server, prioritizeVerb="")
+        found = explain_pod(server, prioritizeVerb="")
     assert other.requests == []
     assert (found["verdict"], found["undecided"]) == ("Schedulable", True)
     assert (
@@ -121,7 +122,7 @@ def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody knows what its end would have been."""
     monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
     with extender(endless=1024) as server:
-        found = explained(server, prioritizeVerb="", httpTimeout="30s")
+        found = explain_pod(server, prioritizeVerb="", httpTimeout="30s")
     assert found["undecided"]
     assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
 
@@ -129,28 +130,28 @@ def test_a_gigabyte_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_not_reached_from_here_may_be_reached_from_there() -> None:
     with extender() as server:
         gone = server.url
-    found = explained(gone, prioritizeVerb="")
+    found = explain_pod(gone, prioritizeVerb="")
     assert found["undecided"]
     assert found["unknown"][0]["why"] == f"were not all reached from here: {gone}/filter: Connection refused"
 
 
 def test_what_follows_the_first_value_does_not_count() -> None:
     with extender(raw=b' {"nodenames": ["n2"]} garbage') as server:
-        assert explained(server, prioritizeVerb="")["feasible"] == ["n2"]
+        assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
 
 
 def test_what_is_packed_is_unpacked() -> None:
     body = gzip.compress(b'{"NodeNames": ["n2"]}')
     with extender(raw=body, headers={"Content-Encoding": "gzip"}) as server:
-        assert explained(server, prioritizeVerb="")["feasible"] == ["n2"]
+        assert explain_pod(server, prioritizeVerb="")["feasible"] == ["n2"]
     with extender(raw=b"{}", headers={"Content-Encoding": "gzip"}) as server:
-        assert explained(server)["message"] == "gzip: invalid header"
+        assert explain_pod(server)["message"] == "gzip: invalid header"
 
 
 def test_a_packed_gigabyte_is_not_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http, "MOST_BYTES", 4 << 20)
     with extender(raw=gzip.compress(b" " * (5 << 20)), headers={"Content-Encoding": "gzip"}) as server:
-        found = explained(server, prioritizeVerb="")
+        found = explain_pod(server, prioritizeVerb="")
     assert found["unknown"][0]["why"].endswith("answers with more than 4 MiB")
 
 
@@ -172,19 +173,19 @@ def test_long_words_are_cut_as_in_events(field: str) -> None:
     words = "m" * 5000
     script = {"filter": {field: words if field == "error" else dict.fromkeys(("n1", "n2", "n3"), words)}}
     with extender(script=script) as server:
-        found = explained(server)
+        found = explain_pod(server)
     said = "m" * 1020 + " ..."
     assert found["message"].startswith(said if field == "error" else f"0/3 nodes are available: 3 {said}. ")
 
 
 def test_another_scheme_is_none() -> None:
-    found = explained("file:///etc", prioritizeVerb="")
+    found = explain_pod("file:///etc", prioritizeVerb="")
     assert found["message"] == 'Post "file:///etc/filter": unsupported protocol scheme "file"'
 
 
 def test_user_and_password_go_to_it_and_nowhere_else() -> None:
     with extender(status=503) as server:
-        found = explained(server.url.replace("//", "//me:hunter2@"), prioritizeVerb="")
+        found = explain_pod(server.url.replace("//", "//me:hunter2@"), prioritizeVerb="")
     expected = base64.b64encode(b"me:hunter2").decode()
     assert server.requests[0][1]["authorization"] == f"Basic {expected}"
     assert "hunter2" not in str(found)
@@ -202,8 +203,8 @@ def test_tls_as_the_configuration_says(as_data: bool) -> None:
     else:
         tls = {"caFile": str(TLS / "ca.pem"), "certFile": str(TLS / "client.pem"), "keyFile": str(TLS / "client.pem")}
     with extender(tls=True, script={"filter": {"refuse": {"n1": "busy"}}}) as server:
-        found = explained(server, enableHTTPS=True, tlsConfig=tls, prioritizeVerb="")
-        strange = explained(
+        found = explain_pod(server, enableHTTPS=True, tlsConfig=tls, prioritizeVerb="")
+        strange = explain_pod(
             server, enableHTTPS=True, tlsConfig={**tls, "serverName": "else.example"}, prioritizeVerb=""
         )
     assert found["feasible"] == ["n2", "n3"]
@@ -214,4 +215,4 @@ def test_tls_as_the_configuration_says(as_data: bool) -> None:
 def test_keys_that_were_left_out_are_asked_for() -> None:
     tls = {"keyData": "REDACTED", "certData": "REDACTED"}
     with pytest.raises(kschedctl.KschedctlError, match="left out when the cluster was saved"):
-        explained("https://127.0.0.1:1", tlsConfig=tls)
+        explain_pod("https://127.0.0.1:1", tlsConfig=tls)

@@ -20,7 +20,8 @@ from kschedctl.sources.live.connection import Access, Connection, connect, parse
 VERSION = "/version"
 
 
-def asked(connection: Connection, api: ApiServer) -> ApiServer:
+def request_list(connection: Connection, api: ApiServer) -> ApiServer:
+    """Let the connection request a list, and return the server."""
     connection.server.get(VERSION)
     return api
 
@@ -28,7 +29,7 @@ def asked(connection: Connection, api: ApiServer) -> ApiServer:
 def test_token_context_and_namespace(tmp_path: Path) -> None:
     with serving(replayed) as api:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config")))
-        asked(connection, api)
+        request_list(connection, api)
     assert api.header("authorization") == ["Bearer secret-token"]
     assert (connection.context, connection.namespace) == ("here", "lab")
 
@@ -39,18 +40,18 @@ def test_kubeconfig_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         first = kubeconfig(api.url, tmp_path / "one", name="one", token="1")
         second = kubeconfig(api.url, tmp_path / "two", name="two", token="2")
         monkeypatch.setenv("KUBECONFIG", os.pathsep.join((str(tmp_path / "none"), first, second)))
-        assert asked(connect(Access()), api).header("authorization") == ["Bearer 1"]
-        assert asked(connect(Access(context="two")), api).header("authorization") == ["Bearer 2"]
-        assert asked(connect(Access(user="two-user")), api).header("authorization") == ["Bearer 2"]
+        assert request_list(connect(Access()), api).header("authorization") == ["Bearer 1"]
+        assert request_list(connect(Access(context="two")), api).header("authorization") == ["Bearer 2"]
+        assert request_list(connect(Access(user="two-user")), api).header("authorization") == ["Bearer 2"]
         both = Access(context="one", cluster="two-cluster", user="two-user")
-        assert asked(connect(both), api).header("authorization") == ["Bearer 2"]
+        assert request_list(connect(both), api).header("authorization") == ["Bearer 2"]
 
 
 def test_default_kubeconfig(tmp_path: Path) -> None:
     (tmp_path / ".kube").mkdir()
     with serving(replayed) as api:
         kubeconfig(api.url, tmp_path / ".kube" / "config")
-        assert asked(connect(Access()), api).header("authorization") == ["Bearer secret-token"]
+        assert request_list(connect(Access()), api).header("authorization") == ["Bearer secret-token"]
 
 
 @pytest.mark.parametrize(
@@ -89,17 +90,17 @@ def test_token_file_and_basic_auth(tmp_path: Path) -> None:
     (tmp_path / "token").write_text("from-file\n")
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config", tokenFile="token")
-        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer from-file"]
+        assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer from-file"]
         path = kubeconfig(api.url, tmp_path / "config", username="u", password="p")
-        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Basic dTpw"]
+        assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Basic dTpw"]
 
 
 def test_impersonation(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config", token="t", **{"as": "eve", "as-groups": ["g"]})
-        asked(connect(Access(kubeconfig=path)), api)
+        request_list(connect(Access(kubeconfig=path)), api)
         assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["eve"], ["g"])
-        asked(connect(Access(kubeconfig=path, as_user="bob", as_groups=("dev", "ops"))), api)
+        request_list(connect(Access(kubeconfig=path, as_user="bob", as_groups=("dev", "ops"))), api)
         assert (api.header("impersonate-user"), api.header("impersonate-group")) == (["bob"], ["dev", "ops"])
     path = kubeconfig(api.url, tmp_path / "config")
     with pytest.raises(UsageError, match="--as-group needs --as"):
@@ -122,7 +123,7 @@ def test_exec_plugin(tmp_path: Path) -> None:
     with serving(replayed) as api:
         user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
         path = kubeconfig(api.url, tmp_path / "config", **user)
-        assert asked(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer made"]
+        assert request_list(connect(Access(kubeconfig=path)), api).header("authorization") == ["Bearer made"]
 
 
 def test_exec_plugin_that_fails_is_told(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -211,7 +212,7 @@ def test_service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setenv("KUBERNETES_SERVICE_HOST", host)
         monkeypatch.setenv("KUBERNETES_SERVICE_PORT", port)
         connection = connect(Access())
-        assert asked(connection, api).header("authorization") == ["bearer pod-token"]
+        assert request_list(connection, api).header("authorization") == ["bearer pod-token"]
     assert (connection.context, connection.namespace) == ("in-cluster", "shop")
 
 
@@ -224,7 +225,7 @@ def test_the_kubeconfig_is_never_written(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = Path(kubeconfig(api.url, tmp_path / "config"))
         before = path.read_bytes(), path.stat().st_mtime_ns
-        asked(connect(Access(kubeconfig=str(path))), api)
+        request_list(connect(Access(kubeconfig=str(path))), api)
         assert (path.read_bytes(), path.stat().st_mtime_ns) == before
 
 
@@ -255,7 +256,7 @@ def test_a_rotated_token_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
     """Without an expirationTimestamp only a 401 tells, and then once for all the requests that get one."""
     with serving(replayed) as api:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))))
-        asked(connection, api)
+        request_list(connection, api)
         accepting(api, "t2")
         with ThreadPoolExecutor(8) as threads:
             for answer in [threads.submit(connection.server.get, VERSION) for _ in range(8)]:
@@ -269,7 +270,7 @@ def test_what_is_refused_again_is_the_end(tmp_path: Path) -> None:
         path = kubeconfig(api.url, tmp_path / "config", **rotating(tmp_path))
         accepting(api, "none")
         with pytest.raises(ClusterError, match="does not accept our credentials: Unauthorized"):
-            asked(connect(Access(kubeconfig=path)), api)
+            request_list(connect(Access(kubeconfig=path)), api)
     assert len(api.requests) == 2
 
 
@@ -279,7 +280,7 @@ def test_a_plugin_that_fails_later_is_told(tmp_path: Path, capfd: pytest.Capture
         plugin(tmp_path, "import sys; sys.exit('log in again')")
         accepting(api, "t2")
         with pytest.raises(ClusterError, match=r"no credentials: exec: process returned 1\. log in again"):
-            asked(connection, api)
+            request_list(connection, api)
     assert capfd.readouterr().err == ""
 
 
@@ -287,7 +288,7 @@ def test_a_token_that_expired_is_renewed_before_it_is_refused(tmp_path: Path) ->
     with serving(replayed) as api:
         user = rotating(tmp_path, expirationTimestamp="2020-01-01T00:00:00Z")
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", **user)))
-        assert asked(connection, api).header("authorization") == ["Bearer t2"]
+        assert request_list(connection, api).header("authorization") == ["Bearer t2"]
 
 
 def test_a_token_file_is_read_again(tmp_path: Path) -> None:
@@ -296,7 +297,7 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
         connection = connect(Access(kubeconfig=kubeconfig(api.url, tmp_path / "config", tokenFile="token")))
         (tmp_path / "token").write_text("new")
         accepting(api, "new")
-        assert asked(connection, api).header("authorization") == ["Bearer new"]
+        assert request_list(connection, api).header("authorization") == ["Bearer new"]
 
 
 def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
@@ -308,12 +309,12 @@ def test_a_certificate_is_asked_of_the_plugin_again(tmp_path: Path) -> None:
         user = plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
         path = kubeconfig(api.url, tmp_path / "config", cluster={"certificate-authority": str(TLS / "ca.pem")}, **user)
         connection = connect(Access(kubeconfig=path))
-        asked(connection, api)
+        request_list(connection, api)
         credential["status"] = {"clientCertificateData": pem + "\n", "clientKeyData": pem}  # type: ignore[assignment]
         plugin(tmp_path, f"print({json.dumps(json.dumps(credential))})")
         first = connection.server.pool.connection_pool_kw["cert_file"]
         api.answers.insert(0, for_path(VERSION, status(401, "rotated"), replayed(VERSION, {}) or Response()))
-        asked(connection, api)
+        request_list(connection, api)
         assert connection.server.pool.connection_pool_kw["cert_file"] != first
 
 
@@ -334,7 +335,7 @@ def test_what_no_header_can_hold_is_told_without_the_token(user: dict[str, objec
 def test_other_scripts_are_sent_as_utf_8(tmp_path: Path) -> None:
     with serving(replayed) as api:
         path = kubeconfig(api.url, tmp_path / "config")
-        asked(connect(Access(kubeconfig=path, as_user="zoë-Δ")), api)
+        request_list(connect(Access(kubeconfig=path, as_user="zoë-Δ")), api)
     assert api.header("impersonate-user")[0].encode("latin-1").decode() == "zoë-Δ"
 
 

@@ -42,7 +42,7 @@ def api(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServer]:
         assert {method for method, _, _ in there.requests} <= {"GET"}
 
 
-def answered(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
+def call_in_turn(*calls: tuple[str, dict[str, Any]]) -> list[Any]:
     """Return the answers of one server to calls in turn."""
 
     async def run() -> list[Any]:
@@ -58,7 +58,7 @@ def test_a_tool_says_what_its_command_says(name: str, capsys: pytest.CaptureFixt
     arguments, words = ASKED[name]
     assert main([*words, "-o", "json", "--summary"]) in (0, 1, 5)
     expected = json.loads(capsys.readouterr().out)
-    (answer,) = answered((name, arguments))
+    (answer,) = call_in_turn((name, arguments))
     assert not answer.is_error, answer.content[0].text
     assert answer.structured_content == {**expected, "next": []}
 
@@ -68,7 +68,7 @@ def test_it_is_read_again_after_a_while(
     seconds: float, readings: int, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(command, "REFRESH_SECONDS", seconds)
-    answered(("list_node_pools", {}), ("list_node_pools", {}))
+    call_in_turn(("list_node_pools", {}), ("list_node_pools", {}))
     assert [target for _, target, _ in api.requests].count(ALL_PODS) == readings
 
 
@@ -78,7 +78,7 @@ def test_a_refusal_is_an_answer_and_the_next_question_is_asked_anew(
     monkeypatch.setattr(live_http, "LONGEST_WAIT", 0.01)
     with serving(lambda *_: recorded_error("401-bad-token")) as there:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(there.url, tmp_path / "config"))
-        for answer in answered(("list_pending_pods", {}), ("list_pending_pods", {})):
+        for answer in call_in_turn(("list_pending_pods", {}), ("list_pending_pods", {})):
             assert answer.is_error
             assert "does not accept our credentials: Unauthorized" in answer.content[0].text
             assert "\n" not in answer.content[0].text

@@ -16,7 +16,8 @@ from kschedctl.cli.candidates import iter_candidates
 HOME = "/api/v1/namespaces/lab/pods"
 
 
-def listed(*pods: str) -> Response:
+def build_list_response(*pods: str) -> Response:
+    """Build the response with a list of names."""
     items = [{"metadata": {"namespace": pod.split("/")[0], "name": pod.split("/")[1]}} for pod in pods]
     return Response(body=json.dumps({"kind": "PartialObjectMetadataList", "items": items}).encode())
 
@@ -29,9 +30,9 @@ def test_pending_pods_first_then_those_of_the_context_s_namespace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = (
-        for_path("/api/v1/pods", listed("lab/waits", "shop/waits-too")),
-        for_path(HOME, listed("lab/runs", "lab/waits")),
-        for_path("/api/v1/nodes", listed("/n1")),
+        for_path("/api/v1/pods", build_list_response("lab/waits", "shop/waits-too")),
+        for_path(HOME, build_list_response("lab/runs", "lab/waits")),
+        for_path("/api/v1/nodes", build_list_response("/n1")),
     )
     with serving(*answers) as api:
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config"))
@@ -50,7 +51,7 @@ def test_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: b
         data = (TLS / file).read_bytes()
         return {f"{name}-data": base64.b64encode(data).decode()} if inline else {name: str(TLS / file)}
 
-    with serving(for_path("/api/v1/nodes", listed("/n1")), tls=True) as api:
+    with serving(for_path("/api/v1/nodes", build_list_response("/n1")), tls=True) as api:
         user = given("client-certificate", "client.pem") | given("client-key", "client.pem")
         cluster = given("certificate-authority", "ca.pem")
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", cluster=cluster, **user))
@@ -61,7 +62,7 @@ def test_certificates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline: b
 
 
 def test_credentials_of_a_plugin_are_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(for_path("/api/v1/nodes", listed("/n1"))) as api:
+    with serving(for_path("/api/v1/nodes", build_list_response("/n1"))) as api:
         user = {"exec": {"command": "touch", "args": [str(tmp_path / "ran")]}}
         monkeypatch.setenv("KUBECONFIG", kubeconfig(api.url, tmp_path / "config", **user))
         assert names("nodes", "drain", "") == []

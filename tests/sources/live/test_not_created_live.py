@@ -26,7 +26,8 @@ RUN = ("explain", "deploy/web", "-n", "adm-rs-01")
 RIGHTS = Path(__file__).parents[3] / "kschedctl/cli/topics/rights.md"
 
 
-def listed(kind: str, items: list[Json]) -> Answer:
+def answer_with_list(kind: str, items: list[Json]) -> Answer:
+    """Answer with a list of these items."""
     document = {"kind": f"{kind}List", "apiVersion": KINDS[kind].versions[0], "metadata": {"resourceVersion": "7"}}
     return for_path(next(iter_list_paths(kind)), Response(body=json.dumps({**document, "items": items}).encode()))
 
@@ -35,7 +36,7 @@ def cluster(**others: Answer) -> list[Answer]:
     """Answer as the recorded cluster, with these kinds from the case."""
     documents = objects(QUOTA, replicas=3)
     own = {kind: [each for each in documents if each["kind"] == kind] for kind in (*FAILURE_SOURCES, *LIMITS)}
-    return [*others.values(), *(listed(kind, items) for kind, items in own.items())]
+    return [*others.values(), *(answer_with_list(kind, items) for kind, items in own.items())]
 
 
 @pytest.fixture

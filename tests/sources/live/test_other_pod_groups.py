@@ -56,7 +56,8 @@ MANY = [pod(f"p{number:05d}", annotations={"padding": "x" * 600}) for number in 
 """More than is read as one piece."""
 
 
-def listed(kind: str, version: str, items: list[Json]) -> Json:
+def build_list(kind: str, version: str, items: list[Json]) -> Json:
+    """Build a list of these items."""
     return {"apiVersion": version, "kind": kind, "metadata": {"resourceVersion": "1"}, "items": items}
 
 
@@ -78,8 +79,11 @@ def check(cluster: Cluster) -> None:
 @pytest.mark.parametrize("as_lists", [True, False])
 def test_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
     objects = [*padding, *PODS, *GROUPS]
-    typed = [listed("PodList", "v1", [*padding, *PODS]), *(listed("PodGroupList", v, [group(v)]) for v in SPECS)]
-    for number, document in enumerate(typed if as_lists else [listed("List", "v1", objects)]):
+    typed = [
+        build_list("PodList", "v1", [*padding, *PODS]),
+        *(build_list("PodGroupList", v, [group(v)]) for v in SPECS),
+    ]
+    for number, document in enumerate(typed if as_lists else [build_list("List", "v1", objects)]):
         (tmp_path / f"{number}.json").write_text(json.dumps(document))
     found = read([str(tmp_path)])
     cluster = Cluster.of(found.objects, gaps=found.gaps)
@@ -90,14 +94,14 @@ def test_files(tmp_path: Path, as_lists: bool, padding: list[Json]) -> None:
 
 def test_typed_list_items_without_a_kind(tmp_path: Path) -> None:
     bare = {key: value for key, value in group(VOLCANO).items() if key not in ("kind", "apiVersion")}
-    (tmp_path / "g.json").write_text(json.dumps(listed("PodGroupList", VOLCANO, [bare])))
+    (tmp_path / "g.json").write_text(json.dumps(build_list("PodGroupList", VOLCANO, [bare])))
     assert list(read([str(tmp_path)]).objects) == ["VolcanoPodGroup"]
 
 
 def test_objects() -> None:
     cluster = Cluster.from_objects([*GROUPS, *PODS], assume_complete=False)
     check(cluster)
-    part = Cluster.from_objects([listed("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
+    part = Cluster.from_objects([build_list("PodGroupList", VOLCANO, [group(VOLCANO)])], assume_complete=False)
     assert part.gap("VolcanoPodGroup") is None
     assert part.gap("PodGroup") is not None
 
@@ -146,12 +150,14 @@ def test_a_live_cluster_is_asked_for_the_groups_that_its_pods_name(server_at: An
     paths = {version: f"/apis/{version}/podgroups" for version in (COSCHEDULING, VOLCANO)}
 
     def lists(pods: list[Json], *answers: Any) -> tuple[Cluster, set[str]]:
-        body = json.dumps(listed("PodList", "v1", pods) | {"metadata": {"resourceVersion": "1429"}}).encode()
+        body = json.dumps(build_list("PodList", "v1", pods) | {"metadata": {"resourceVersion": "1429"}}).encode()
         with serving(*answers, for_path("/api/v1/pods", Response(body=body)), replayed) as api:
             cluster = read_live(Connection(server_at(api.url), "here", "ml"), ReadingOptions()).cluster()
             return cluster, {path for path in api.paths() if path.endswith("podgroups")}
 
-    document = listed("PodGroupList", COSCHEDULING, [group(COSCHEDULING)]) | {"metadata": {"resourceVersion": "1429"}}
+    document = build_list("PodGroupList", COSCHEDULING, [group(COSCHEDULING)]) | {
+        "metadata": {"resourceVersion": "1429"}
+    }
     served = for_path(paths[COSCHEDULING], Response(body=json.dumps(document).encode()))
     assert lists(PODS[3:])[1] == set()
     found, asked = lists(PODS[:2], served)

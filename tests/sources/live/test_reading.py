@@ -422,7 +422,8 @@ EVENTS, LEASES = "/api/v1/events", "/apis/coordination.k8s.io/v1/leases"
 SYSTEM_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
 
 
-def listed(kind: str, *items: dict[str, Any]) -> Response:
+def build_list_response(kind: str, *items: dict[str, Any]) -> Response:
+    """Build the response with a list of these items."""
     return Response(
         body=json.dumps({"kind": f"{kind}List", "metadata": {"resourceVersion": "9"}, "items": items}).encode()
     )
@@ -432,7 +433,10 @@ def test_events_and_leases_are_read_for_who_asks(server_at: ServerAt) -> None:
     scheduled = {"metadata": {"name": "a.1", "namespace": "lab"}, "reason": "Scheduled", "eventTime": None}
     pulled = {"metadata": {"name": "a.2", "namespace": "lab"}, "reason": "Pulled"}
     lease = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}, "spec": {"holderIdentity": "cp1"}}
-    answers = for_path(EVENTS, listed("Event", scheduled, pulled)), for_path(LEASES, listed("Lease", lease))
+    answers = (
+        for_path(EVENTS, build_list_response("Event", scheduled, pulled)),
+        for_path(LEASES, build_list_response("Lease", lease)),
+    )
     unasked, paths = read(server_at, *answers)
     assert not {EVENTS, LEASES} & set(paths)
     assert unasked.gap("Event") == Gap("were not read")
@@ -449,7 +453,9 @@ def test_events_that_may_not_be_read_are_a_gap(server_at: ServerAt) -> None:
         return FORBIDDEN if path.endswith(("/events", "/leases")) and path != SYSTEM_LEASES else None
 
     own = {"metadata": {"name": "kube-scheduler", "namespace": "kube-system"}}
-    cluster, _ = read(server_at, for_path(SYSTEM_LEASES, listed("Lease", own)), refused, also=("Event", "Lease"))
+    cluster, _ = read(
+        server_at, for_path(SYSTEM_LEASES, build_list_response("Lease", own)), refused, also=("Event", "Lease")
+    )
     assert cluster.gap("Event").why.startswith("could not be read: ")
     assert cluster.gap("Lease", "kube-system") is None
     assert cluster.gap("Lease").why.startswith("were read in namespace kube-system alone: ")
@@ -490,7 +496,7 @@ def test_the_flags_of_the_api_server_are_read_for_who_has_pods_created(server_at
 
     def answer(path: str, query: dict[str, str]) -> Response | None:
         wanted = path == SCHEDULER_PODS and query.get("labelSelector") == "component=kube-apiserver"
-        return listed("Pod", pod) if wanted else None
+        return build_list_response("Pod", pod) if wanted else None
 
     cluster, _ = read(server_at, answer, also=("ResourceQuota",))
     assert cluster.api_server.enabled_optional_plugins == ("PodNodeSelector",)

@@ -86,7 +86,7 @@ def test_one_pod_of_a_template_is_looked_at_and_each_of_an_owner_that_has_none(t
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
     told = [f'unknown field "spec.shiny": {TOLD}'] if kind != "ReplicaSet" else []
-    assert [warning.partition("items[1]: ")[2] for warning in read([listed(tmp_path, pods)]).warnings] == told
+    assert [warning.partition("items[1]: ")[2] for warning in read([write_long_list(tmp_path, pods)]).warnings] == told
 
 
 def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
@@ -98,10 +98,10 @@ def test_flags_are_found_in_any_pod_of_a_node(tmp_path: Path) -> None:
     pods[1]["spec"]["containers"] = [{"name": "kube-apiserver", "command": command}]
     for each in pods:
         each["metadata"]["ownerReferences"] = [owner]
-    assert read([listed(tmp_path, pods)]).api_server is not None
+    assert read([write_long_list(tmp_path, pods)]).api_server is not None
 
 
-def listed(folder: Path, pods: list[Json]) -> str:
+def write_long_list(folder: Path, pods: list[Json]) -> str:
     """Write a file that is large enough to be read in pieces."""
     file = folder / "pods.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": pods}) + " " * SMALL)

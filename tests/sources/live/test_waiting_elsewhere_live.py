@@ -31,7 +31,8 @@ def groups(*names: str) -> Answer:
     return for_path("/apis", Response(body=json.dumps(document).encode()))
 
 
-def listed(kind: str, *items: dict[str, Any]) -> Answer:
+def answer_with_list(kind: str, *items: dict[str, Any]) -> Answer:
+    """Answer with a list of these items."""
     version, own = KINDS[kind].versions[0], KINDS[kind].kind
     document = {"kind": f"{own}List", "apiVersion": version, "metadata": {"resourceVersion": "7"}, "items": items}
     return for_path(next(iter_list_paths(kind)), Response(body=json.dumps(document).encode()))
@@ -63,7 +64,7 @@ def test_groups_that_are_not_served_are_absent_and_not_asked_for(run: Any) -> No
 
 
 def test_a_waiting_workload_is_read(run: Any) -> None:
-    code, report, _ = run(groups("kueue.x-k8s.io"), listed("KueueWorkload", WORKLOAD))
+    code, report, _ = run(groups("kueue.x-k8s.io"), answer_with_list("KueueWorkload", WORKLOAD))
     (entry,) = report["waitingElsewhere"]
     assert (code, entry["resource"]) == (1, "Workload ai/high")
     assert entry["conditions"][0]["message"] == "no quota"

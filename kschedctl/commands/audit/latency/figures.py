@@ -37,8 +37,9 @@ def build_timings(measured: MetricsReading, metric: str) -> tuple[Timing, ...]:
 
 
 def build_curves(measured: MetricsReading, metric: str) -> tuple[LatencyCurve, ...]:
-    """Return the distributions of a metric's durations, the most frequent first. Distributions in a single bucket
-    are left out.
+    """Return the distributions of a metric's durations, the most frequent first.
+
+    Distributions in a single bucket are left out.
     """
     names = _METRICS[metric].labels
     histograms = sorted(measured.of(metric).items(), key=lambda labelled: (-labelled[1].count, labelled[0]))

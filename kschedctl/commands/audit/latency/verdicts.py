@@ -184,8 +184,9 @@ def _judge_binding(measured: MetricsReading, limits: LatencyLimits) -> Iterable[
 
 
 def _judge_client_throttling(measured: MetricsReading, limits: LatencyLimits) -> Iterable[Verdict]:
-    """Judge the client's rate limit on requests. Return no verdict without data, since not all sources have this
-    metric.
+    """Judge the client's rate limit on requests.
+
+    Returns no verdict without data, since not all sources have this metric.
     """
     by_verb = {verb: histogram for (verb,), histogram in measured.of(THROTTLING).items() if histogram.count > 0}
     if not by_verb:

@@ -231,8 +231,9 @@ class DrainsInTurn:
             raise
 
     def replay_drain(self, row: Row, targets: Mapping[Position, Row]) -> None:
-        """Repeat a drain that emptied a node elsewhere: move its pods to the target rows in order, and drop the
-        others.
+        """Repeat a drain that emptied a node elsewhere.
+
+        Moves its pods to the target rows in order, and drops the others.
         """
         simulation, evictions, closed = self._state
         cordoned = cordon_node(self.view.nodes.objects[row])

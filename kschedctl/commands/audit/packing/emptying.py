@@ -72,8 +72,9 @@ class EmptyingOrder(NamedTuple):
 def find_removable_nodes(
     scheduler: Scheduler, pools: Pools, pending: Sequence[Position], limits: TrialLimits, progress: Progress
 ) -> EmptyingResult:
-    """Drain workers on trial within the limits, and return those that can be removed. `pending` are the pods that
-    wait.
+    """Drain workers on trial within the limits, and return those that can be removed.
+
+    `pending` are the pods that wait.
     """
     candidates = find_candidates(scheduler, pools, pending)
     drains, chosen = (
@@ -101,8 +102,9 @@ def find_removable_nodes(
 
 
 def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Position]) -> EmptyingOrder:
-    """Place the pending pods that fit, and return the workers that may be removed afterwards. Raises
-    KeyboardInterrupt.
+    """Place the pending pods that fit, and return the workers that may be removed afterwards.
+
+    Raises KeyboardInterrupt.
     """
     simulation = Simulation(scheduler, preemption=False)
     simulation.schedule(pending)
@@ -119,9 +121,7 @@ def find_candidates(scheduler: Scheduler, pools: Pools, pending: Sequence[Positi
 
 
 def _measure_movable_pods(view: Fork) -> tuple[Rows, Rows]:
-    """Return the number of movable pods on each node, and the largest share of a resource that they request, both
-    (N,).
-    """
+    """Return the number of each node's movable pods and their largest share of a resource, both (N,)."""
     is_staying = view.pods.where(lambda info: find_owner(info.pod).kind in KINDS_NOT_EVICTED)
     used = view.sum_by_node(np.where(is_staying[:, None], 0, view.requests))
     columns = [view.resources[name] for name in (CPU, MEMORY, PODS)]

@@ -24,8 +24,9 @@ MAX_EXAMPLES = 6
 
 
 def iter_rejected_pods(cluster: Cluster) -> Iterator[RefusedPods]:
-    """Yield the pods that kubelets rejected by reason, most frequent first, including deleted pods known from
-    events.
+    """Yield the pods that kubelets rejected by reason, most frequent first.
+
+    Includes deleted pods known from events.
     """
     table = cluster.pods
     rows = table.find_rows(_is_rejected_by_kubelet)
@@ -137,8 +138,9 @@ def iter_overcommitted_nodes(view: Fork) -> Iterator[OvercommittedNode]:
 
 
 def _build_overcommitted_node(view: Fork, row: Row, column: int, resource: str) -> OvercommittedNode:
-    """Build the report about a node and a resource. Its pods are in order of time, or of request if times are
-    missing.
+    """Build the report about a node and a resource.
+
+    Its pods are in order of time, or of request if times are missing.
     """
     pods = [pod for pod in _iter_pods_on_node(view, row, column) if pod.requests]
     allocatable = int(view.allocatable[row, column])

@@ -144,8 +144,9 @@ class SimulatedScheduler:
         self._idle: simpy.Event | None = None
 
     def pick_node(self, room: int, tie: float) -> int:
-        """Return one of the nodes with the fewest pods, as LeastAllocated scores equal nodes, or NOWHERE if all are
-        full.
+        """Return one of the nodes with the fewest pods, or NOWHERE if all are full.
+
+        The plugin LeastAllocated gives them the highest score if nodes are equal.
         """
         fewest = self.known_pods.min()
         if fewest >= room:

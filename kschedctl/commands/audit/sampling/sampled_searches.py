@@ -226,8 +226,9 @@ def compute_default_costs(
     limits: SamplingLimits = DEFAULT_LIMITS,
     progress: Progress = NO_PROGRESS,
 ) -> SamplingCosts:
-    """Return the costs for pending pods of the largest workloads, or for running pods if no pending pod fits on a
-    node.
+    """Return the costs for pending pods of the largest workloads.
+
+    If no pending pod fits on a node, return those for running pods.
     """
     for source, kinds in iter_default_kinds(scheduler, max_kinds, namespace):
         report = compute_sampling_costs(scheduler, kinds, source, limits=limits, progress=progress)

@@ -137,8 +137,9 @@ class HTTPExtender:
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     def is_interested(self, pod: Pod) -> bool:
-        """Return whether the pod requests a resource that the extender manages. Without managed resources, every pod
-        counts.
+        """Return whether the pod requests a resource that the extender manages.
+
+        An extender without managed resources is interested in every pod.
         """
         if not self._managed:
             return True
@@ -160,7 +161,7 @@ class HTTPExtender:
 
     def filter(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> FilterAnswer:
         """Ask the extender which of the offered nodes remain. Raises ExtenderError or UnknownAnswerError."""
-        result = parse_filter_result(self._send(self.settings.filter_verb, self._build_args(pod, offered, nodes)))
+        result = parse_filter_result(self._call_verb(self.settings.filter_verb, self._build_args(pod, offered, nodes)))
         if result.error:
             raise ExtenderError(result.error)
         if self.settings.node_cache_capable and result.node_names is not None:
@@ -172,10 +173,13 @@ class HTTPExtender:
         return FilterAnswer(remaining, result.failed, result.unresolvable)
 
     def prioritize(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> list[tuple[str, int]]:
-        """Ask the extender for the unweighted scores of the offered nodes, by name. Raises ExtenderError or
-        UnknownAnswerError.
+        """Ask the extender for the unweighted score of each offered node, by name.
+
+        Raises ExtenderError or UnknownAnswerError.
         """
-        return parse_host_priorities(self._send(self.settings.prioritize_verb, self._build_args(pod, offered, nodes)))
+        return parse_host_priorities(
+            self._call_verb(self.settings.prioritize_verb, self._build_args(pod, offered, nodes))
+        )
 
     def preempt(
         self, pod: JsonObject, victims: Mapping[str, tuple[list[dict[str, Json]], int]]
@@ -195,7 +199,7 @@ class HTTPExtender:
             "NodeNameToVictims": None if sends_uids else by_node,
             "NodeNameToMetaVictims": by_node if sends_uids else None,
         }
-        return parse_preemption_result(self._send(self.settings.preempt_verb, payload))
+        return parse_preemption_result(self._call_verb(self.settings.preempt_verb, payload))
 
     def _build_args(self, pod: JsonObject, offered: OfferedNodes, nodes: NodeColumns) -> dict[str, Json]:
         """Build the payload of the filter and prioritize verbs, upstream's ExtenderArgs."""
@@ -206,7 +210,7 @@ class HTTPExtender:
             items = tuple(msgspec.to_builtins(nodes.objects[row]) for row in offered.rows.tolist())
         return {"Pod": pod, "Nodes": {"metadata": {}, "items": list(items)}, "NodeNames": None}
 
-    def _send(self, verb: str, payload: JsonObject) -> Json:
+    def _call_verb(self, verb: str, payload: JsonObject) -> Json:
         """Call a verb and return the decoded body. Raises ExtenderError or UnknownAnswerError."""
         if self.call is None:
             raise UnknownAnswerError(UNASKED.why)

@@ -130,10 +130,9 @@ def find_gang_terms(view: Fork, key: GangKey) -> GangTerms:
         gap = view.cluster.gap(GROUP_KINDS[key.project], key.namespace)
         return GangTerms(None, problem=f"PodGroups {gap.why}" if gap else "there is no PodGroup of that name")
     tasks = gang.spec.min_task_member if isinstance(gang, VolcanoPodGroup) else {}
-    tasks_count = gang.spec.min_member >= sum(
-        tasks.values()
-    )  # Volcano ignores the tasks if they need more pods than the gang
-    return GangTerms(gang.spec.min_member, tasks if tasks_count else {})
+    # Volcano ignores the tasks if they need more pods than the gang.
+    are_tasks_counted = gang.spec.min_member >= sum(tasks.values())
+    return GangTerms(gang.spec.min_member, tasks if are_tasks_counted else {})
 
 
 def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
@@ -154,9 +153,8 @@ def _find_kueue_terms(view: Fork, key: GangKey) -> GangTerms:
     admitted_early = any(
         view.pods.objects[position].metadata.annotations.pod_group_fast_admission == "true" for position in positions
     )
-    return GangTerms(
-        min(total, len(positions)) if admitted_early else total
-    )  # without fast admission it waits for all of them
+    # Without fast admission it waits for all of them.
+    return GangTerms(min(total, len(positions)) if admitted_early else total)
 
 
 def _parse_go_int(text: str) -> int | None:

@@ -57,8 +57,9 @@ class PlacementScorePlugin(Plugin, Protocol):
         """Return the score of a proposed placement, where higher is better. Raises PluginError."""
 
     def normalize_placements(self, scores: Scores) -> Scores:
-        """Return the scores of all placements scaled to 0 to 100, (S,), or unchanged if upstream does not scale
-        them.
+        """Return the scores of all placements scaled to 0 to 100, (S,).
+
+        They stay unchanged if upstream's plugin does not scale scores.
         """
 
 

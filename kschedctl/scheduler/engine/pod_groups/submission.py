@@ -112,8 +112,9 @@ def find_new_condition(result: GroupResult, group: PodGroup | None, release: Kub
     old = next((existing for existing in group.status.conditions if existing.type == condition.type), None)
     if old is None:
         return condition
-    same = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
-    return None if same or (old.status == "True" and condition.status != "True") else condition
+    is_same = (old.status, old.reason, old.message) == (condition.status, condition.reason, condition.message)
+    was_scheduled = old.status == "True" and condition.status != "True"
+    return None if is_same or was_scheduled else condition
 
 
 def build_condition(result: GroupResult, type_: str) -> PodGroupCondition:

@@ -128,8 +128,9 @@ def find_member_ineligibility(pod: Pod, view: Fork, topology_aware: bool, worklo
 
 
 def get_preemptor_key(pod: Pod, workload_aware: bool) -> str:
-    """Return the key under which a pod's victims are being evicted, which is its group's if preemption is
-    workload-aware.
+    """Return the key under which the victims of a pod are being evicted.
+
+    If preemption is workload-aware, it is the key of the pod's group.
     """
     key = get_group_key(pod) if workload_aware else None
     return f"PodGroup {key[0]}/{key[1]}" if key else pod.key

@@ -29,14 +29,14 @@ class Budgets:
 
     def __init__(self, view: Fork) -> None:
         self.view = view
-        self._budgets = {budget_key(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
+        self._budgets = {get_budget_key(pdb): pdb for pdb in view.objects.of("PodDisruptionBudget")}
         self._spare = {name: count_spare_pods(pdb) for name, pdb in self._budgets.items()}
         self._selectors: dict[str, Selector] = {}
-        self._in_namespace: dict[str, list[str]] = {}
+        self._names_by_namespace: dict[str, list[str]] = {}
         for name, pdb in self._budgets.items():
-            self._in_namespace.setdefault(pdb.metadata.namespace, []).append(name)
-        self._of: dict[int, tuple[str, ...]] = {}
-        self._selecting: dict[int, tuple[str, ...]] = {}
+            self._names_by_namespace.setdefault(pdb.metadata.namespace, []).append(name)
+        self._protecting_by_info: dict[int, tuple[str, ...]] = {}
+        self._selecting_by_info: dict[int, tuple[str, ...]] = {}
 
     @property
     def any(self) -> bool:
@@ -45,32 +45,34 @@ class Budgets:
 
     def replaced(self, budget: PodDisruptionBudget) -> None:
         """Take note that a PDB's status changed."""
-        self._budgets[budget_key(budget)] = budget
+        self._budgets[get_budget_key(budget)] = budget
 
     def find_protecting(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that preemption respects for a pod."""
         number = int(self.view.pods.info[position])
-        if number not in self._of:
+        if number not in self._protecting_by_info:
             labelled = bool(self.view.pods.infos[number].labels)
-            self._of[number] = tuple(
+            self._protecting_by_info[number] = tuple(
                 name
                 for name in self._find_selecting_info(number)
                 if labelled and not self._get_selector(name).selects_everything
             )
-        return self._of[number]
+        return self._protecting_by_info[number]
 
     def find_selecting(self, position: Position) -> tuple[str, ...]:
         """Return the names of the PDBs that an eviction of the pod must respect."""
         number = int(self.view.pods.info[position])
-        if number not in self._selecting:
-            self._selecting[number] = tuple(self._find_selecting_info(number))
-        return self._selecting[number]
+        if number not in self._selecting_by_info:
+            self._selecting_by_info[number] = tuple(self._find_selecting_info(number))
+        return self._selecting_by_info[number]
 
     def _find_selecting_info(self, info_number: int) -> list[str]:
         """Return the names of the PDBs that select the pods with this PodInfo."""
         info = self.view.pods.infos[info_number]
         return [
-            name for name in self._in_namespace.get(info.namespace, ()) if self._get_selector(name).matches(info.labels)
+            name
+            for name in self._names_by_namespace.get(info.namespace, ())
+            if self._get_selector(name).matches(info.labels)
         ]
 
     def find_selected(self, budget: str) -> Bools:
@@ -198,7 +200,7 @@ def get_budgets(view: Fork) -> Budgets:
     return view.objects.follow(Budgets, lambda: Budgets(view), "PodDisruptionBudget")
 
 
-def budget_key(pdb: PodDisruptionBudget) -> str:
+def get_budget_key(pdb: PodDisruptionBudget) -> str:
     """Return `namespace/name` of a PDB."""
     return f"{pdb.metadata.namespace}/{pdb.metadata.name}"
 

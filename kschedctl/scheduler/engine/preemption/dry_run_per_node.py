@@ -56,7 +56,7 @@ def dry_run_changed_nodes(
             state, trial, potential, filtering.find_rejected_regardless_of_pods(cycle.filter.verdicts), cache
         )
     else:
-        state = state.merge(trial.run(potential & ~state.tried))
+        state = state.merge(trial.dry_run_nodes(potential & ~state.tried))
     if cache and cache_key:
         cache.store(cache_key, state)
     return state
@@ -83,23 +83,23 @@ def _try_until_best(
     lowest such priority. All nodes with pods whose eviction violates a PDB are tried.
     """
     guarded = trial.find_guarded(potential & ~state.tried)
-    state = state.merge(trial.run(guarded))
+    state = state.merge(trial.dry_run_nodes(guarded))
     remaining = potential & ~state.tried & ~rejected
     enough = _find_lowest_victim_priority(state, trial, potential & ~rejected)
     if enough is not None:
         remaining &= state.beyond < enough
         fitting = trial.find_fitting(remaining, enough)
-        return state.merge(trial.run(fitting)).with_insufficient_priority(enough, remaining & ~fitting)
+        return state.merge(trial.dry_run_nodes(fitting)).with_insufficient_priority(enough, remaining & ~fitting)
     priorities = trial.list_distinct_priorities(remaining)
     while first := trial.find_first_fitting(remaining, priorities, cache.enough):
         cache.enough, fitting = first
-        tried = trial.run(fitting)
+        tried = trial.dry_run_nodes(fitting)
         remaining &= ~fitting
         state = state.merge(tried).with_insufficient_priority(cache.enough, remaining)
         if tried.must_go.any():
             return state
         priorities = priorities[priorities > cache.enough]
-    return state.merge(trial.run(potential & ~state.tried))
+    return state.merge(trial.dry_run_nodes(potential & ~state.tried))
 
 
 def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools) -> int | None:
@@ -127,7 +127,7 @@ class _Trial:
     def view(self) -> Fork:
         return self.filtering.view
 
-    def run(self, nodes: Bools) -> DryRunState:
+    def dry_run_nodes(self, nodes: Bools) -> DryRunState:
         """Dry-run preemption on these nodes (N,). Raises PluginError."""
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
@@ -145,9 +145,8 @@ class _Trial:
         """Return which of the nodes (N,) have pods whose eviction violates a PDB."""
         guarded, budgets = np.zeros(len(nodes), np.bool_), get_budgets(self.view)
         if budgets.any:
-            pods = self.selection.find_potential_unsorted(
-                nodes
-            )  # the number of violations does not depend on their order
+            # The number of violations does not depend on their order.
+            pods = self.selection.find_potential_unsorted(nodes)
             guarded[self.view.node[pods[budgets.find_violations(pods)]]] = True
         return guarded
 
@@ -160,8 +159,9 @@ class _Trial:
         return np.unique(self.get_priorities(self.selection.find_potential_unsorted(nodes)))
 
     def find_fitting(self, nodes: Bools, priority: int) -> Bools:
-        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,). Raises
-        PluginError.
+        """Return the nodes on which the pod fits once all pods up to a priority are evicted, (N,).
+
+        Raises PluginError.
         """
         if not nodes.any():
             return nodes

@@ -264,7 +264,8 @@ def _process_preemption(
     Raises ExtenderError.
     """
     sent = {
-        name: ([_pod_to_json(p, view) for p in victim.positions], victim.violations) for name, victim in victims.items()
+        name: ([_convert_pod_to_json(p, view) for p in victim.positions], victim.violations)
+        for name, victim in victims.items()
     }
     answer = consultation.preempt(extender, sent)
     if answer is None:
@@ -309,7 +310,7 @@ def _build_candidates(victims_by_node: Mapping[str, _Victims], view: Fork) -> Ca
     )
 
 
-def _pod_to_json(position: Position, view: Fork) -> dict[str, object]:
+def _convert_pod_to_json(position: Position, view: Fork) -> dict[str, object]:
     """Return the pod as it is sent to extenders."""
     pod = view.pods.objects[position]
     return {**msgspec.to_builtins(pod), "metadata": {**msgspec.to_builtins(pod.metadata), "uid": get_pod_uid(pod)}}

@@ -45,9 +45,7 @@ class Selection(Protocol):
         """
 
     def iter_no_victims_messages(self, rows: Positions) -> Iterator[tuple[str, int]]:
-        """Yield upstream's messages for nodes without evictable pods, each with the number of `rows` that it applies
-        to.
-        """
+        """Yield upstream's messages for nodes without evictable pods, each with its number of `rows`."""
 
     def sorts_by_importance(self, release: KubeVersion) -> bool:
         """Return whether victims are finally sorted by importance, rather than with PDB violations first."""
@@ -76,9 +74,8 @@ class LowerPriority:
     def find_potential_unsorted(self, nodes: Bools) -> Positions:
         """Return the pods of lower priority on these nodes (N,), in any order, (V,)."""
         view, pods = self.view, self.view.pods
-        placed = np.flatnonzero(
-            np.append(nodes, False)[view.node]
-        )  # the last entry is for pods without a node, whose row is -1
+        # The last entry is for pods without a node, whose row is -1.
+        placed = np.flatnonzero(np.append(nodes, False)[view.node])
         potential: Positions = placed[pods.priority[pods.info[placed]] < self.priority]
         return potential
 
@@ -130,18 +127,17 @@ class Judge(NamedTuple):
     """(N,): the nodes that matter."""
 
     def find_rejected(self, delta: Delta, rows: Rows) -> Bools:
-        """Return which of the rows are rejected under a hypothesis, (M,). Raises PluginError."""
+        """Return which of the rows the filters reject under a hypothesis, (M,). Raises PluginError."""
         return ~self.filtering.judge(delta, self.known, self.promising).passing[rows]
 
 
 class Victims:
-    """The evictable pods of a dry run, sorted by node. On each node, PDB violations come first, then importance
-    decides.
+    """The evictable pods of a dry run, sorted by node and then in the order in which they are put back.
 
-    There are V of them. `pod` is each one's position, `node` its row and `rank` the step in which it is put back.
-    `removed` marks those that are gone now, and `time` is when each last came or went. `holds_port` marks pods with a
-    host port that the incoming pod wants. `uncounted` marks victims that must go although no filter requires it, whose
-    PDB violations upstream forgets to count.
+    There are V of them. On each node, PDB violations come first, then importance decides. `pod` is each one's position,
+    `node` its row and `rank` the step in which it is put back. `removed` marks those that are gone now, and `time` is
+    when each last came or went. `holds_port` marks pods with a host port that the incoming pod wants. `uncounted` marks
+    victims that must go although no filter requires it, whose PDB violations upstream forgets to count.
     """
 
     def __init__(self, view: Fork, pod: Positions, violating: Bools, holds_port: Bools) -> None:

@@ -110,6 +110,7 @@ class DistinctAttribute:
         return True
 
     def remove(self, request: Request) -> None:
+        """Forget the value of the request's latest device."""
         if request.is_named_in(self.requests):
             self.devices -= 1
             self.values.pop(self._get_value_key(request), None)

@@ -148,6 +148,7 @@ class DynamicResources(DeclaredPlugin["Evaluation", "Evaluation"]):
 
     @classmethod
     def version_changes(cls) -> tuple[ByVersion[object], ...]:
+        """Return the version changes of all modules of this package."""
         package, _, _ = __name__.rpartition(".")
         noted = (noted_change.change for noted_change in cls.noted_changes())
         return (*find_version_changes(package, device_features.__name__), *noted)

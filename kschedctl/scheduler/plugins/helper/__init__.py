@@ -1,1 +1,4 @@
-"""Rules that several plugins share. Upstream: pkg/scheduler/framework/plugins/helper."""
+"""Rules that several plugins share, such as scoring by resources, signatures and storage lookups.
+
+Upstream: pkg/scheduler/framework/plugins/helper.
+"""
