@@ -112,11 +112,11 @@ def _complete_value(option: OptionOutline, typed: Sequence[str]) -> Completions:
 
 def _complete_argument(inner: Iterable[str], metavars: Sequence[str], typed: Sequence[str]) -> Completions:
     """Return the completions of an argument, which depend on the metavars of the command's arguments."""
-    said = " ".join(metavars)
-    if kind := "pods" if "POD" in said else "nodes" if "NODE" in said else "":
+    metavar_text = " ".join(metavars)
+    if kind := "pods" if "POD" in metavar_text else "nodes" if "NODE" in metavar_text else "":
         return _complete_names(kind, typed)
     words = [(word, "") for word in inner] + [pair for metavar in metavars for pair in _iter_choices(metavar)]
-    return Completions(words, FILES_TOO if re.search(r"FILE|SCENARIO|BEFORE|AFTER", said) else NO_FILES)
+    return Completions(words, FILES_TOO if re.search(r"FILE|SCENARIO|BEFORE|AFTER", metavar_text) else NO_FILES)
 
 
 def _iter_choices(metavar: str) -> Iterator[tuple[str, str]]:

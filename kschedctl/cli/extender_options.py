@@ -107,12 +107,12 @@ def collect_pod_extras(
     if not isinstance(call, Recorder) or not inquiry.scheduler.extenders:
         return
     full_pods, remaining_keys = call.full_pods, []
-    for asked_pod in targets:
-        written = inquiry.written.get(get_identity(asked_pod.workload)) if asked_pod.workload else None
+    for target in targets:
+        written = inquiry.written.get(get_identity(target.workload)) if target.workload else None
         if written is not None:
-            full_pods[asked_pod.pod.key] = PodExtras.from_document(get_pod_template(written.document))
-        elif asked_pod.pod.metadata.uid or not asked_pod.note:  # none that is made up for the question
-            remaining_keys.append(asked_pod.pod.key)
+            full_pods[target.pod.key] = PodExtras.from_document(get_pod_template(written.document))
+        elif target.pod.metadata.uid or not target.note:  # none that is made up for the question
+            remaining_keys.append(target.pod.key)
     _add_extras_from_files(full_pods, remaining_keys, inquiry)
     if not (source.snapshot or source.demo) and inquiry.cluster.provenance is not None:
         _add_extras_from_cluster(

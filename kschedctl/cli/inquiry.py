@@ -118,9 +118,9 @@ def read_inquiry(
 def _check_anything_to_explain(reading: ReadResult, source: Source) -> None:
     """Raise UsageError if the files contain nothing that can be explained."""
     if not (reading.objects or reading.manifests or reading.stored or reading.configuration):
-        others = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
+        skipped_kinds = f", only {', '.join(reading.skipped)}" if reading.skipped else ""
         where = ", ".join(source.filename)
-        raise UsageError(f"nothing to explain: no pod and nothing that makes pods{others}", where=where)
+        raise UsageError(f"nothing to explain: no pod and nothing that makes pods{skipped_kinds}", where=where)
 
 
 def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundings) -> Inquiry:
@@ -128,17 +128,20 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
     around, namespace = surroundings
     describes_cluster = around is None
     with_nodes = reading.origins.get_files("Node")
-    apart = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
-    manifests = [_decode_workload(m, namespace) for m in apart]
+    outside_manifests = [m for m in reading.manifests if not _is_part_of_cluster(m, with_nodes)]
+    manifests = [_decode_workload(m, namespace) for m in outside_manifests]
     stored = {_identify_owner(m, namespace): m for m in reading.stored if is_workload_manifest(m.document)}
-    pods = _find_cluster_pods(apart, reading)
+    pods = _find_cluster_pods(outside_manifests, reading)
     objects = with_default_namespace(reading.objects, pods, namespace)
     # the objects in the lists of a dump belong to the cluster
     printed = {key: m for key, m in stored.items() if not describes_cluster or not m.place.path}
     places = {get_identity(m.struct): m.place for m in manifests} | {key: m.place for key, m in printed.items()}
     keys = [key for key, place in places.items() if not describes_cluster or place.file not in with_nodes]
     if not describes_cluster:
-        keys += [Owner("Pod", within or namespace or DEFAULT_NAMESPACE, name) for within, name in pods.list_keys()]
+        keys += [
+            Owner("Pod", pod_namespace or namespace or DEFAULT_NAMESPACE, name)
+            for pod_namespace, name in pods.list_keys()
+        ]
     cluster = _build_cluster(source, reading, objects, around)
     return Inquiry(
         add_missing_namespaces(cluster, (get_identity(m.struct) for m in manifests), source),
@@ -147,7 +150,7 @@ def _build_inquiry(source: Source, reading: ReadResult, surroundings: Surroundin
         tuple(dict.fromkeys(keys)),
         {format_title(m.struct): str(m.place) for m in manifests},
         has_outer_cluster=not describes_cluster,
-        written={get_identity(m.struct): document for m, document in zip(manifests, apart, strict=True)},
+        written={get_identity(m.struct): document for m, document in zip(manifests, outside_manifests, strict=True)},
         namespace=namespace,
     )
 
@@ -178,9 +181,9 @@ def _build_cluster(
 def _log_added_objects(reading: ReadResult) -> None:
     """Log the kinds that are not explained themselves but were added to the cluster."""
     unread = (*POD_HOLDERS, *LIMITS, *QUEUE_KINDS)
-    others = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
-    if others:
-        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in others.items())
+    added_objects = {kind: objects for kind, objects in reading.objects.items() if kind not in unread and objects}
+    if added_objects:
+        counts = ", ".join(f"{len(objects):,} {kind}" for kind, objects in added_objects.items())
         log.warning("note: not explained, but taken into account: %s", counts)
 
 
@@ -210,5 +213,5 @@ def _decode_workload(manifest: Manifest, namespace: str | None) -> _Workload:
 
 def _identify_owner(manifest: Manifest, namespace: str | None) -> Owner:
     """Return the kind, namespace and name of a manifest."""
-    within, name = get_object_key(manifest.document["metadata"])
-    return Owner(str(manifest.document["kind"]), within or namespace or DEFAULT_NAMESPACE, name)
+    own_namespace, name = get_object_key(manifest.document["metadata"])
+    return Owner(str(manifest.document["kind"]), own_namespace or namespace or DEFAULT_NAMESPACE, name)

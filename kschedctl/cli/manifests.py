@@ -126,10 +126,10 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
 
     Raises KschedctlError.
     """
-    written = _decode_manifests(reading)
+    decoded = _decode_manifests(reading)
     listed = _find_listed_pods(reading)
     workloads = [
-        *(entry.workload for entry in written),
+        *(entry.workload for entry in decoded),
         *(pod for pod in listed.iter_unbound() if not is_existing_pod(pod)),
     ]
     pods = (workload for workload in workloads if isinstance(workload, Pod))
@@ -139,9 +139,9 @@ def _build_application(source: Source, reading: ReadResult, namespace: str | Non
     cluster = build_described_cluster(source, reading, objects) if around is None else around.with_objects(objects)
     new = [with_namespace(workload, namespace) for workload in workloads if not is_existing_pod(workload)]
     cluster = add_missing_namespaces(cluster, map(get_identity, new), source)
-    validate_manifests([entry.manifest for entry in written if not is_existing_pod(entry.workload)], cluster, namespace)
-    places = {format_title(with_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in written}
-    documents = {get_identity(with_namespace(entry.workload, namespace)): entry.manifest.document for entry in written}
+    validate_manifests([entry.manifest for entry in decoded if not is_existing_pod(entry.workload)], cluster, namespace)
+    places = {format_title(with_namespace(entry.workload, namespace)): str(entry.manifest.place) for entry in decoded}
+    documents = {get_identity(with_namespace(entry.workload, namespace)): entry.manifest.document for entry in decoded}
     return Application(source, cluster, new, places, documents)
 
 
@@ -195,7 +195,10 @@ def add_missing_namespaces(cluster: Cluster, workloads: Iterable[Owner], source:
         first_few(missing),
     )
     labels = ({NAME_LABEL: name} for name in missing)
-    created = [StoredNamespace(ObjectMeta(name, labels=own)) for name, own in zip(missing, labels, strict=True)]
+    created = [
+        StoredNamespace(ObjectMeta(name, labels=namespace_labels))
+        for name, namespace_labels in zip(missing, labels, strict=True)
+    ]
     return cluster.with_objects({"Namespace": created})
 
 
@@ -284,12 +287,12 @@ def with_default_namespace(
     objects: Mapping[str, Sequence[object]], pods: PodTable, namespace: str | None
 ) -> dict[str, Sequence[Any]]:
     """Return the objects by kind together with the pods, in this namespace if they name none."""
-    others = {
+    other_objects = {
         kind: some if kind in CLUSTER_SCOPED else [with_namespace(some_object, namespace) for some_object in some]
         for kind, some in objects.items()
         if kind != "Pod"
     }
-    return others | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
+    return other_objects | {"Pod": pods.with_default_namespace(namespace or DEFAULT_NAMESPACE)}
 
 
 def with_namespace(obj: Any, namespace: str | None) -> Any:

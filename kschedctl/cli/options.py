@@ -264,15 +264,15 @@ def _with_cluster_facts(answer: Answer, source: Source | None) -> Answer:
 def _list_options(group: type) -> list[inspect.Parameter]:
     """Return the options of a group as parameters."""
     hints = get_type_hints(group, include_extras=True)
-    made = []
+    parameters = []
     for f in fields(group):
         default = f.default if f.default_factory is MISSING else f.default_factory()
         for option_info in get_args(hints[f.name])[1:]:
             option_info.rich_help_panel = option_info.rich_help_panel or PANELS.get(_find_defining_class(group, f.name))
-        made.append(
+        parameters.append(
             inspect.Parameter(f.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[f.name])
         )
-    return made
+    return parameters
 
 
 PANELS = {

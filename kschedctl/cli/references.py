@@ -143,13 +143,18 @@ def get_scope_namespace(scope: Scope) -> str | None:
 def check_namespace(cluster: Cluster, scope: Scope) -> None:
     """Raise UsageError if the cluster does not have the namespace and all namespaces were read."""
     name = scope.namespace or DEFAULT_NAMESPACE
-    known = [namespace.metadata.name for namespace in cluster.namespaces]
-    if scope.all_namespaces or not known or "Namespace" in cluster.gaps or name in (*known, DEFAULT_NAMESPACE):
+    namespaces = [namespace.metadata.name for namespace in cluster.namespaces]
+    if (
+        scope.all_namespaces
+        or not namespaces
+        or "Namespace" in cluster.gaps
+        or name in (*namespaces, DEFAULT_NAMESPACE)
+    ):
         return
     workloads = (cluster.deployments, cluster.replica_sets, cluster.stateful_sets, cluster.daemon_sets, cluster.jobs)
     if any(obj.metadata.namespace == name for objects in (cluster.pods, *workloads) for obj in objects):
         return
-    near = get_close_matches(name, known, 3)
+    near = get_close_matches(name, namespaces, 3)
     raise UsageError(f'namespace "{name}" not found', hint=f"did you mean {' or '.join(near)}?" if near else "")
 
 
@@ -162,5 +167,7 @@ def assume_scheduler_name(cluster: Cluster, scheduler_name: str | None) -> Clust
     """Return the cluster with this scheduler for all unbound pods. None changes nothing."""
     if scheduler_name is None:
         return cluster
-    asking = (replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods())
-    return add_pods(cluster, asking)
+    changed_pods = (
+        replace(pod, spec=replace(pod.spec, scheduler_name=scheduler_name)) for pod in cluster.unbound_pods()
+    )
+    return add_pods(cluster, changed_pods)

@@ -61,15 +61,15 @@ def find_targets_in_files(inquiry: Inquiry, scope: Scope) -> list[TargetPod] | N
     chosen = build_targets(inquiry, subjects) if subjects else []
     if scope.selector:
         selector = parse_selector(scope.selector)
-        chosen = [asked_pod for asked_pod in chosen if selector.matches(asked_pod.pod.metadata.labels)]
+        chosen = [target for target in chosen if selector.matches(target.pod.metadata.labels)]
     return chosen or None
 
 
 def find_workloads_without_pods(inquiry: Inquiry, scope: Scope) -> list[Owner]:
     """Find the workloads from files with nodes that have no pod in the cluster."""
     namespace = None if scope.all_namespaces else scope.namespace or DEFAULT_NAMESPACE
-    mine = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
-    return [key for key in mine if not find_pods(inquiry.cluster, key)]
+    workloads = (key for key in inquiry.manifests if namespace in (None, key.namespace) and not scope.selector)
+    return [key for key in workloads if not find_pods(inquiry.cluster, key)]
 
 
 def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetPod]:
@@ -81,28 +81,26 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         manifests = [key for key in subjects if isinstance(key, Owner) and key in inquiry.manifests]
         validate_manifests([inquiry.written[key] for key in manifests], inquiry.cluster, inquiry.namespace)
         scheduler = inquiry.scheduler
-        written = {key: inquiry.written[key].document for key in manifests}
+        documents = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
-        targets = create_targets(scheduler, workloads_to_create, written) if manifests else []
-        made = dict(zip(manifests, targets, strict=True))
+        targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
+        target_by_manifest = dict(zip(manifests, targets, strict=True))
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
                 chosen.append(TargetPod(scheduler, scheduler.view.stored(subject)))
-            elif subject in made:
-                chosen.append(made[subject])
+            elif subject in target_by_manifest:
+                chosen.append(target_by_manifest[subject])
             else:
                 chosen += _build_workload_targets(inquiry, subject)
-    return [_with_scheduler_name(asked_pod, inquiry.scheduler_name) for asked_pod in chosen]
+    return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
 
 
-def _with_scheduler_name(asked_pod: TargetPod, scheduler_name: str | None) -> TargetPod:
+def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> TargetPod:
     """Return the target pod with this scheduler, unless it is bound."""
-    if scheduler_name is None or asked_pod.pod.spec.node_name:
-        return asked_pod
-    return asked_pod._replace(
-        pod=replace(asked_pod.pod, spec=replace(asked_pod.pod.spec, scheduler_name=scheduler_name))
-    )
+    if scheduler_name is None or target.pod.spec.node_name:
+        return target
+    return target._replace(pod=replace(target.pod, spec=replace(target.pod.spec, scheduler_name=scheduler_name)))
 
 
 def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
@@ -130,7 +128,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
         # a running pod of the DaemonSet would not show why pods are missing on other nodes
         manifest = find_template(inquiry.cluster, owner)
     try:
-        first, *others = find_targets(scheduler, owner, manifest)
+        first, *other_targets = find_targets(scheduler, owner, manifest)
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise
@@ -139,7 +137,7 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
-    return [first, *others]
+    return [first, *other_targets]
 
 
 def _get_owner(subject: Subject) -> Owner:

@@ -114,7 +114,10 @@ FEW_VICTIMS, LONGEST_SHORT_COST = 3, 160
 
 
 def _describe_nodes_taken_first(fixes: Sequence[Fix], result: QueueResult | None) -> str:
-    """Return the end of the summary that tells how many of several new nodes go to pods ahead in the queue."""
+    """Describe how many of the new nodes go to pods ahead in the queue, as the end of the summary.
+
+    The text is empty unless several nodes are added.
+    """
     nodes = sum(edit.key.kind == "Node" and fix.with_node_count is not None for fix in fixes for edit in fix.edits)
     if nodes < 2 or result is None or not result.ahead:
         return ""

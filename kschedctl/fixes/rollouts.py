@@ -194,7 +194,7 @@ def _plan_rollout(
 
 
 def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> Struct | None:
-    """Return the workload from its manifest or its ReplicaSets' annotations, or else with default values.
+    """Return the workload as its manifest or its ReplicaSets' annotations describe it, or with default values.
 
     It is None for kinds whose controllers do not roll out changes.
     """

@@ -158,8 +158,8 @@ def _iter_causes(summary: Summary) -> Iterator[BriefText]:
     if not summary.causes or summary.verdict == "Gated":
         yield BriefText(summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: "), 3)
         return
-    said = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
-    above = summary.causes[0].conflict or ("" if said.startswith(summary.causes[0].reason) else said)
+    headline = summary.headline.removeprefix(f"{summary.subject} {summary.verdict}: ")
+    above = summary.causes[0].conflict or ("" if headline.startswith(summary.causes[0].reason) else headline)
     yield from (BriefText(text, 3) for text in (above,) if text)
     for rank, cause in zip((2, 2) if above else (0, 2), summary.causes, strict=False):
         place = (

@@ -200,8 +200,10 @@ def _stack_columns(table: Table, positions: Sequence[int]) -> Table:
         cell = _stack_cells([row[i] for i in positions], columns)
         return tuple(cell if i == positions[0] else row[i] for i in range(len(row)) if i not in others)
 
-    made = tuple(one if i == positions[0] else column for i, column in enumerate(table.columns) if i not in others)
-    return replace(table, columns=made, rows=tuple(map(row_of, table.rows)))
+    stacked_columns = tuple(
+        one if i == positions[0] else column for i, column in enumerate(table.columns) if i not in others
+    )
+    return replace(table, columns=stacked_columns, rows=tuple(map(row_of, table.rows)))
 
 
 def _stack_cells(cells: Sequence[Cell | Stack], columns: Sequence[Column]) -> Stack:

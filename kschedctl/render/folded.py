@@ -103,21 +103,21 @@ def _build_text(cell: Cell | Stack, room: int = UNFOLDED) -> Text:
     lines = (
         (_UNIT.sub(_GLUE, break_long_words(printable(text), room)), STYLES[tone]) for text, tone in list_lines(cell)
     )
-    first, *others = (Text().append(*line) for line in lines)
-    return Text("\n").join((first, *others)) if others else first
+    first, *other_lines = (Text().append(*line) for line in lines)
+    return Text("\n").join((first, *other_lines)) if other_lines else first
 
 
 def _build_layout(table: Table, room: int) -> Layout:
     """Build rich's table for a table."""
     table, widths = fit_table(table, room)
-    made = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
+    layout = Layout(box=None, pad_edge=False, padding=(0, GAP, 0, 0), header_style=Look.null())
     for column, width in zip(table.columns, widths, strict=True):
         justify = "right" if column.right else "default"
         lines = _build_text(Stack(tuple(Marked(line, Tone.FAINT) for line in split_header(column))), width)
-        made.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
+        layout.add_column(lines, justify=justify, overflow="fold", width=width)  # type: ignore[arg-type]
     for row in table.rows:
-        made.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
-    return made
+        layout.add_row(*(_build_text(cell, width) for cell, width in zip(row, widths, strict=True)))
+    return layout
 
 
 def add_color(text: str, tone: Tone) -> str:

@@ -175,13 +175,13 @@ def iter_sections(page: Page) -> Iterator[tuple[str, Page]]:
 
 def without_plots(page: Page) -> tuple[Worded, ...]:
     """Return the page without plots, and without headings that only have plots."""
-    kept: list[Worded] = []
+    blocks: list[Worded] = []
     for i, block in enumerate(page):
         under = tuple(takewhile(lambda below: not isinstance(below, Heading), page[i + 1 :]))
         alone = isinstance(block, Heading) and under and all(isinstance(below, Plot) for below in under)
         if not isinstance(block, Plot) and not alone:
-            kept.append(block)
-    return tuple(kept)
+            blocks.append(block)
+    return tuple(blocks)
 
 
 def find_plots(page: Page) -> tuple[Plot, ...]:
@@ -215,5 +215,5 @@ def describe_verdict(answer: str) -> str:
     >>> describe_verdict("NotResponsible: the pod is being deleted"), describe_verdict("Gated")
     ('Not for this scheduler: the pod is being deleted', 'Gated')
     """
-    verdict, colon, rest = answer.partition(":")
-    return f"{VERDICT_NAMES.get(verdict, verdict)}{colon}{rest}"
+    verdict, colon, reason = answer.partition(":")
+    return f"{VERDICT_NAMES.get(verdict, verdict)}{colon}{reason}"

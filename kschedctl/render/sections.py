@@ -63,8 +63,8 @@ def build_left_out_lines(not_replayed: tuple[str, ...], ignored: tuple[str, ...]
     """Return a line per feature that is not replayed, and one for fields that the version ignores."""
     paragraphs = [paragraph(Marked("not replayed yet:", Tone.WARNING), what) for what in not_replayed]
     if ignored:
-        said = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
-        paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {said}"))
+        consequence = "the replayed version's API server drops it from new objects, its scheduler ignores or refuses it"
+        paragraphs.append(paragraph(Marked("ignored:", Tone.WARNING), f"{'; '.join(ignored)}: {consequence}"))
     return tuple(paragraphs)
 
 
@@ -72,8 +72,8 @@ def build_search_start_line(start: SearchStart | None) -> Page:
     """Return a line about the node where sampling starts, or () if all nodes are looked at."""
     if start is None:
         return ()
-    whence = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
-    return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{whence}"),)
+    note = "" if start.known else "; where kube-scheduler's own does is not known: --start-index NUMBER"
+    return (paragraph(Marked("sampling:", Tone.WARNING), f"the first search begins at node {start.index:,}{note}"),)
 
 
 def build_sampling_lines(searched: SearchedNodes | None) -> Page:
@@ -84,8 +84,8 @@ def build_sampling_lines(searched: SearchedNodes | None) -> Page:
         f"{searched.examined:,} of {count(searched.nodes, 'node')} looked at, {searched.found:,} "
         f"{agreeing(searched.found, 'fits', 'fit')}"
     )
-    rest = f"{looked_at}; the next search begins at node {searched.next:,}"
-    return (*build_search_start_line(searched.start), paragraph(Marked("searched:", Tone.FAINT), rest))
+    description = f"{looked_at}; the next search begins at node {searched.next:,}"
+    return (*build_search_start_line(searched.start), paragraph(Marked("searched:", Tone.FAINT), description))
 
 
 def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
@@ -95,7 +95,7 @@ def build_upstream_fault_lines(faults: tuple[str, ...]) -> Page:
 
 def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
     """Return lines about the parts of the answer, besides the verdict, that unread kinds could change."""
-    beside = [kind for kind in unknown if kind.affects != VERDICT]
+    relevant_kinds = [kind for kind in unknown if kind.affects != VERDICT]
     words = {
         "message": "kube-scheduler's message and victims could differ",
         "scores": "the scores could differ",
@@ -104,7 +104,7 @@ def build_unread_lines(unknown: Sequence[UnknownKind]) -> Page:
         "replacement": "the best nodes for running pods could differ",
         "creation": "they would show pods that could not be created",
     }
-    by_part = {affects: [kind for kind in beside if kind.affects == affects] for affects in words}
+    by_part = {affects: [kind for kind in relevant_kinds if kind.affects == affects] for affects in words}
     return tuple(
         paragraph(Marked("not known:", Tone.WARNING), f"{describe_unread(unknowns)}; {words[affects]}")
         for affects, unknowns in by_part.items()
@@ -205,9 +205,9 @@ def build_preempted_section(evicted: Sequence[EvictedPod], style: Style, chain: 
     page = build_struct_table(evicted, style, {"target": _describe_fate}, title="Evicted by preemption", full=False)
     tied = {pod.pod: pod.tied for pod in evicted if pod.tied}
     if equal := list_victims(tied, tied):
-        shown, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
+        shown_ties, note = limit_rows(equal, None if style.lists_all_nodes else TIES_SHOWN)
         ties = "Equal in priority and start, so that kube-scheduler may evict either:"
-        page = (*page, paragraph(ties), Bullets((*shown, note) if note else tuple(shown)))
+        page = (*page, paragraph(ties), Bullets((*shown_ties, note) if note else tuple(shown_ties)))
     if chain is None or not chain.goes_on:
         return page
     return (*page, paragraph(f"In the end: {chain.sentence}"))

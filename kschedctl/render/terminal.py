@@ -42,8 +42,8 @@ def render_text(page: Page, style: Style) -> str:
     lines: list[str] = []
     before: Block | None = None
     for block in page if style.plots else without_plots(page):
-        shown = _render_block(block, style)
-        lines += ["", *shown] if before and shown and _needs_blank_line(before, block) else shown
+        block_lines = _render_block(block, style)
+        lines += ["", *block_lines] if before and block_lines and _needs_blank_line(before, block) else block_lines
         before = block
     return "".join(f"{_strip_trailing_blanks(line)}\n" for line in lines)
 

@@ -65,11 +65,11 @@ def build_not_created_section(workloads: Sequence[NotCreated], style: Style) -> 
     """Build the table of workloads that lack pods, each with its current reason, and the fixes."""
     columns = (Column("missing", right=True), Column("age"), Column("workload and why"))
     title = f"{count(len(workloads), 'workload')} with pods that could not be created"
-    shown, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
-    commands = [command for lacking in shown for command in style.commands.get(lacking.workload, ())]
+    shown_workloads, _ = limit_rows_by_style(workloads, style, WORKLOADS_SHOWN)
+    commands = [command for lacking in shown_workloads for command in style.commands.get(lacking.workload, ())]
     return (
         *build_table(workloads, columns, _build_workload_row, style, title=title, limit=WORKLOADS_SHOWN, full=False),
-        *_iter_fixes(shown),
+        *_iter_fixes(shown_workloads),
         *map(Command, commands if style.wide else commands[:COMMANDS_SHOWN]),
     )
 

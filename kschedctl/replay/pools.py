@@ -108,7 +108,7 @@ def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
-    """Return the state of each pool's workers. ``remaining`` (N,) limits the nodes; None stands for all nodes."""
+    """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,) unless that is None."""
     is_counted = pools.workers if remaining is None else pools.workers & remaining
     nodes, pods = (
         _sum_by_pool(pools, is_counted).tolist(),

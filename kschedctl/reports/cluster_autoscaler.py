@@ -276,8 +276,11 @@ class ScaleDown(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Return the nodes that are removed, with the number of unneeded nodes."""
-        going = (*self.deleted_now.empty, *self.deleted_now.drain)
-        could = f"of {counted(len(self.unneeded), 'unneeded node')}"
+        removed_nodes = (*self.deleted_now.empty, *self.deleted_now.drain)
+        unneeded_count = f"of {counted(len(self.unneeded), 'unneeded node')}"
         wait = self.waits.get("scale-down-unneeded-time")
-        after = f", once unneeded for {wait}" if wait and going else ""
-        return (f"Scale-down: {first_few(going)}" if going else "No node goes", f"{could}{after}")
+        waiting_time = f", once unneeded for {wait}" if wait and removed_nodes else ""
+        return (
+            f"Scale-down: {first_few(removed_nodes)}" if removed_nodes else "No node goes",
+            f"{unneeded_count}{waiting_time}",
+        )

@@ -113,11 +113,11 @@ class Findings(Report, frozen=True):
         checked = f"in {counted(self.checked, 'object')}"
         checked += f", by {counted(self.rules_run, 'rule')}" if self.rules_run else ""
         counts = [counted(self.count(level), level) for level in SEVERITIES_BY_GRAVITY if self.count(level)]
-        aside = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
-        aside += [f"{self.known} in the baseline"] if self.known else []
-        aside += [f"{self.below} less grave"] if self.below else []
-        aside += [f"{self.alike} more alike: --profile all"] if self.alike else []
-        return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(aside)})"] if aside else []))
+        remarks = [f"{len(self.suppressed)} ignored"] if self.suppressed else []
+        remarks += [f"{self.known} in the baseline"] if self.known else []
+        remarks += [f"{self.below} less grave"] if self.below else []
+        remarks += [f"{self.alike} more alike: --profile all"] if self.alike else []
+        return (", ".join(counts) or "Nothing found", checked, *([f"({', '.join(remarks)})"] if remarks else []))
 
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the most severe findings to the summary."""

@@ -187,13 +187,15 @@ class Provisioning(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return the number of new nodes, and the number of pods for which they are launched."""
         pods = counted(len(self.pending) + len({event.name for event in self.rejected}), "pending pod")
-        made = len(self.new_node_claims)
-        what = f"Karpenter would launch {counted(made, 'node')}" if made else "Karpenter would launch no node"
+        node_count = len(self.new_node_claims)
+        what = (
+            f"Karpenter would launch {counted(node_count, 'node')}" if node_count else "Karpenter would launch no node"
+        )
         without = len(self.pod_errors) + len(self.rejected)
         return (
             what,
             f"for {pods}",
-            f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without and made else "",
+            f"– {without:,} {agreeing(without, 'gets', 'get')} none" if without and node_count else "",
         )
 
 

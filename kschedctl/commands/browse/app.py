@@ -136,7 +136,7 @@ class Browser(TidyApp):
             self._note_fate()
 
     def _note_fate(self) -> None:
-        """If the chosen pod is no longer pending, note what happened to it and choose another."""
+        """Note what happened to the chosen pod if it is no longer pending, and choose another pod."""
         fate = self.session.describe_fate(self.chosen_key) if self.chosen_key else ""
         if fate:
             self.note(f"{self.chosen_key} {fate}")

@@ -112,7 +112,11 @@ def capacity(
         return _build_report(shared, seed, capacities, interrupted=capacities[0].verdict == "")
     results = run_all(_run_whole_trial, shared, trials, workers, progress.begin("Trials", len(trials)))
     by_shape = [results.by_task[i * runs : (i + 1) * runs] for i in range(len(shared.shapes))]
-    shapes = [_combine_runs([r for r in some if r is not None]) for some in by_shape if any(some)]
+    shapes = [
+        _combine_runs([r for r in capacities_of_shape if r is not None])
+        for capacities_of_shape in by_shape
+        if any(capacities_of_shape)
+    ]
     return _build_report(shared, seed, shapes, results.interrupted)
 
 

@@ -108,7 +108,7 @@ class Capacity(Report, frozen=True):
         return self.shapes[0].first_line() if self.shapes else ()
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with how many pods of each shape fit, and what stops the next one."""
+        """Add how many pods of each shape fit, and what stops the next one."""
         shapes = tuple(ShortPods(shape.fits, "", shape.shape, shape.message or shape.verdict) for shape in self.shapes)
         return replace(summary, pods=shapes, figures={shape.shape: shape.fits for shape in self.shapes[:MOST_ENTRIES]})
 

@@ -117,7 +117,7 @@ class Drain(Report, frozen=True):
         return sum(workload.missing or 0 for workload in self.not_created)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with pods that cannot be evicted or fit nowhere else."""
+        """Add the pods that cannot be evicted or fit on no other node."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
         return replace(
             summary,

@@ -58,7 +58,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class WaitingThresholds:
-    """How long pods may wait or terminate before something is wrong."""
+    """The times for which pods may wait or terminate before something is wrong."""
 
     stuck_seconds: int = 60
     """The time after which a pod that fits was tried. It waits for a back-off of at most ten seconds, and for the

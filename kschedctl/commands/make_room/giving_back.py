@@ -48,12 +48,12 @@ class ReleasableHoldings:
     def __bool__(self) -> bool:
         return bool(self.plugins)
 
-    def find_passing(self, gone: Rows, delta: Delta, among: Bools) -> Bools:
-        """Return the mask (N,) of nodes in the mask `among` where the pod fits once the pods in `gone` have left.
+    def find_passing(self, leaving_pods: Rows, delta: Delta, among: Bools) -> Bools:
+        """Return the mask (N,) of nodes in the mask `among` where the pod fits once `leaving_pods` have left.
 
         `delta` takes the pods off their nodes. What they held for other nodes becomes free as well.
         """
-        before = self._release_holdings(gone)
+        before = self._release_holdings(leaving_pods)
         try:
             return self._build_filtering().judge(delta, self._other_verdicts, among).passing
         except PluginError:
@@ -83,9 +83,9 @@ class ReleasableHoldings:
         before = replace(cycle.pre_filter, results={**cycle.pre_filter.results, **results})
         return Filtering.from_framework(cycle.framework, before, cycle.info, self.view)
 
-    def _release_holdings(self, gone: Rows) -> Changes:
+    def _release_holdings(self, leaving_pods: Rows) -> Changes:
         """Release what the pods hold. Return the objects as they were before."""
-        pods = gone[self.holders[self.view.pods.info[gone]]].tolist()
+        pods = leaving_pods[self.holders[self.view.pods.info[leaving_pods]]].tolist()
         original_objects, before = self.cycle.view.objects, dict[str, list[Struct]]()
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)

@@ -50,7 +50,10 @@ class MovablePods(NamedTuple):
 def find_movable_pods(
     simulation: Simulation, among: Bools, keep: Selector | None, spared: Collection[Position]
 ) -> MovablePods:
-    """Find the movable pods on the nodes in the mask `among` (N,), except those that `keep` selects or `spared` has."""
+    """Find the movable pods on the nodes in the mask `among` (N,), and count the reasons against the others.
+
+    Pods that the selector `keep` matches are not movable, and `spared` pods are ignored.
+    """
     view = simulation.view
     reason_by_info, info_by_pod = _find_reasons_against_moving(view, keep), view.pods.info
     candidates = view.node >= 0

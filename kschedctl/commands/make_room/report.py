@@ -149,7 +149,7 @@ class MakeRoom(Report, frozen=True):
         return ShortFix(moves, "platform", but=but, nodes=nodes[:3], clears=len(self.placed), costs=costs)
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the moves as one fix, or with the pods that fit nowhere."""
+        """Add the moves as one fix, or the pods that fit nowhere."""
         left = (ShortPods(len(self.missing), self.missing[0], "", self.message),) if self.missing else ()
         return replace(
             summary,

@@ -63,7 +63,7 @@ class StoppableWork:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self) -> Report:
-        """Do the work. Raises StoppedAnswerError if it was stopped before it started."""
+        """Run the work. Raises StoppedAnswerError if it was stopped before it started."""
         with self._lock:
             if self._stopped:
                 raise StoppedAnswerError

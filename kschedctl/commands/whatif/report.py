@@ -158,7 +158,7 @@ class WhatIf(Report, frozen=True):
         return ("Pods are affected:", counts + describe_doubt(self.unknown))
 
     def extend_summary(self, summary: Summary) -> Summary:
-        """Return the summary with the newly pending pods."""
+        """Add the newly pending pods."""
         newly = (change for change in self.changes if change.change == "NewlyPending")
         before, after = self.pending
         return replace(

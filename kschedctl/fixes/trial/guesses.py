@@ -58,7 +58,7 @@ _BY_NAME = {label.rpartition("/")[2]: label for label in PLATFORMS}
 
 
 def find_image_platform(pod: Pod, *, selectors: bool = True) -> dict[str, str]:
-    """Return the operating system and architecture that the pod's image needs, by node label, as far as they are known.
+    """Return the operating system and architecture that the pod's image needs, by node label.
 
     They are inferred from spec.os, tolerations and, with `selectors`, the nodeSelector. A pod that tolerates
     `os=windows` has an image for Windows.

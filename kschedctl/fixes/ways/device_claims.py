@@ -153,6 +153,7 @@ def _refer_to_claim(reference: str, claim_name: str) -> Callable[[Pod], Pod]:
     """Return a pod change that makes a reference use another claim."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the changed reference."""
         claims = tuple(
             replace(claim, resource_claim_name=claim_name) if claim.name == reference else claim
             for claim in pod.spec.resource_claims

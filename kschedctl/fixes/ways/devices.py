@@ -172,6 +172,7 @@ def _remove_device_taint(taint_text: str) -> Callable[[ResourceSlice], ResourceS
     """Return a change that removes the taint from all devices of a ResourceSlice."""
 
     def change(known: ResourceSlice) -> ResourceSlice:
+        """Return the ResourceSlice without the taint."""
         devices = tuple(
             replace(device, taints=tuple(taint for taint in device.taints if not _is_taint(taint, taint_text)))
             for device in known.spec.devices

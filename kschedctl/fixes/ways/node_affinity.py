@@ -71,7 +71,7 @@ class LocatedRequirement(NamedTuple):
 
 
 def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for the nodeSelector labels that the node lacks or, if it has all, for the required terms."""
+    """Yield fixes for nodeSelector labels that the node lacks or, without any, for the required terms."""
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
@@ -242,6 +242,7 @@ def _replace_requirement(
     part = "match_fields" if located.field else "match_expressions"
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the changed term."""
         terms = list(find_required_terms(pod))
         if located.term >= len(terms):
             return pod

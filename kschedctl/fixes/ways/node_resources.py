@@ -78,9 +78,10 @@ def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]
 
 
 def _set_container_request(field: str, index: int, name: str, count: str) -> Callable[[Pod], Pod]:
-    """Return a pod change that sets a container's request, and its limit if it has one."""
+    """Return a pod change that sets a container's request, and its limit as well if one is set."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the new request."""
         containers = list(getattr(pod.spec, field))
         own = containers[index].resources
         limits = {**own.limits, name: count} if name in own.limits else own.limits

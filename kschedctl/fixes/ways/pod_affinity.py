@@ -113,6 +113,7 @@ def _replace_term(field: str, index: int, term: PodAffinityTerm) -> Callable[[Po
     """Return a change of a pod that replaces the required term at this index."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the new term."""
         terms = list(get_required_terms(pod, field))
         if index >= len(terms):
             return pod
@@ -126,6 +127,7 @@ def _soften_term(field: str, term: PodAffinityTerm) -> Callable[[Pod], Pod]:
     """Return a change of a pod that turns a required term into a preferred one."""
 
     def change(pod: Pod) -> Pod:
+        """Return the pod with the preferred term."""
         terms = list(get_required_terms(pod, field))
         if term not in terms:
             return pod

@@ -72,7 +72,7 @@ def correct_cpu_unit(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
 
 
 def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
-    """Return the pod-level request for the resource if it counts, or else the containers' requests."""
+    """Return the pod-level request for the resource if it counts, or otherwise the containers' requests."""
     pod, pod_resources = tried.trial.pod, tried.trial.pod.spec.resources
     pod_level_counts = tried.cycle.view.settings.requests.pod_level and is_pod_level(resource)
     if pod_level_counts and pod_resources is not None and resource in pod_resources.requests:
@@ -86,7 +86,7 @@ def _find_requests(tried: TriedNode, resource: str) -> list[PodRequest]:
 
 
 def _parse_amount(quantity_text: str | float, resource: str) -> int:
-    """Parse a quantity as milli-CPUs for CPU, or else in the resource's unit."""
+    """Parse a quantity in milli-CPUs for CPU, or in the resource's own unit."""
     quantity = parse(quantity_text)
     return quantity.milli_value() if resource == CPU else quantity.value()
 

@@ -417,7 +417,7 @@ def _allow_topology(tried: TriedNode, class_: StorageClass) -> Fix:
 
 
 def _iter_claim_columns(cycle: Cycle) -> Iterator[Ints]:
-    """Yield columns (N,) that tell nodes apart by the claims that conflict there and those that find a volume there."""
+    """Yield columns (N,) that tell nodes apart by claims that conflict there and claims that find a volume."""
     state = cycle.pre_filter.find_state(VolumeBinding)
     if state is None:
         return

@@ -187,8 +187,10 @@ class PoolTypes:
         for label in declared:
             if label not in requirements:
                 continue
-            others = {key: requirement for key, requirement in requirements.items() if key != label}
-            if (columns.find_compatible_types(others) & columns.find_offered_types(others)).any():
+            other_requirements = {key: requirement for key, requirement in requirements.items() if key != label}
+            if (
+                columns.find_compatible_types(other_requirements) & columns.find_offered_types(other_requirements)
+            ).any():
                 blocking.append(label)
         return blocking
 

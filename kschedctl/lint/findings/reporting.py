@@ -70,19 +70,19 @@ def build_report(
     findings = _merge_builds(sorted(findings, key=_severity_sort_key))
     new = drop_baseline_findings(findings, reporting.baseline)
     severe = [f for f in new if Severity(f.severity).rank <= reporting.min_severity.rank]
-    shown = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
-    shown_rules = {finding.rule for finding in shown}
+    reported = condense_findings(severe, rules.values()) if reporting.condensed else tuple(severe)
+    shown_rules = {finding.rule for finding in reported}
     return Findings(
         checked=checked_count,
         rules_run=0,
-        findings=shown,
+        findings=reported,
         rules=tuple(
             _describe_rule(rule, reporting.get_severity(rule)) for rule in rules.values() if rule.id in shown_rules
         ),
         suppressed=tuple(suppressed),
         known=len(findings) - len(new),
         below=len(new) - len(severe),
-        alike=len(severe) - len(shown),
+        alike=len(severe) - len(reported),
     )
 
 

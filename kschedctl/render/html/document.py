@@ -63,8 +63,8 @@ def choose_style(document: Document, style: Style) -> Style:
 
 def _build_title(document: Document) -> str:
     """Build the title: the kind of report in words, and the pod that it is about."""
-    first, *others = split_camel_case(kind_of(document))
-    kind = " ".join((first, *map(str.lower, others)))
+    first, *other_words = split_camel_case(kind_of(document))
+    kind = " ".join((first, *map(str.lower, other_words)))
     pod = getattr(document, "pod", "")
     if kind_of(document) == "AuditSection":
         return f"Audit: {getattr(document, 'title', '')}"

@@ -74,7 +74,7 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
     points = [point for line in lines for point in line]
     x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
     across, up = _make_scaler(x, LEFT, WIDTH - RIGHT), _make_scaler(y, HEIGHT - BOTTOM, TOP)
-    drawn = tuple(
+    curves = tuple(
         Curve(printable(plot.series[i].name), _build_path([(across(a), up(b)) for a, b in line]), i % LINE_LOOKS)
         for i, line in enumerate(lines)
     )
@@ -83,7 +83,7 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
         describe_plot(plot),
         printable(plot.x.title),
         printable(plot.y.title),
-        drawn,
+        curves,
         tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
         tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
     )
@@ -163,19 +163,19 @@ def build_bar_chart(plot: Plot) -> BarChart:
         rows = [(place, [i]) for place, series in rows for i in series]
     widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
     unit = MAX_BAR_WIDTH / (widest or 1)
-    sums, drawn, y = compute_totals(plot), list[Bar](), 0
+    sums, bars, y = compute_totals(plot), list[Bar](), 0
     for place, pieces in rows:
-        first = not drawn or stacked or pieces[0] == 0
-        y += NAME + (GAP if drawn else 0) if first else 1
+        first = not bars or stacked or pieces[0] == 0
+        y += NAME + (GAP if bars else 0) if first else 1
         total = sums[place] if stacked else plot.series[pieces[0]].points[place][1]
-        drawn.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=first, total=format_number(total)))
+        bars.append(_build_bar(plot, place, pieces, unit=unit, y=y, is_named=first, total=format_number(total)))
         y += THICK
     keys = tuple((printable(series.name), min(i, BAR_LOOKS - 1)) for i, series in enumerate(plot.series))
     return BarChart(
         printable(plot.title),
         describe_plot(plot),
         printable(plot.y.title),
-        tuple(drawn),
+        tuple(bars),
         keys,
         printable(plot.note),
         y,

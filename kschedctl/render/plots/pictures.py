@@ -75,12 +75,10 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
     """
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
-        drawn = _draw_figure(
-            plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None}
-        )
+        svg = _draw_figure(plots, doubt, "svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     ElementTree.register_namespace("", SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
-    root = ElementTree.fromstring(drawn)
+    root = ElementTree.fromstring(svg)
     for metadata in root.findall(f"{{{SVG}}}metadata"):
         root.remove(metadata)
     titles = "; ".join(printable(plot.title) for plot in plots[:MAX_PLOTS])

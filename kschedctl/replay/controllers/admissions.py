@@ -121,7 +121,7 @@ class Admissions:
         return list(denied.values())
 
     def _admit_alike(self, workload: Struct, change: WorkloadChange, count: int) -> bool:
-        """Admit ``count`` bare pods like that of the change, and return whether all are admitted."""
+        """Admit ``count`` bare pods like the change's pod, and return whether all are admitted."""
         self.release(change.removed)
         if self.admit_workload(get_identity(workload), change):
             return False

@@ -149,7 +149,10 @@ class CreationFailures:
     def _iter_failures(
         self, owner: Owner, condition: Condition | None, events: Iterable[Event]
     ) -> Iterator[CreationFailure]:
-        """Yield each failure reason once, first those of events with the newest first, then that of the condition."""
+        """Yield each failure reason once, those of events before that of the condition.
+
+        Reasons of events are sorted by time, the newest first.
+        """
         events_by_reason: dict[str, list[Event]] = {}
         for event in sorted(events, key=get_last_time, reverse=True):
             events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)

@@ -126,7 +126,7 @@ class MissingPods:
 
     @cached_property
     def _editable_owner(self) -> Owner:
-        """The workload whose template users write: the Deployment behind a ReplicaSet, else the owner."""
+        """The workload whose template users write, which for a ReplicaSet is the Deployment behind it."""
         owner = self.owner
         sets = self.cluster.in_namespace("replica_sets", owner.namespace) if owner.kind == "ReplicaSet" else ()
         controllers = (
@@ -137,7 +137,7 @@ class MissingPods:
 
     @cached_property
     def _stored_manifest(self) -> JsonObject | None:
-        """The workload as it was read; None if the cluster does not have it or it was not read."""
+        """The workload as it was read, or None if it was not read or does not exist."""
         owner = self._editable_owner
         candidates = self.cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
         workload: Struct | None = next((obj for obj in candidates if obj.metadata.name == owner.name), None)
@@ -296,7 +296,7 @@ def _format_amounts(hard: dict[str, str]) -> str:
 
 
 def _set_small_amounts(unset_resources: Sequence[str], spec: Writable) -> None:
-    """Set resources that a quota requires to the container's request or limit, or else to a small amount."""
+    """Set resources that a quota requires in each container, to its request or limit or to a small amount."""
     for name in (message.partition(" ")[0] for message in unset_resources):
         part, _, resource = name.rpartition(".")
         for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):

@@ -84,7 +84,7 @@ class ExistingPods:
         return replace(workload, spec=replace(spec, replicas=count)) if count else workload
 
     def find_current_revisions(self, workload: Struct) -> frozenset[object] | None:
-        """Return the revisions whose stored template equals that of the manifest, or None if no template was read.
+        """Return the revisions whose stored template equals the manifest's, or None if no template was read.
 
         If all pods of a StatefulSet or DaemonSet have one revision, they have the stored template. If they have
         several, it is unknown which revision has it.

@@ -48,7 +48,7 @@ class RemainingQuotas:
         return AdmissionRequest(self.cluster, kind, obj, namespace, (), quotas, name)
 
     def charge(self, request: AdmissionRequest, count: int) -> None:
-        """Charge ``count`` objects like that of the request to the quotas. A negative count releases them."""
+        """Charge ``count`` objects like the request's to the quotas. A negative count releases them."""
         charged = {quota.metadata.name: quota for quota in resource_quota.charge_quotas(request, count)}
         self.charged[request.namespace] = tuple(
             charged.get(q.metadata.name, q) for q in self.get_quotas(request.namespace)
@@ -74,7 +74,7 @@ KIND = "ResourceClaim"
 
 
 def create_allowed_claims(cluster: Cluster, creation: Creation, pods: Mapping[str, list[Pod]]) -> Cluster:
-    """Create the ResourceClaims of pods as far as quotas allow, and drop the denied ones from ``creation``.
+    """Create the ResourceClaims of pods that quotas allow, and drop the others from ``creation``.
 
     A pod with a denied claim loses the claim's name from its status and waits. Return the cluster with the claims
     charged to its quotas.

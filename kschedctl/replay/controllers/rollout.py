@@ -123,7 +123,7 @@ class Rollout:
 
     @property
     def status(self) -> str:
-        """Return how far the rollout came, such as ``complete`` or ``stuck: …``; empty if nothing is replaced."""
+        """How far the rollout came, such as ``complete`` or ``stuck: …``, or empty if nothing is replaced."""
         change = self.change
         if not (change.rolling and change.removed and change.new):
             return ""

@@ -245,7 +245,7 @@ def _describe_idle(workload: Struct) -> str:
 
 
 def _choose_daemon_pod(scheduler: Scheduler, name: str, pods: Sequence[Pod]) -> TargetPod:
-    """Choose the first pod of a DaemonSet that would not be scheduled, or else the first pod.
+    """Choose the DaemonSet's first pod that would not be scheduled, or simply the first if all would be.
 
     Raises UsageError if the DaemonSet has no pods.
     """

@@ -49,7 +49,7 @@ class WorkloadPodCounts:
         return self._created.get(owner, ())
 
     def find_top_owner(self, owner: Owner) -> Owner:
-        """Return the workload at the top of the owner references, as far as these are known."""
+        """Return the workload at the top of the known owner references."""
         above = self._find_controller_of(owner)
         if above is not None and above.kind in CREATED_KINDS:
             return above
@@ -90,7 +90,7 @@ class WorkloadPodCounts:
 
     @cached_property
     def _pods_by_owner(self) -> dict[Owner, list[Pod]]:
-        """Return pods by their controller and by the workload behind it, as far as ``owners`` need them."""
+        """The pods by their controller and by the workload behind it, limited to what ``owners`` need."""
         owners = frozenset(self._owners)
         tops = {self._find_controller_of(owner) or owner for owner in owners}
         tops |= {find_owner(pod) for pod in self._cluster.pods.templates if owners & _find_owners_of(pod)}

@@ -54,7 +54,7 @@ def build_entry(
 
 
 def find_controller_key(metadata: ObjectMeta) -> Owner | None:
-    """Return the object's controller or, without one, its first owner; None if it has no owner."""
+    """Return the object's controller, or its first owner if it has none, or None without owners."""
     reference = find_controller(metadata) or next(iter(metadata.owner_references), None)
     return Owner(reference.kind, metadata.namespace, reference.name) if reference else None
 

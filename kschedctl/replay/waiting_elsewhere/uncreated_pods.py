@@ -24,21 +24,21 @@ _OPERATED = tuple(
 
 def find_resources_without_pods(cluster: Cluster, now: str) -> Iterator[WaitingElsewhere]:
     """Yield the custom resources that ask for more pods than exist."""
-    labels = _PodIndex(cluster)
+    pod_index = _PodIndex(cluster)
     for kind in _OPERATED:
         for resource in getattr(cluster, kind.field):
             name = resource.resource_kind if isinstance(resource, CustomResource) else kind.kind
-            report = _build_report(name, resource, labels, now)
+            report = _build_report(name, resource, pod_index, now)
             if report is not None:
                 yield report
 
 
-def _build_report(kind: str, resource: OperatorResource, labels: _PodIndex, now: str) -> WaitingElsewhere | None:
+def _build_report(kind: str, resource: OperatorResource, pod_index: _PodIndex, now: str) -> WaitingElsewhere | None:
     """Build the report on one resource, or return None if all its pods exist or it wants none."""
     if resource.has_ended or resource.expected_pods == 0:
         return None
     meta = resource.metadata
-    existing = labels.count_pods(kind, resource)
+    existing = pod_index.count_pods(kind, resource)
     missing = None if resource.expected_pods is None else resource.expected_pods - existing
     if (missing is None and existing) or (missing is not None and missing <= 0):
         return None
@@ -70,7 +70,7 @@ def _build_report(kind: str, resource: OperatorResource, labels: _PodIndex, now:
 
 
 def _render_pod_count(number: int | None) -> str:
-    """Return the number of pods in words."""
+    """Format a number of pods, which may be unknown."""
     return "pods" if number is None else counted(number, "pod")
 
 

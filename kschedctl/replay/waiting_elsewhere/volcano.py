@@ -75,7 +75,10 @@ def find_jobs_without_group(cluster: Cluster, now: str) -> Iterator[WaitingElsew
 
 
 def find_job_key(group: VolcanoPodGroup, cluster: Cluster) -> Owner | None:
-    """Return the controller of a PodGroup, or else the Job of its name, which Volcano may extend by a UID."""
+    """Return the controller of a PodGroup or, without one, the Job of its name.
+
+    Volcano may extend the name by the Job's UID.
+    """
     owner = find_controller_key(group.metadata)
     if owner is not None:
         return owner

@@ -243,17 +243,17 @@ def _iter_requirements(workload: Workload) -> Iterator[_Requirement]:
 def _find_impossible_values(requirement: _Requirement) -> Iterator[_WrongValue]:
     """Yield the values of a well-known label that no node has, unless the value that was meant is listed, too."""
     key = DEPRECATED_LABELS.get(requirement.key, requirement.key)
-    known = KNOWN_VALUES.get(key, ())
-    if not known or requirement.operator not in ("In", "NotIn"):
+    known_values = KNOWN_VALUES.get(key, ())
+    if not known_values or requirement.operator not in ("In", "NotIn"):
         return
     written = {value for _, value in requirement.values}
     for path, value in requirement.values:
-        if value in known:
+        if value in known_values:
             continue
-        meant = _find_meant_value(value, known)
+        meant = _find_meant_value(value, known_values)
         if meant in written or (not meant and key not in _STANDARD_LABELS):
             continue
-        fix = f"Write {meant}" if meant else f"Write one of {', '.join(known[:3])}"
+        fix = f"Write {meant}" if meant else f"Write one of {', '.join(known_values[:3])}"
         yield _WrongValue(path, f"{requirement.key} is never {value or 'empty'} on a node", fix, meant)
 
 
