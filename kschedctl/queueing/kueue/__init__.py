@@ -1,8 +1,9 @@
 """A replay of Kueue: which Workloads get quota, in which flavors, and what the others wait for.
 
 Read ``replay`` first: it runs admission cycles on a cluster and reports every change. A cycle is in ``scheduler``; it
-asks ``flavor_assignment`` for flavors, ``preemption`` for Workloads to preempt, and ``topology`` for a placement. Quotas are in ``quota_tree``, the shares of fair sharing in ``fair_share``. Between two
-cycles ``workload_controller`` reacts to the changes.
+asks ``flavor_assignment`` for flavors, ``preemption`` for Workloads to preempt, and ``topology`` for a placement.
+Quotas are in ``quota_tree``, the shares of fair sharing in ``fair_share``. Between two cycles ``workload_controller``
+reacts to the changes.
 
 Upstream: the development branch of kubernetes-sigs/kueue after release 0.19.
 """

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from kschedctl.queueing.kueue.feature_gates import FeatureGates
 from kschedctl.queueing.kueue.topology.counts import DomainCapacities
-from kschedctl.queueing.kueue.topology.placement import DomainSearch, PlacementRequest
+from kschedctl.queueing.kueue.topology.domain_search import DomainSearch, PlacementRequest
 
 
 class _Greedy(NamedTuple):

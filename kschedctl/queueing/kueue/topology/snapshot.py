@@ -20,7 +20,8 @@ from kschedctl.queueing.kueue.amounts import Requests, saturate, sum_requests
 from kschedctl.queueing.kueue.feature_gates import FeatureGates, Gate
 from kschedctl.queueing.kueue.node_affinity import matches_required_affinity, score_preferred_affinity
 from kschedctl.queueing.kueue.topology.counts import DomainCapacities, count_fitting
-from kschedctl.queueing.kueue.topology.placement import PlacementError, PlacementRequest, place
+from kschedctl.queueing.kueue.topology.domain_search import PlacementError, PlacementRequest
+from kschedctl.queueing.kueue.topology.placement import place
 from kschedctl.queueing.kueue.topology.tree import Counts, TopologyTree
 from kschedctl.queueing.kueue.workloads import DomainCount, DomainRequests, TopologyPlacement
 
