@@ -45,7 +45,7 @@ class PendingQueue:
         """Shapes of Workloads that recently failed, and the reasons."""
         self._failures_changed = failures_changed
         """Collects the Workloads for which ``find_failed_shape_reason`` may have another result than before."""
-        self._preemptor = ""
+        self.preemptor = ""
         """The Workload that waits for its own preemptions, or ""."""
         self._pop_cycle = 0
         self._moved_in_cycle = -1
@@ -53,7 +53,7 @@ class PendingQueue:
 
     def is_preemptor(self, key: str) -> bool:
         """Return whether the Workload waits for its own preemptions."""
-        return self._preemptor == key
+        return self.preemptor == key
 
     def get_sort_key(self, info: WorkloadInfo) -> tuple[bool, int, int, str]:
         """Return the key by which the next Workload is chosen, the smallest first."""
@@ -120,7 +120,7 @@ class PendingQueue:
         else:
             is_retried_at_once = reason in _RETRIED_AT_ONCE
         if reason == RequeueReason.PENDING_PREEMPTION:
-            self._preemptor = key
+            self.preemptor = key
         if self.popped == key:
             self.popped = ""
         has_flavors_left = info.last_assignment is not None and info.last_assignment.has_flavors_left
@@ -178,8 +178,8 @@ class PendingQueue:
         self.active.pop(key, None)
         if self.popped == key:
             self.popped = ""
-        if self._preemptor == key:
-            self._preemptor = ""
+        if self.preemptor == key:
+            self.preemptor = ""
 
 
 def _waits_for_backoff(workload: WorkloadState) -> bool:
