@@ -152,7 +152,7 @@ class QuotaNode:
 class CohortNode(QuotaNode):
     """A cohort."""
 
-    __slots__ = ("cohorts", "queues")
+    __slots__ = ("_height", "cohorts", "queues")
 
     def __init__(self, name: str, quotas: Mapping[FlavorResource, QuotaLimits], weight: float = 1.0) -> None:
         super().__init__(name, quotas, weight)
@@ -160,12 +160,15 @@ class CohortNode(QuotaNode):
         """The cohorts directly below, by name."""
         self.queues: list[QuotaNode] = []
         """The ClusterQueues directly below, by name."""
+        self._height: int | None = None
 
     @property
     def height(self) -> int:
-        """Return the number of levels below the cohort."""
-        height = 1 if self.cohorts or self.queues else 0
-        return max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+        """Return the number of levels below the cohort. Nothing may be added to the tree afterwards."""
+        if self._height is None:
+            height = 1 if self.cohorts or self.queues else 0
+            self._height = max([height, *(cohort.height + 1 for cohort in self.cohorts)])
+        return self._height
 
     def iter_queues(self) -> Iterator[QuotaNode]:
         """Yield all ClusterQueues of the subtree."""
