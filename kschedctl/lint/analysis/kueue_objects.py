@@ -18,6 +18,8 @@ from kschedctl.queueing.kueue.quota_tree import parse_quotas
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 """The label by which a workload names its LocalQueue."""
+MIN_LETTERS = 5
+"""Shorter words of a name do not count as misspelt: h100 is not meant to be a100."""
 _MAX_COMPARED = 500
 """With more names of one kind, misspellings are not searched for."""
 
@@ -43,7 +45,7 @@ def find_missing_names(context: LintContext, references: Iterable[KueueReference
         names = context.list_coexisting_names(subject, kind, namespace)
         if not name or name in names:
             continue
-        similar = find_similar_name(name, names) if len(names) <= _MAX_COMPARED else ""
+        similar = find_similar_name(name, names, MIN_LETTERS) if len(names) <= _MAX_COMPARED else ""
         if not is_kind_complete(context, kind, namespace):
             similar = "" if name in context.list_manifest_names(kind) else similar
             if not similar:

@@ -9,7 +9,7 @@ from kschedctl.api.objects import Node
 from kschedctl.api.quantity import QuantityError
 from kschedctl.api.queueing import AdmissionCheck, ClusterQueue, Cohort, ResourceFlavor
 from kschedctl.autoscaling.node_groups.discovery import has_node_groups
-from kschedctl.lint.analysis.kueue_objects import list_cluster_queues, list_cohorts
+from kschedctl.lint.analysis.kueue_objects import MIN_LETTERS, list_cluster_queues, list_cohorts
 from kschedctl.lint.analysis.near_names import find_similar_name
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import NOTE, WARNING, Rule
@@ -56,7 +56,7 @@ def _describe_unmatched_labels(subject: Subject, labels: Mapping[str, str], node
     for key, value in labels.items():
         values = {node.metadata.labels[key] for node in nodes if key in node.metadata.labels}
         if value not in values:
-            similar = find_similar_name(value, values)
+            similar = find_similar_name(value, values, MIN_LETTERS)
             message = f"no node has the label {key}={value}"
             if values:
                 message += f", but {key} is {join_names(sorted(values))}"
