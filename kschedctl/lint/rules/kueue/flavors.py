@@ -115,8 +115,9 @@ def find_nodes_without_quota(context: LintContext) -> Iterator[Problem]:
     flavors = context.list_linted(ResourceFlavor)
     if not flavors or not context.list_all(ClusterQueue) or not context.are_all_read("ClusterQueue", "Cohort"):
         return
-    specs = [item.spec for item in (*context.list_all(ClusterQueue), *context.list_all(Cohort))]
-    used = {flavor.name for spec in specs for group in spec.resource_groups for flavor in group.flavors}
+    groups = [group for queue in context.list_all(ClusterQueue) for group in queue.spec.resource_groups]
+    groups += [group for cohort in context.list_all(Cohort) for group in cohort.spec.resource_groups]
+    used = {flavor.name for group in groups for flavor in group.flavors}
     covered = {
         node.metadata.name
         for flavor in context.list_all(ResourceFlavor)
@@ -223,12 +224,14 @@ class _LintedQuota(NamedTuple):
 
 def _iter_linted_quotas(context: LintContext) -> Iterator[_LintedQuota]:
     """Yield the nominal quotas of the linted ClusterQueues and Cohorts whose quantities are valid."""
-    for subject, item in (*context.list_linted(ClusterQueue), *context.list_linted(Cohort)):
+    linted = [(subject, queue.spec.resource_groups) for subject, queue in context.list_linted(ClusterQueue)]
+    linted += [(subject, cohort.spec.resource_groups) for subject, cohort in context.list_linted(Cohort)]
+    for subject, groups in linted:
         try:
-            quotas = parse_quotas(item.spec.resource_groups)
+            quotas = parse_quotas(groups)
         except QuantityError:
             continue
-        for i, group in enumerate(item.spec.resource_groups):
+        for i, group in enumerate(groups):
             for j, flavor in enumerate(group.flavors):
                 for k, resource in enumerate(flavor.resources):
                     key = FlavorResource(flavor.name, resource.name)
@@ -239,8 +242,10 @@ def _iter_linted_quotas(context: LintContext) -> Iterator[_LintedQuota]:
 def _sum_nominal_quota(context: LintContext) -> Usage:
     """Add up the nominal quota of all known ClusterQueues and Cohorts."""
     totals: Usage = {}
-    for item in (*list_cluster_queues(context), *list_cohorts(context)):
-        for key, quota in parse_quotas(item.spec.resource_groups).items():
+    all_groups = [queue.spec.resource_groups for queue in list_cluster_queues(context)]
+    all_groups += [cohort.spec.resource_groups for cohort in list_cohorts(context)]
+    for groups in all_groups:
+        for key, quota in parse_quotas(groups).items():
             totals[key] = add(totals.get(key, 0), quota.nominal)
     return totals
 

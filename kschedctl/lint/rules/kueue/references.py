@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
-from kschedctl.api.queueing import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from kschedctl.api.queueing import ClusterQueue, Cohort, KueueResourceGroup, LocalQueue, ResourceFlavor
 from kschedctl.lint.analysis.kueue_objects import KueueReference, find_missing_names
 from kschedctl.lint.framework.context import LintContext
 from kschedctl.lint.framework.rule import ERROR, Rule
-from kschedctl.lint.objects.manifests import TypedObject
-from kschedctl.lint.objects.subject import Path, Problem
+from kschedctl.lint.objects.subject import Path, Problem, Subject
 from kschedctl.queueing.kueue.cluster_queues import is_cohort_in_circle
 
 
@@ -32,9 +31,10 @@ KQ_MISSING_REFERENCE = Rule(
 
 def _iter_references(context: LintContext) -> Iterator[KueueReference]:
     """Yield the flavors and checks that ClusterQueues and Cohorts name, and the Topologies that flavors name."""
-    for item in (*context.list_linted(ClusterQueue), *context.list_linted(Cohort)):
-        yield from _iter_flavor_references(item)
+    for subject, cohort in context.list_linted(Cohort):
+        yield from _iter_flavor_references(subject, cohort.spec.resource_groups)
     for subject, queue in context.list_linted(ClusterQueue):
+        yield from _iter_flavor_references(subject, queue.spec.resource_groups)
         for i, name in enumerate(queue.spec.admission_checks):
             yield KueueReference(subject, ("spec", "admissionChecks", i), "AdmissionCheck", name)
         strategy = queue.spec.admission_checks_strategy
@@ -45,12 +45,12 @@ def _iter_references(context: LintContext) -> Iterator[KueueReference]:
         yield KueueReference(subject, ("spec", "topologyName"), "Topology", flavor.spec.topology_name or "")
 
 
-def _iter_flavor_references(item: TypedObject[ClusterQueue] | TypedObject[Cohort]) -> Iterator[KueueReference]:
+def _iter_flavor_references(subject: Subject, groups: Iterable[KueueResourceGroup]) -> Iterator[KueueReference]:
     """Yield the flavors that a ClusterQueue or Cohort has quota in."""
-    for i, group in enumerate(item.value.spec.resource_groups):
+    for i, group in enumerate(groups):
         for j, flavor in enumerate(group.flavors):
             path = ("spec", "resourceGroups", i, "flavors", j, "name")
-            yield KueueReference(item.subject, path, "ResourceFlavor", flavor.name)
+            yield KueueReference(subject, path, "ResourceFlavor", flavor.name)
 
 
 def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:

@@ -167,11 +167,11 @@ class _QueuedPodSets(NamedTuple):
 
 def _iter_queued_pod_sets(context: LintContext) -> Iterator[_QueuedPodSets]:
     """Yield the Workloads that have no quota, and the manifests that become Workloads. Malformed ones are left out."""
-    for subject, workload in context.list_linted(KueueWorkload):
-        is_waiting = not any(_has_condition(workload, type_) for type_ in ("Finished", "QuotaReserved"))
-        pod_sets = _sum_pod_sets(workload.spec.pod_sets) if is_waiting else None
+    for subject, stored in context.list_linted(KueueWorkload):
+        is_waiting = not any(_has_condition(stored, type_) for type_ in ("Finished", "QuotaReserved"))
+        pod_sets = _sum_pod_sets(stored.spec.pod_sets) if is_waiting else None
         if pod_sets:
-            yield _QueuedPodSets(subject, ("spec", "podSets"), workload.spec.queue_name, pod_sets)
+            yield _QueuedPodSets(subject, ("spec", "podSets"), stored.spec.queue_name, pod_sets)
     for workload in context.workloads:
         queue_name = object_at(workload.subject.document, *_WORKLOAD_LABELS).get(QUEUE_LABEL)
         count = _count_required_pods(workload)
