@@ -57,7 +57,7 @@ def queues(
         tuple(replay.cache.problems),
         (installation.doubt,) if installation.doubt else (),
         unknown,
-        undecided=bool(unknown or installation.doubt),
+        undecided=bool(unknown or installation.doubt or replay.cache.problems),
     )
 
 

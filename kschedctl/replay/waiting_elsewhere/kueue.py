@@ -293,6 +293,8 @@ class WaitingQueues:
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"
             return
+        for problem in self.outlook.problems:
+            yield f"Not certain: {problem}"
         outlook = self.outlook.workloads.get(key)
         if outlook is None:
             return
