@@ -95,7 +95,7 @@ def test_each_waiting_workload_has_its_reason_and_what_it_would_get() -> None:
     waiting = {workload.workload: workload for workload in _report().waiting}
     assert waiting["ai/next"].flavors == ("gpu",)
     assert waiting["ai/stuck"].waits == (
-        "waits: ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
+        "ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
     )
     too_big = waiting["ai/too-big"]
     assert "needs 13 nvidia.com/gpu, flavor gpu has 1 of 12 free" in too_big.waits
@@ -108,6 +108,11 @@ def test_an_inactive_queue_gives_kueues_reason() -> None:
     assert not broken.active
     assert broken.reason == "FlavorNotFound"
     assert broken.message == "Can't admit new workloads: references missing ResourceFlavor(s): missing."
+
+
+def test_the_summary_counts_queues_and_workloads() -> None:
+    figures = _report().summary().figures
+    assert figures == {"queues": 3, "inactiveQueues": 1, "waiting": 3, "wouldGetQuota": 1}
 
 
 def test_names_select_queues_and_those_of_cohorts() -> None:
