@@ -150,7 +150,8 @@ def _iter_waiting_findings(long_waiting: Iterable[LongWaitingWorkload]) -> Itera
         else:
             message = f"waits for {workload.age}: {workload.why}"
             namespace = workload.workload.partition("/")[0]
-            yield WAITING.build_finding(f"Workload {workload.workload}", message, namespace=namespace)
+            fix = "Create or correct what the message names"
+            yield WAITING.build_finding(f"Workload {workload.workload}", message, fix, namespace=namespace)
     for queue, workloads in by_queue.items():
         first = workloads[0]
         waits = f"{counted(len(workloads), 'Workload')} {agreeing(len(workloads), 'waits', 'wait')} long"

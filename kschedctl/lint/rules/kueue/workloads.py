@@ -62,16 +62,16 @@ class _LabelSet(NamedTuple):
 
 def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose queue label names no LocalQueue of their namespace."""
-    references = [
-        KueueReference(
-            subject, (*path, QUEUE_LABEL), "LocalQueue", str(labels[QUEUE_LABEL]), subject.namespace or "default"
-        )
-        for subject, path, labels in _iter_label_sets(context)
-        if QUEUE_LABEL in labels
-    ]
+    references, labelled = [], set()
+    for subject, path, labels in _iter_label_sets(context):
+        if QUEUE_LABEL in labels:
+            name, namespace = str(labels[QUEUE_LABEL]), subject.namespace or "default"
+            references.append(KueueReference(subject, (*path, QUEUE_LABEL), "LocalQueue", name, namespace))
+            labelled.add((subject.kind, namespace, subject.name))
     for subject, workload in context.list_linted(KueueWorkload):
-        if not workload.metadata.owner_references and not _has_condition(workload, "Finished"):
-            name, namespace = workload.spec.queue_name, subject.namespace or "default"
+        name, namespace = workload.spec.queue_name, subject.namespace or "default"
+        owners = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
+        if not owners & labelled and not _has_condition(workload, "Finished"):
             references.append(KueueReference(subject, ("spec", "queueName"), "LocalQueue", name, namespace))
     yield from find_missing_names(context, references)
 
@@ -219,12 +219,7 @@ def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
     """Return whether everything is known that a queue can borrow from."""
     if queue.node.parent is None:
         return True
-    return (
-        context.cluster is not None
-        and context.all_manifests_read
-        and not context.is_self_described
-        and context.are_all_read("ClusterQueue", "Cohort")
-    )
+    return context.cluster is not None and context.all_manifests_read and context.are_all_read("ClusterQueue", "Cohort")
 
 
 def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -> str:
