@@ -120,7 +120,7 @@ def test_long_waits_are_reported_by_queue_with_the_reason() -> None:
     ]
     assert list_findings(section) == [("waiting", "Workload ai/lost"), ("waiting", "ClusterQueue a")]
     assert section.findings[0].message == "waits for 4h: LocalQueue ai/absent does not exist"
-    assert section.findings[1].message.startswith("1 Workload waits long, ai/old for 3h: waits for quota in ")
+    assert section.findings[1].message.startswith("1 Workload waits long, ai/old for 3h: pod set main needs 4 ")
     assert section.headline == "3 Workloads wait in 1 ClusterQueue, ai/lost for 4h"
 
 

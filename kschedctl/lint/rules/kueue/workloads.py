@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.events import JOB_ENDED
@@ -236,7 +236,7 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -
             capacity = add(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
         if amount > capacity:
             return _format_excess(
-                "it", resource, amount, f"all flavors together can give {_format(resource, capacity)}"
+                "it", resource, amount, f"{_name_flavors(group.flavors)} can give {_format(resource, capacity)}"
             )
     for name, requests in pod_sets:
         for group in queue.settings.groups:
@@ -248,6 +248,11 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -
                     for flavor, (resource, limit) in zip(group.flavors, filter(None, excesses), strict=True)
                 )
     return ""
+
+
+def _name_flavors(flavors: Sequence[str]) -> str:
+    """Return the words for the flavors of a resource group."""
+    return f"flavor {flavors[0]}" if len(flavors) == 1 else "all flavors together"
 
 
 def _find_excess(queue: CachedQueue, flavor: str, needed: Mapping[str, int]) -> tuple[str, str] | None:
