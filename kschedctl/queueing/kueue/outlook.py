@@ -17,11 +17,20 @@ from kschedctl.queueing.kueue.installation import KueueInstallation
 from kschedctl.queueing.kueue.malformed_objects import drop_malformed_objects
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
-from kschedctl.queueing.kueue.workloads import ADMISSION_CHECK, QuotaAdmission, ScanProgress, WorkloadInfo, WorkloadState
+from kschedctl.queueing.kueue.workloads import (
+    ADMISSION_CHECK,
+    QuotaAdmission,
+    ScanProgress,
+    WorkloadInfo,
+    WorkloadState,
+)
+from kschedctl.text.counts import counted
 
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
+_MOST_TRIES = 4000
+"""The number of tries after which no further cycle is run. A cycle tries one Workload of each ClusterQueue."""
 _QUEUEING_CONDITIONS = frozenset({ConditionType.EVICTED, ConditionType.PREEMPTED})
 _QUEUEING_REASONS = frozenset({ADMISSION_CHECK, "PodsReadyTimeout", "InCohortReclaimWhileBorrowing"})
 """The reasons of these conditions whose time may decide the place of a Workload in its queue."""
@@ -60,6 +69,8 @@ class WorkloadOutlook:
     """The quota that it gets, or None if it gets none."""
     admitted_in: int = 0
     """The number of the cycle in which it gets quota, 0 for none."""
+    is_undecided: bool = False
+    """Whether the replay stopped early, before it was known whether the Workload gets quota."""
 
 
 @dataclass(slots=True)
@@ -76,6 +87,19 @@ class Outlook:
     """The Workloads that get quota, in order."""
     problems: list[str]
     """Objects that were left out or that Kueue would refuse, and why."""
+
+    @property
+    def doubt(self) -> str:
+        """Return how many Workloads are undecided because the replay stopped early, or "" if none is."""
+        undecided = [outlook for outlook in self.workloads.values() if outlook.is_undecided]
+        if not undecided:
+            return ""
+        untried = sum(not outlook.message for outlook in undecided)
+        return (
+            f"The replay of Kueue stopped early, after {_MOST_TRIES:,} tries or {_MOST_CYCLES:,} cycles: "
+            f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
+            f"and {untried:,} of them {'was' if untried == 1 else 'were'} not tried at all"
+        )
 
 
 def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
@@ -107,14 +131,21 @@ def foresee(replay: KueueReplay) -> Outlook:
     order: list[str] = []
     history = _StateHistory(replay)
     history.is_repeated()
+    tries = 0
     for cycle in range(1, _MOST_CYCLES + 1):
+        if tries >= _MOST_TRIES:
+            _mark_undecided(replay, outlooks)
+            break
         result = replay.run_cycle()
         if result is None:
             break
         _note_cycle(replay, result, cycle, outlooks, order)
+        tries += len(result.order)
         replay.settle()
         if history.is_repeated():
             break
+    else:
+        _mark_undecided(replay, outlooks)
     _share_messages(outlooks, shapes)
     inactive = {
         name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
@@ -240,6 +271,15 @@ def _note_cycle(
     for preemption in result.preemptions:
         if preemption.preemptor in outlooks:
             outlooks[preemption.preemptor].victims.append(preemption.victim)
+
+
+def _mark_undecided(replay: KueueReplay, outlooks: Mapping[str, WorkloadOutlook]) -> None:
+    """Mark the Workloads that a further cycle would try, and that never had quota so far."""
+    for name, queue in replay.queues.pending.items():
+        if replay.cache.is_active(name):
+            for key in queue.active:
+                if key in outlooks and not outlooks[key].admitted_in:
+                    outlooks[key].is_undecided = True
 
 
 def _share_messages(outlooks: dict[str, WorkloadOutlook], shapes: Mapping[str, bytes]) -> None:
