@@ -29,7 +29,7 @@ from kschedctl.text.counts import counted
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
-_MOST_TRIES = 4000
+_MOST_TRIES = 3000
 """The number of tries after which no further cycle is run. A cycle tries one Workload of each ClusterQueue."""
 _QUEUEING_CONDITIONS = frozenset({ConditionType.EVICTED, ConditionType.PREEMPTED})
 _QUEUEING_REASONS = frozenset({ADMISSION_CHECK, "PodsReadyTimeout", "InCohortReclaimWhileBorrowing"})

@@ -116,17 +116,31 @@ class QuotaNode:
 
     def add_usage(self, key: FlavorResource, amount: int) -> None:
         """Count an amount as used, and carry what exceeds the node's own part to the parent."""
-        local_available = self.compute_local_available(key)
-        self.usage[key] = add(self.get_usage(key), amount)
-        if self.parent is not None and amount > local_available:
-            self.parent.add_usage(key, subtract(amount, local_available))
+        node: QuotaNode | None = self
+        while node is not None:
+            used = node.usage.get(key, 0)
+            limits = node.quotas.get(key)
+            lends_all = limits is None or limits.lending_limit is None
+            local_available = 0 if lends_all and used >= 0 else node.compute_local_available(key)
+            node.usage[key] = add(used, amount)
+            if amount <= local_available:
+                return
+            amount = subtract(amount, local_available)
+            node = node.parent
 
     def remove_usage(self, key: FlavorResource, amount: int) -> None:
         """Undo ``add_usage``."""
-        carried = subtract(self.get_usage(key), self.compute_local_quota(key))
-        self.usage[key] = subtract(self.get_usage(key), amount)
-        if carried > 0 and self.parent is not None:
-            self.parent.remove_usage(key, min(amount, carried))
+        node: QuotaNode | None = self
+        while node is not None:
+            used = node.usage.get(key, 0)
+            limits = node.quotas.get(key)
+            lends_all = limits is None or limits.lending_limit is None
+            carried = used if lends_all else subtract(used, node.compute_local_quota(key))
+            node.usage[key] = subtract(used, amount)
+            if carried <= 0:
+                return
+            amount = min(amount, carried)
+            node = node.parent
 
     def would_borrow(self, key: FlavorResource, amount: int = 0) -> bool:
         """Return whether the subtree would use more than its quota with an additional amount."""
