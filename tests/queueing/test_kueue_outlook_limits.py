@@ -36,7 +36,7 @@ def _build_cluster(workloads: int, quota: int) -> kschedctl.Cluster:
 
 
 def test_workloads_that_were_not_tried_are_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(outlook, "_MOST_TRIES", 2)
+    monkeypatch.setattr(outlook, "_MOST_WORK", 2)
     report = kschedctl.queues(_build_cluster(5, 100), now=NOW)
     assert report.undecided
     assert "3 Workloads would get quota is unknown, and 3 of them were not tried" in report.doubts[0]

@@ -29,8 +29,11 @@ from kschedctl.text.counts import counted
 NEEDED_KINDS = ("KueueWorkload", "ClusterQueue", "LocalQueue", "ResourceFlavor", "Namespace")
 """The kinds without which nothing can be foreseen."""
 _MOST_CYCLES = 200
-_MOST_TRIES = 3000
-"""The number of tries after which no further cycle is run. A cycle tries one Workload of each ClusterQueue."""
+_MOST_WORK = 3_000_000
+"""The number of tries, times that of ClusterQueues, after which no further cycle is run.
+
+A cycle tries one Workload of each ClusterQueue, and a try takes longer the more ClusterQueues there are.
+"""
 _QUEUEING_CONDITIONS = frozenset({ConditionType.EVICTED, ConditionType.PREEMPTED})
 _QUEUEING_REASONS = frozenset({ADMISSION_CHECK, "PodsReadyTimeout", "InCohortReclaimWhileBorrowing"})
 """The reasons of these conditions whose time may decide the place of a Workload in its queue."""
@@ -87,6 +90,8 @@ class Outlook:
     """The Workloads that get quota, in order."""
     problems: list[str]
     """Objects that were left out or that Kueue would refuse, and why."""
+    tries: int = 0
+    """The number of times that a Workload was tried."""
 
     @property
     def doubt(self) -> str:
@@ -96,7 +101,7 @@ class Outlook:
             return ""
         untried = sum(not outlook.message for outlook in undecided)
         return (
-            f"The replay of Kueue stopped early, after {_MOST_TRIES:,} tries or {_MOST_CYCLES:,} cycles: "
+            f"The replay of Kueue stopped early, after {counted(self.tries, 'try', 'tries')}: "
             f"whether {counted(len(undecided), 'Workload')} would get quota is unknown, "
             f"and {untried:,} of them {'was' if untried == 1 else 'were'} not tried at all"
         )
@@ -133,7 +138,7 @@ def foresee(replay: KueueReplay) -> Outlook:
     history.is_repeated()
     tries = 0
     for cycle in range(1, _MOST_CYCLES + 1):
-        if tries >= _MOST_TRIES:
+        if tries * len(replay.cache.queues) >= _MOST_WORK:
             _mark_undecided(replay, outlooks)
             break
         result = replay.run_cycle()
@@ -150,7 +155,7 @@ def foresee(replay: KueueReplay) -> Outlook:
     inactive = {
         name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
     }
-    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems)
+    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems, tries)
 
 
 def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:
