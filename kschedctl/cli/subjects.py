@@ -28,6 +28,12 @@ from kschedctl.replay.controllers.target_creation import create_targets
 from kschedctl.replay.controllers.target_pod import TargetPod
 from kschedctl.replay.controllers.workload_pods import find_pods, find_targets, find_template, iter_workloads
 from kschedctl.replay.waiting_elsewhere import find_blockers
+from kschedctl.replay.waiting_elsewhere.kueue_jobs import (
+    JobOutlook,
+    add_foreseen_flavors,
+    foresee_manifests,
+    foresee_stored_job,
+)
 
 Subject = Pod | Owner
 
@@ -84,7 +90,11 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
         documents = {key: inquiry.written[key].document for key in manifests}
         workloads_to_create = [inquiry.manifests[key] for key in manifests]
         targets = create_targets(scheduler, workloads_to_create, documents) if manifests else []
-        target_by_manifest = dict(zip(manifests, targets, strict=True))
+        outlooks = {o.owner: o for o in foresee_manifests(inquiry.cluster, workloads_to_create, inquiry.now)}
+        target_by_manifest = {
+            key: _add_queue_outlook(target, outlooks.get(key), inquiry.cluster)
+            for key, target in zip(manifests, targets, strict=True)
+        }
         chosen = []
         for subject in subjects:
             if isinstance(subject, Pod):
@@ -94,6 +104,15 @@ def build_targets(inquiry: Inquiry, subjects: Sequence[Subject]) -> list[TargetP
             else:
                 chosen += _build_workload_targets(inquiry, subject)
     return [_with_scheduler_name(target, inquiry.scheduler_name) for target in chosen]
+
+
+def _add_queue_outlook(target: TargetPod, outlook: JobOutlook | None, cluster: Cluster) -> TargetPod:
+    """Return the target pod with what Kueue does with its job, and with the flavors that it gets."""
+    if outlook is None:
+        return target
+    note = f"{target.note}; with the labels and tolerations of {outlook.flavors}" if outlook.flavors else target.note
+    pod = add_foreseen_flavors(target.pod, outlook, cluster)
+    return target._replace(pod=pod, note=note.removeprefix("; "), waiting_elsewhere=(outlook.report,))
 
 
 def _with_scheduler_name(target: TargetPod, scheduler_name: str | None) -> TargetPod:
@@ -137,6 +156,8 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
     )
+    if waiting and (outlook := foresee_stored_job(inquiry.cluster, owner, inquiry.now)) is not None:
+        first = _add_queue_outlook(first, outlook, inquiry.cluster)
     return [first, *other_targets]
 
 
