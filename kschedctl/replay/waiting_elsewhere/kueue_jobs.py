@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from kschedctl.api.json_values import object_at
 from kschedctl.api.kinds import KINDS
-from kschedctl.api.objects import Pod, StoredJob, Struct
+from kschedctl.api.objects import Pod, PodSchedulingGate, StoredJob, Struct
 from kschedctl.api.operator_resources import CustomResource, OperatorResource
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
-from kschedctl.api.workloads import get_identity
-from kschedctl.cluster import Cluster
+from kschedctl.api.workloads import CronJob, Job, get_identity
+from kschedctl.cluster import FIELDS, Cluster
 from kschedctl.errors import InputError
 from kschedctl.queueing.kueue.feature_gates import build_feature_gates
 from kschedctl.queueing.kueue.installation import find_installation
@@ -30,6 +30,8 @@ from kschedctl.queueing.kueue.integrations import (
     find_queue_name,
 )
 from kschedctl.queueing.kueue.outlook import WorkloadOutlook
+from kschedctl.replay.controllers.workload_pods import find_pods
+from kschedctl.replay.edits import change_pods
 from kschedctl.replay.waiting_elsewhere.entries import build_entry
 from kschedctl.replay.waiting_elsewhere.kueue import (
     KUEUE,
@@ -42,9 +44,11 @@ from kschedctl.replay.waiting_elsewhere.kueue import (
     format_key,
     has_ended,
 )
-from kschedctl.replay.waiting_elsewhere.kueue_placement import add_flavors
+from kschedctl.replay.waiting_elsewhere.kueue_placement import add_flavors, find_victim_pods
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 from kschedctl.text.counts import counted
+
+_ADMISSION_GATE = PodSchedulingGate("kueue.x-k8s.io/admission")
 
 
 class JobOutlook(NamedTuple):
@@ -72,6 +76,51 @@ def add_foreseen_flavors(pod: Pod, outlook: JobOutlook, cluster: Cluster) -> Pod
         if foreseen.admission is not None:
             pod = replace(pod, spec=add_flavors(pod.spec, foreseen.admission.pod_sets[0], flavors))
     return pod
+
+
+def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
+    """Return the manifest as Kueue changes it: started in its flavors if it is admitted, suspended or gated otherwise.
+
+    Of a workload whose pods are Workloads of their own, the admitted pods remain. A manifest about which nothing is
+    known stays unchanged.
+    """
+    job: Any = outlook.job
+    spec, report = job.spec, outlook.report
+    if report.state is WaitingState.NOT_CHECKED or not (report.replayed or outlook.admitted):
+        return outlook.job
+    if not outlook.admitted:
+        if isinstance(job, Job):
+            held_back = {"suspend": True}
+        elif isinstance(job, Pod):
+            held_back = {"scheduling_gates": (*spec.scheduling_gates, _ADMISSION_GATE)}
+        else:
+            held_back = {"replicas": 0}
+        changed = replace(spec, **held_back)
+    elif isinstance(job, Pod):
+        changed = add_foreseen_flavors(job, outlook, cluster).spec
+    else:
+        pod = add_foreseen_flavors(Pod(spec=spec.template.spec), outlook, cluster)
+        started: dict[str, Any] = {"template": replace(spec.template, spec=pod.spec)}
+        if outlook.workload_count > 1:
+            started["replicas"] = len(outlook.admitted)
+        elif isinstance(job, Job):
+            started |= {"suspend": False, "parallelism": _count_admitted_pods(outlook)}
+        changed = replace(spec, **started)
+    manifest: Struct = replace(job, spec=changed)
+    return manifest
+
+
+def _count_admitted_pods(outlook: JobOutlook) -> int:
+    """Return the number of pods with which Kueue admits a job."""
+    admissions = (foreseen.admission for foreseen in outlook.admitted)
+    return sum(pod_set.count for admission in admissions if admission for pod_set in admission.pod_sets)
+
+
+def remove_preempted_pods(cluster: Cluster, outlooks: Iterable[JobOutlook]) -> Cluster:
+    """Return the cluster without the pods of the Workloads that Kueue preempts for the jobs."""
+    jobs = {format_key(workload): find_job(workload, cluster) for workload in cluster.kueue_workloads}
+    admitted = [foreseen for outlook in outlooks for foreseen in outlook.admitted]
+    return change_pods(cluster, dict.fromkeys(find_victim_pods(cluster, admitted, jobs)))
 
 
 def has_queues(cluster: Cluster) -> bool:
@@ -142,12 +191,26 @@ def _find_unknown_jobs(cluster: Cluster, owners: Container[Owner | None], now: s
 def foresee_manifests(cluster: Cluster, manifests: Iterable[Struct], now: str = "") -> list[JobOutlook]:
     """Return what Kueue would do with the manifests that name a queue, if they were all created now.
 
-    Manifests of the same kind and name as the cluster's replace these. A cluster without queues gives no outlook.
+    Manifests of objects that exist are left out, since these have a Workload, and suspended CronJobs. A cluster without
+    queues gives no outlook.
     """
     if not has_queues(cluster):
         return []
     jobs = {get_identity(manifest): manifest for manifest in manifests if find_queue_name(manifest)}
-    return foresee_jobs(cluster, jobs, now)
+    new_jobs = {
+        owner: job
+        for owner, job in jobs.items()
+        if not _exists(owner, cluster) and not (isinstance(job, CronJob) and job.spec.suspend)
+    }
+    return foresee_jobs(cluster, new_jobs, now)
+
+
+def _exists(owner: Owner, cluster: Cluster) -> bool:
+    """Return whether the cluster has the object, or pods of it."""
+    if owner.kind == "Pod":
+        return cluster.pod(owner.namespace, owner.name) is not None
+    stored = cluster.in_namespace(FIELDS[owner.kind], owner.namespace) if owner.kind in FIELDS else ()
+    return any(obj.metadata.name == owner.name for obj in stored) or bool(find_pods(cluster, owner))
 
 
 def foresee_jobs(cluster: Cluster, jobs: dict[Owner, Struct], now: str) -> list[JobOutlook]:

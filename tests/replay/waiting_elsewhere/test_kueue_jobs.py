@@ -23,12 +23,15 @@ _NODES = (_build_node("a", 4), _build_node("b", 4))
 
 def _build_manifest(gpus: int, pods: int, kind: str = "Job", queue: str = "lq") -> JsonObject:
     """Build a manifest of some pods with ``gpus`` each."""
-    container = {"name": "c", "resources": {"requests": {"nvidia.com/gpu": str(gpus)}}}
-    template = {"spec": {"containers": [container]}}
-    counts = {"parallelism": pods} if kind == "Job" else {"replicas": pods}
+    amounts = {"nvidia.com/gpu": str(gpus)}
+    container = {"name": "c", "image": "train", "resources": {"requests": amounts, "limits": amounts}}
+    template: JsonObject = {"metadata": {"labels": {"app": "train"}}, "spec": {"containers": [container]}}
+    spec: JsonObject = {"replicas": pods, "selector": {"matchLabels": {"app": "train"}}, "template": template}
+    if kind == "Job":
+        template["spec"]["restartPolicy"] = "Never"
+        spec = {"parallelism": pods, "template": template}
     metadata = {"name": "train", "namespace": "ai", "labels": {"kueue.x-k8s.io/queue-name": queue}}
-    version = "batch/v1" if kind == "Job" else "apps/v1"
-    return {"apiVersion": version, "kind": kind, "metadata": metadata, "spec": {**counts, "template": template}}
+    return {"apiVersion": "batch/v1" if kind == "Job" else "apps/v1", "kind": kind, "metadata": metadata, "spec": spec}
 
 
 def _foresee(manifest: JsonObject, *objects: JsonObject) -> JobOutlook:
