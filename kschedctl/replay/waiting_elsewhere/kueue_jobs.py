@@ -90,7 +90,7 @@ def apply_outlook(outlook: JobOutlook, cluster: Cluster) -> Struct:
         return outlook.job
     if not outlook.admitted:
         if isinstance(job, Job):
-            held_back = {"suspend": True}
+            held_back: dict[str, Any] = {"suspend": True}
         elif isinstance(job, Pod):
             held_back = {"scheduling_gates": (*spec.scheduling_gates, _ADMISSION_GATE)}
         else:
