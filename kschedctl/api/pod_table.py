@@ -147,7 +147,8 @@ class PodTable(Sequence[Pod]):
         if not len(added) or not len(self):
             return added if len(added) else self
         keys = added.list_keys()
-        kept_rows = np.delete(np.arange(len(self)), [row for key in keys if (row := self.find_row(*key)) is not None])
+        replaced_rows = [row for row in (self.find_row(*key) for key in keys) if row is not None]
+        kept_rows = np.delete(np.arange(len(self)), replaced_rows)
         places = np.searchsorted(kept_rows, [self._find_insertion_row(*key) for key in keys])
         rows = np.insert(kept_rows, places, np.arange(len(self), len(self) + len(added)))
         return self._append(added).take(rows).drop_unused_templates()
@@ -226,13 +227,13 @@ class PodTable(Sequence[Pod]):
         made = PodMeta(
             self.names[row],
             meta.namespace,
-            texts.uid,
-            meta.labels,
-            meta.owner_references,
-            texts.created or None,
-            meta.deletion_timestamp,
-            meta.generate_name,
-            meta.annotations,
+            uid=texts.uid,
+            labels=meta.labels,
+            owner_references=meta.owner_references,
+            creation_timestamp=texts.created or None,
+            deletion_timestamp=meta.deletion_timestamp,
+            generate_name=meta.generate_name,
+            annotations=meta.annotations,
         )
         spec = replace(pod.spec, node_name=texts.node) if texts.node else pod.spec
         return Pod(made, spec, restore_status(pod.status, texts))
@@ -301,10 +302,18 @@ class PodTableBuilder:
     def build(self) -> PodTable:
         """Build the table, which ends the use of the builder. Of pods with equal names the last one counts."""
         self._flush_rows()
-        self._numbers, self._shared, self._statuses = {}, {}, {}  # the columns need the room
-        names, template, columns = self._names, np.concatenate(self._template), self._columns
+        # Release what is no longer needed at once, since the columns need the memory.
+        self._numbers = {}
+        self._shared = {}
+        self._statuses = {}
+        names = self._names
+        columns = self._columns
+        template = np.concatenate(self._template)
         rows = np.array(_sort_rows(self._namespaces, names), np.int64)
-        self._namespaces, self._names, self._template, self._columns = [], [], [], []
+        self._namespaces = []
+        self._names = []
+        self._template = []
+        self._columns = []
         return PodTable(
             tuple(self._templates),
             template[rows],

@@ -84,10 +84,10 @@ class Quantity:
         """Return the sum in this quantity's format, or in the other's format if this quantity is zero."""
         format = self.format if self.mantissa else other.format
         if not (self.mantissa and other.mantissa):
-            quantity, big = self if self.mantissa else other, self.big or other.big
-            shift = (
-                max(quantity.scale, 0) if big else 0
-            )  # a big zero has no positive scale, which the sum does not have then
+            quantity = self if self.mantissa else other
+            big = self.big or other.big
+            # A big zero has no positive scale, so the sum does not have a positive scale either.
+            shift = max(quantity.scale, 0) if big else 0
             return Quantity(_rescale(quantity.mantissa, shift), quantity.scale - shift, format, big)
         scale = min(self.scale, other.scale)
         terms = _rescale(self.mantissa, self.scale - scale), _rescale(other.mantissa, other.scale - scale)

@@ -95,7 +95,12 @@ def _compile(source: str, variables: Mapping[str, Type], structs: Structs) -> Pr
     step = planner.plan(root)
     deep = root.height > _SHALLOW_HEIGHT or len(planner.planned) > 200
     return Program(
-        checked.types[root], tuple(variables), step.run, planner.size, deep, tuple(planner.unsupported_patterns)
+        checked.types[root],
+        tuple(variables),
+        run=step.run,
+        size=planner.size,
+        deep=deep,
+        unsupported_patterns=tuple(planner.unsupported_patterns),
     )
 
 

@@ -135,11 +135,14 @@ def to_double(value: Value) -> float:
         return float(value)
     if _SPECIAL.fullmatch(value):
         return float(value)
-    read = float if _FLOAT.fullmatch(value) else float.fromhex if _HEX.fullmatch(value) else None
+    number = math.inf  # stands for what cannot be read
     try:
-        number = read(value) if read else math.inf
+        if _FLOAT.fullmatch(value):
+            number = float(value)
+        elif _HEX.fullmatch(value):
+            number = float.fromhex(value)
     except OverflowError:
-        number = math.inf
+        pass
     if math.isinf(number):
         raise _build_conversion_error("string", "double")
     return number

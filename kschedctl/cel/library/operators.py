@@ -132,7 +132,9 @@ def modulo(left: Value, right: Value) -> Value:
     if left == INT_MIN and right == -1:
         raise CelError("integer overflow")
     rest = abs(left) % abs(right)
-    return Uint(rest) if type(left) is Uint else (-rest if left < 0 else rest)
+    if type(left) is Uint:
+        return Uint(rest)
+    return -rest if left < 0 else rest  # the sign is that of the dividend, unlike in Python
 
 
 def negate(value: Value) -> Value:

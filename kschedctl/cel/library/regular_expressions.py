@@ -119,7 +119,8 @@ def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
         begin, end = match.span()
         if end > begin or begin != last_end:
             yield begin, end
-        at, last_end = (end if end > at else at + 1), end
+        at = end if end > at else at + 1  # go on after an empty match
+        last_end = end
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -326,7 +327,7 @@ class SimplePattern(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def compile_simple_pattern(pattern: str) -> SimplePattern | None:
-    r"""Compile a pattern of the subset.
+    r"""Compile a pattern if it is in the safe subset.
 
     Return None for other patterns, and for patterns that are too slow on a text of usual length.
 

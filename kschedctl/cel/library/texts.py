@@ -102,7 +102,13 @@ def split_text(text: str, separator: str, limit: int = -1) -> list[str]:
 
 def _apply_to_ascii(change: Callable[[str], str]) -> Callable[[str], str]:
     """Build a function that changes only the ASCII characters of a text."""
-    return lambda text: change(text) if text.isascii() else "".join(change(c) if c.isascii() else c for c in text)
+
+    def apply(text: str) -> str:
+        if text.isascii():
+            return change(text)
+        return "".join(change(c) if c.isascii() else c for c in text)
+
+    return apply
 
 
 def quote_text(text: str) -> str:

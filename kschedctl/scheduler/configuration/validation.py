@@ -65,7 +65,9 @@ def _validate_leader_election(election: LeaderElection) -> Iterator[str]:
     """Yield the errors in leaderElection."""
     if not election.leader_elect:
         return
-    lease, renew, retry = election.lease_duration or 15, election.renew_deadline or 10, election.retry_period or 2
+    lease = election.lease_duration or 15  # the defaults of leader election, in seconds
+    renew = election.renew_deadline or 10
+    retry = election.retry_period or 2
     for name, seconds in (("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)):
         if seconds <= 0:
             yield invalid(f"leaderElection.{name}", f"{seconds:g}s", "must be greater than zero")

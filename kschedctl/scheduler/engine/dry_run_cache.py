@@ -97,7 +97,17 @@ def build_empty_dry_run(view: Fork, nominated: Delta) -> DryRunState:
     nowhere, nobody = np.zeros(len(view.nodes), np.bool_), np.empty(0, np.int64)
     none = np.empty(0, np.bool_)
     unknown = np.full(len(view.nodes), UNKNOWN)
-    return DryRunState(len(view.trail), nominated, nowhere, nowhere, unknown, nobody, view.node[nobody], none, none)
+    return DryRunState(
+        len(view.trail),
+        nominated,
+        tried=nowhere,
+        fits=nowhere,
+        beyond=unknown,
+        pods=nobody,
+        node=view.node[nobody],
+        violating=none,
+        must_go=none,
+    )
 
 
 @dataclass

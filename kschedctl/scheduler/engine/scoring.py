@@ -156,10 +156,10 @@ class ScoredNodes(NamedTuple):
         return cls(view, nodes.rows, view, nodes.rows)
 
     def score_with(self, plugin: ScorePlugin, info: PodInfo, state: object, *, by_name: bool) -> Scores:
-        """Return a plugin's raw scores, (F,).
+        """Return a plugin's raw scores, (F,) one per node to score.
 
-        With `by_name`, the plugin scores with the state of its PreFilter, in which it looks nodes up by name, so
-        returned nodes that the cluster does not have score 0.
+        With `by_name`, the plugin has no PreScore and looks nodes up by name in the state of its PreFilter. Nodes that
+        an extender returned but that are not in the cluster then score 0.
         """
         if not by_name or self.own_view is self.view:
             return plugin.score(info, self.view, state, self.rows)

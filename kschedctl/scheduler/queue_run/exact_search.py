@@ -146,7 +146,15 @@ class ExactSearch:
 
 def _build_choice(info: PodInfo, row: Row, feasible: int, evaluated: int, *, batched: bool) -> Choice:
     """Build the choice of a row that no tie had to decide."""
-    return Choice(info, row, np.array([row]), feasible, NO_PRE_FILTER_RESULTS, evaluated, batched)
+    return Choice(
+        info,
+        row,
+        tied=np.array([row]),
+        feasible=feasible,
+        before=NO_PRE_FILTER_RESULTS,
+        evaluated=evaluated,
+        batched=batched,
+    )
 
 
 SIGNED_POINTS = ("preFilter", "filter", "preScore", "score")

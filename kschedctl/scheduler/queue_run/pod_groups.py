@@ -127,7 +127,15 @@ class _GroupAttempt:
             }
             tree_cycle = HierarchyCycle(framework, view, self.tree, waiting, infos, sampling=sampling)
             return run_tree(tree_cycle, workload_aware=workload_aware)
-        cycle = PodGroupCycle(framework, view, self.key, self.order, infos, topology_aware, sampling=sampling)
+        cycle = PodGroupCycle(
+            framework,
+            view,
+            key=self.key,
+            members=self.order,
+            infos=infos,
+            topology_aware=topology_aware,
+            sampling=sampling,
+        )
         result = cycle.run()
         if workload_aware and result.status.code is Code.UNSCHEDULABLE:
             result = preempt_for_group(cycle, result)

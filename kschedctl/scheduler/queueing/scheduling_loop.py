@@ -144,7 +144,9 @@ class SchedulingLoop(ABC):
         pending = self.select_pending_plugins(outcome.waiting, plugin)
         if pending:
             time = self.queue.clock.now()
-            self.waiting.pods[position] = PermitWait(self.get_queued(position), framework, info, choice, pending, time)
+            self.waiting.pods[position] = PermitWait(
+                self.get_queued(position), framework, info=info, choice=choice, pending=pending, since=time
+            )
         return not pending
 
     def end_wait(self, waiting: PermitWait, outcome: PermitOutcome) -> None:

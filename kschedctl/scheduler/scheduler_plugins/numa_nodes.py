@@ -132,7 +132,14 @@ class NumaList:
         """Return the NUMA nodes of some nodes."""
         available = {name: amounts[rows] for name, amounts in self.available.items()}
         known, by_pod, max_numa_nodes = self.known[rows], self.by_pod[rows], self.max_numa_nodes[rows]
-        return NumaList(known, by_pod, max_numa_nodes, self.numbers[rows], self.costs[rows], available)
+        return NumaList(
+            known,
+            by_pod,
+            max_numa_nodes=max_numa_nodes,
+            numbers=self.numbers[rows],
+            costs=self.costs[rows],
+            available=available,
+        )
 
 
 def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[str, int]) -> NumaList:
@@ -159,7 +166,7 @@ def build_numa_list(topologies: Iterable[NodeResourceTopology], index: Mapping[s
             costs[row, place, : len(numbers)] = _list_costs(zone, numbers)
             for name, amount in _parse_available(topology, zone).items():
                 available.setdefault(name, np.full(shape, -1, np.int64))[row, place] = amount
-    return NumaList(known, by_pod, max_numa_nodes, number, costs, available)
+    return NumaList(known, by_pod, max_numa_nodes=max_numa_nodes, numbers=number, costs=costs, available=available)
 
 
 def _subtract_reserved(available: Mapping[str, Amounts], reserved: Mapping[str, Amounts]) -> dict[str, Amounts]:

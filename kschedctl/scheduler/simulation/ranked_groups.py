@@ -131,7 +131,7 @@ class RankedGroups:
         if len(rows) <= SMALL_COUNT:
             for row in map(int, rows):
                 new_score = int(score[row]) if always is None else int(score[row] + always[row])
-                self._move_row(row, self._find_current_group(row), new_score)
+                self._move_row(row, self._update_group(row), new_score)
         else:
             row_array = np.asarray(rows)
             self._move_rows(row_array, score[row_array] if always is None else score[row_array] + always[row_array])
@@ -168,7 +168,7 @@ class RankedGroups:
             for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
                 regrouped |= distinction.values_at(rows) != values[rows]
             for row, score in zip(rows[regrouped].tolist(), new_scores[regrouped].tolist(), strict=True):
-                self._move_row(row, self._find_current_group(row), score)
+                self._move_row(row, self._update_group(row), score)
         old_scores = self.score.take(rows)
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
@@ -248,13 +248,14 @@ class RankedGroups:
 
     # -- groups --------------------------------------------------------------------------------------------------
 
-    def _find_current_group(self, row: int) -> int:
-        """Return the group to which a row belongs now, creating it if it is new."""
+    def _update_group(self, row: int) -> int:
+        """Bring the values of a row up to date and return the group to which it belongs now, creating a new group."""
         changed = False
         for distinction, values in zip(self._single_node_distinctions, self._values, strict=True):
             value = distinction.value_at(row)
             if value != values[row]:
-                changed, values[row] = True, value
+                values[row] = value
+                changed = True
         if not changed:
             return int(self.group[row])
         key = self._build_key(row)

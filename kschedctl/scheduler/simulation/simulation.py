@@ -263,7 +263,11 @@ class SettlingLoop(SchedulingLoop):
             self.queued_pods.done(position)
             self._nominated_before.discard(position)
         victims = self.attempts.pop_victims(position)
-        self.outcomes.append(Outcome(position, SCHEDULED, choice.row, len(choice.tied), choice.feasible, victims))
+        self.outcomes.append(
+            Outcome(
+                position, SCHEDULED, row=choice.row, tied=len(choice.tied), feasible=choice.feasible, victims=victims
+            )
+        )
 
     def put_back(self, position: Position, failure: Failed) -> None:
         """Put a rejected pod back into the queue, and nominate it if victims make room for it."""

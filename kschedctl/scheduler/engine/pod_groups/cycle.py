@@ -340,7 +340,9 @@ def _build_fitting_member(cycle: Cycle, position: Position, row: Row) -> MemberR
     """Build the result for a pod that has feasible nodes and gets this row."""
     uses_nominated = cycle.nominated_row is not None and bool(cycle.filter.passing[cycle.nominated_row])
     evaluated = 1 if uses_nominated else int(cycle.considered.sum())
-    return MemberResult(position, SUCCESS, row, len(cycle.feasible), evaluated, len(cycle.scores.best))
+    return MemberResult(
+        position, SUCCESS, row=row, feasible=len(cycle.feasible), evaluated=evaluated, tied=len(cycle.scores.best)
+    )
 
 
 def _build_failed_member(cycle: Cycle, position: Position, outcome: PostFilterOutcome | None) -> MemberResult:

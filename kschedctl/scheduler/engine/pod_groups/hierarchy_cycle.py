@@ -233,9 +233,13 @@ class HierarchyCycle(msgspec.Struct, frozen=True):
 
 
 def _get_next_fork(result: GroupResult, view: Fork) -> Fork:
-    """Return the fork with which to continue after a group was tried in `view`."""
+    """Return the fork with which to continue after a group was tried in `view`.
+
+    If the group was placed, this is `result.after`, whose placement is changed to that of `view`.
+    """
     if not result.placed or result.after is None:
         return view
+    # The group was tried on a part of the nodes of `view`. The next group may use all of them again.
     result.after.placement = view.placement
     return result.after
 

@@ -519,7 +519,9 @@ class Search:
             add_quantities(self.taken.setdefault(device.id, {}), taken)
         else:
             users.add(position.claim)
-        self.results[position.claim].append(AllocatedDevice(request, device, taken, shareable, charged, first))
+        self.results[position.claim].append(
+            AllocatedDevice(request, device, consumed=taken, shared=shareable, charged=charged, first=first)
+        )
         return True
 
     def _undo_charge(self, pool: Pool, device: PooledDevice, charged: bool) -> bool:

@@ -283,7 +283,12 @@ class Devices:
             )
         number, kind, consumes = twin
         return PooledDevice(
-            device, resource_slice, kind, number, consumes, (intern(spec.driver), spec.pool.name, intern(device.name))
+            device,
+            resource_slice,
+            kind=kind,
+            twin=number,
+            consumes=consumes,
+            id=(intern(spec.driver), spec.pool.name, intern(device.name)),
         )
 
     def _number_kind(self, driver: str, device: Device) -> int:

@@ -174,7 +174,7 @@ class Inventory:
         return marked
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
+        """Return the mask (N,) of the nodes on which a slice or device is available. See `VisibleDevices`."""
         return self.visible.find_available_nodes(name, everywhere, selector)
 
     def is_on_node(self, device: PooledDevice, row: int) -> bool:
@@ -259,14 +259,20 @@ class VisibleDevices:
         return number
 
     def find_available_nodes(self, name: str | None, everywhere: bool | None, selector: NodeSelector | None) -> Bools:
-        """Return the mask of nodes (N,) on which a slice or device is available. Raises AllocationError."""
+        """Return the mask (N,) of the nodes on which a slice or device is available.
+
+        These are the node called `name` if it is given, all nodes with `everywhere`, otherwise the nodes that the
+        selector matches. Without any of them, it is available on no node. Raises AllocationError.
+        """
         if name:
             mask = np.zeros(len(self.nodes), np.bool_)
             if name in self.nodes.index:
                 mask[self.nodes.index[name]] = True
             return mask
-        if everywhere or selector is None:
-            return np.full(len(self.nodes), bool(everywhere))
+        if everywhere:
+            return np.ones(len(self.nodes), np.bool_)
+        if selector is None:
+            return np.zeros(len(self.nodes), np.bool_)
         key = _encode(selector)
         if key not in self._masks:
             compiled = compile_node_selector(selector)

@@ -213,15 +213,15 @@ def _read_request(
     return Request(
         name,
         parent,
-        mode,
-        source.count or 1,
-        (
+        mode=mode,
+        count=source.count or 1,
+        selectors=(
             *_list_expressions(f"class {source.device_class_name}", device_class),
             *_list_expressions(f"claim {format_claim_key(claim)}", source),
         ),
-        source.tolerations,
-        admin,
-        _parse_capacity_requests(source.capacity, location),
+        tolerations=source.tolerations,
+        admin_access=admin,
+        capacity=_parse_capacity_requests(source.capacity, location),
     )
 
 

@@ -59,7 +59,7 @@ class Usage:
 
     def __init__(self, view: NodeView, requested: Amounts, requests: Amounts, delta: Delta = NO_CHANGE) -> None:
         self.view = view
-        self.requested = delta.add_to(requested, requests) if delta else requested
+        self.requested = delta.apply_to_sums(requested, requests) if delta else requested
 
     def column(self, name: str) -> ResourceColumn:
         """Return the amounts of a resource, all zero if no node and no pod has it."""
@@ -190,7 +190,12 @@ def _align_requests(resources: Sequence[ResourceSpec], requests: Sequence[int], 
     offered_everywhere = bool(columns) and uncounted is None and bool(offered.all()) and _are_exact_as_floats(offered)
     weights = np.array([r.weight for r in resources], np.int64)
     return DemandedAmounts(
-        selection, uncounted, devices, np.array(requests, np.int64)[:, None], weights, offered_everywhere
+        selection,
+        uncounted,
+        from_devices=devices,
+        requests=np.array(requests, np.int64)[:, None],
+        weights=weights,
+        offered_everywhere=offered_everywhere,
     )
 
 

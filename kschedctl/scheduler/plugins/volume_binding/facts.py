@@ -226,24 +226,31 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
 
 
 def build_bind_conflict_fact(volumes: PodVolumes, row: int) -> ProvisionedElsewhere | NoVolume:
-    """Build the fact about the claim that gets no volume on the node and cannot be provisioned."""
+    """Build the fact that explains why a claim gets no volume on the node.
+
+    It is being provisioned for another node, or no volume fits and its class cannot provision one there.
+    """
     claim = volumes.claims[volumes.bind_conflict[row]]
+    nodes = volumes.listers.nodes
     selected = claim.metadata.annotations.get(SELECTED_NODE)
-    if selected not in (None, volumes.listers.nodes.names[row]):
+    if selected not in (None, nodes.names[row]):
         return ProvisionedElsewhere(format_claim_key(claim), selected)
-    class_ = volumes.listers.classes[get_claim_class(claim)]
-    provisions = class_.provisioner not in ("", NO_PROVISIONER)
-    labels = volumes.listers.nodes.objects[row].metadata.labels
-    topologies = tuple(
-        tuple(Wanted(r.key, "In", tuple(r.values), labels.get(r.key)) for r in term.match_label_expressions)
-        for term in class_.allowed_topologies
-    )
+    storage_class = volumes.listers.classes[get_claim_class(claim)]
+    provisions = storage_class.provisioner not in ("", NO_PROVISIONER)
+    topologies = []
+    if provisions:
+        labels = nodes.objects[row].metadata.labels
+        for term in storage_class.allowed_topologies:
+            expressions = term.match_label_expressions
+            topologies.append(tuple(Wanted(e.key, "In", tuple(e.values), labels.get(e.key)) for e in expressions))
+    size, requested = _get_requested_size(claim)
     return NoVolume(
         format_claim_key(claim),
-        get_claim_class(claim),
-        *_get_requested_size(claim),
-        provisions,
-        topologies if provisions else (),
+        storage_class=get_claim_class(claim),
+        size=size,
+        requested=requested,
+        provisions=provisions,
+        topologies=tuple(topologies),
     )
 
 
