@@ -300,7 +300,8 @@ def _decode_documents(
     gaps: dict[str, Gap] = {}
     warnings: dict[str, None] = {}
     for document in flatten_lists(documents):
-        kind, version = get_kind(document), str(document.get("apiVersion") or "")
+        kind = get_kind(document)
+        version = str(document.get("apiVersion") or "")
         if _is_controller_allocated(document, kind):
             gaps |= {"ResourceClaim": CONTROLLER_ALLOCATION_GAP, kind: CONTROLLER_ALLOCATION_GAP}
         elif not is_relevant_kind(kind, version):

@@ -196,9 +196,9 @@ class PodInfos:
             key = meta.namespace, id(meta.labels)
             position = index_by_ids.get(key)
             if position is None:
-                position = index_by_ids[key] = index_by_content.setdefault(
-                    _encode((meta.namespace, meta.labels)), len(sets)
-                )
+                content = _encode((meta.namespace, meta.labels))
+                position = index_by_content.setdefault(content, len(sets))
+                index_by_ids[key] = position
             if position == len(sets):
                 sets.append((meta.namespace, meta.labels))
             ids.append(position)

@@ -89,7 +89,9 @@ class Trail:
     def copy(self) -> Trail:
         """Return an independent copy."""
         copied = copy(self)
-        copied._moves, copied._numbers_by_info, copied._sorted = self._moves.copy(), defaultdict(list), 0
+        copied._moves = self._moves.copy()
+        copied._numbers_by_info = defaultdict(list)
+        copied._sorted = 0
         return copied
 
 
@@ -112,7 +114,9 @@ class Arrivals:
     def copy(self) -> Arrivals:
         """Return an independent copy."""
         copied = copy(self)
-        copied.node, copied.place, copied.came = self.node.copy(), self.place.copy(), self.came.copy()
+        copied.node = self.node.copy()
+        copied.place = self.place.copy()
+        copied.came = self.came.copy()
         return copied
 
     def bring_up_to_date(self, trail: Trail, pods: int) -> Arrivals:

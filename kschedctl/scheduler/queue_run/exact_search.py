@@ -72,8 +72,11 @@ class ExactSearch:
 
     def find_node(self, position: Position, framework: Framework) -> Choice | None:
         """Return the node for a pod, or None if no node is feasible. Raises PluginError."""
-        info, signature, cycle_number = self.build_info(position), self.queued[position].signature, self.queue.cycle
-        cycle = self._latest_cycle = run_cycle(framework, info, self.view)
+        info = self.build_info(position)
+        signature = self.queued[position].signature
+        cycle_number = self.queue.cycle
+        cycle = run_cycle(framework, info, self.view)
+        self._latest_cycle = cycle
         if cycle.error is not None:
             raise PluginError(cycle.error)
         if cycle.pre_filter.status.rejected or not len(self.view.nodes):

@@ -232,7 +232,8 @@ def find_lower_priority_nominated(view: Fork, row: Row, priority: int) -> list[P
     """Return the pods of lower priority that are nominated for a node. Upstream: getLowerPriorityNominatedPods."""
     rows, positions = view.nominations
     nominated = positions[rows == row]
-    lower: list[Position] = nominated[view.pods.priority[view.pods.info[nominated]] < priority].tolist()
+    priorities = view.pods.priority[view.pods.info[nominated]]
+    lower: list[Position] = nominated[priorities < priority].tolist()
     return lower
 
 

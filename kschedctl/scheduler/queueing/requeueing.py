@@ -221,13 +221,13 @@ def _has_room(node: Node, info: PodInfo, view: Fork) -> bool:
     offer = compute_offer(node)
     if any(amount > offer.get(name, 0) - used.get(name, 0) for name, amount in requests.items() if amount > 0):
         return False
-    infos = () if row is None else (view.pods.infos[view.pods.info[position]] for position in view.pods_on(row))
-    return not any(
-        taken.conflicts(wanted)
-        for info_on_node in infos
-        for taken in info_on_node.host_ports
-        for wanted in info.host_ports
-    )
+    if row is None:
+        return True
+    for position in view.pods_on(row):
+        info_on_node = view.pods.infos[view.pods.info[position]]
+        if any(taken.conflicts(wanted) for taken in info_on_node.host_ports for wanted in info.host_ports):
+            return False
+    return True
 
 
 def _may_depend_on(pod: Pod, info: PodInfo, view: Fork, spreads: bool) -> bool:

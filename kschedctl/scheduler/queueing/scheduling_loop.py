@@ -196,7 +196,9 @@ class SchedulingLoop(ABC):
         If the plugin of its gang gives up, the gang's waiting pods leave their nodes.
         """
         effect = self.search.run_post_filter(position, framework)
-        plugin, pod, reason = find_gang_plugin(framework), None, ""
+        plugin = find_gang_plugin(framework)
+        pod = None
+        reason = ""
         if plugin and plugin.name in effect.asked:
             pod = self.search.build_info(position).pod
             reason = plugin.gives_up(pod, self.view)

@@ -204,7 +204,8 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         messages = find_failed_members(result, members, view)
         waited = [member.position for member in result.members if member.placed and member.position in messages]
         if waited:
-            first_reason = self._find_wait_end_reason(result, view.pods.infos[view.pods.info[waited[0]]], view)
+            first_info = view.pods.infos[view.pods.info[waited[0]]]
+            first_reason = self._find_wait_end_reason(result, first_info, view)
             next_reason = OPTIMISTIC if first_reason == OPTIMISTIC else UNRESERVED
             messages |= {position: self._build_wait_failure(next_reason) for position in waited[1:]}
             messages[waited[0]] = self._build_wait_failure(first_reason)
@@ -240,7 +241,9 @@ class Coscheduling(PlacedIsReserved, DeclaredPlugin):
         gang = _find_existing_gang(info.pod, view)
         if gang is None:
             return PreFilterResult(reads=Reads.NODES)
-        pods, group, history = find_gang_pods(view, gang.key), gang.group, view.gang_history
+        pods = find_gang_pods(view, gang.key)
+        group = gang.group
+        history = view.gang_history
         if history and history.is_backing_off(gang.key):
             return PreFilterResult(Status(Code.UNRESOLVABLE, (FAILED.format(gang.name),)))
         if reason := self._find_pod_shortage(info, view, pods, group):

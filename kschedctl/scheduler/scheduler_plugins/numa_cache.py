@@ -177,7 +177,9 @@ class _PublishedTopologies(NamedTuple):
         cls, topologies: Iterable[NodeResourceTopology], index: Mapping[str, int], nodes: int, method: str
     ) -> _PublishedTopologies:
         """Collect the fingerprints and resource names of topologies."""
-        fingerprints, only_exclusive, resource_set = [""] * nodes, np.zeros(nodes, np.bool_), np.zeros(nodes, np.int64)
+        fingerprints = [""] * nodes
+        only_exclusive = np.zeros(nodes, np.bool_)
+        resource_set = np.zeros(nodes, np.int64)
         resource_sets: dict[frozenset[str], int] = {frozenset(): 0}
         for topology in topologies:
             row = index.get(topology.metadata.name)

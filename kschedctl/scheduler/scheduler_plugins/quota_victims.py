@@ -136,8 +136,9 @@ class QuotaVictims:
 
         The limits are the max of the pod's quota, and the sum of all mins for all quotas together.
         """
-        view, number = self.view, self.use.quota_numbers
-        removed_of_quota = removed[number[view.pods.info[removed]] == self.use.find_quota_number(quota.namespace)]
+        view = self.view
+        quota_numbers = self.use.quota_numbers[view.pods.info[removed]]
+        removed_of_quota = removed[quota_numbers == self.use.find_quota_number(quota.namespace)]
         over = np.zeros(len(view.nodes), np.bool_)
         if quota.max_amounts is not None:
             used = self.use.sum_namespace(quota.namespace)

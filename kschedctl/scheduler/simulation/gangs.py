@@ -152,7 +152,9 @@ class Gangs:
     ) -> dict[Position, MemberFailure]:
         """Return why members are not bound, as the gang's plugin or the pod-group cycle explains it."""
         plugin = find_gang_plugin(framework) if isinstance(key, GangKey) else None
-        return (plugin.failures if plugin else find_failed_members)(result, members, self.view)
+        if plugin is not None:
+            return plugin.failures(result, members, self.view)
+        return find_failed_members(result, members, self.view)
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
         """Return the highest priority with which the group or a member of it may preempt."""

@@ -173,7 +173,9 @@ class RankedGroups:
         changed = (new_scores != old_scores).nonzero()[0]
         if not len(changed):
             return
-        rows, old_scores, new_scores = rows.take(changed), old_scores.take(changed), new_scores.take(changed)
+        rows = rows.take(changed)
+        old_scores = old_scores.take(changed)
+        new_scores = new_scores.take(changed)
         if len(self) == 1:
             self._move_rows_within_group(0, rows, old_scores, new_scores)
             return

@@ -294,7 +294,8 @@ class PodGroupCycle:
 
         A pod that Permit rejects leaves no trace in that fork.
         """
-        info, position, row = self.infos[member.position], member.position, member.row
+        position, row = member.position, member.row
+        info = self.infos[position]
         plugins = find_reserve_plugins(self.framework, info.spec)
         trial = view.fork() if plugins else view
         try:

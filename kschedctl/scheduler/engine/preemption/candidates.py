@@ -144,7 +144,8 @@ def _negate_earliest_starts(view: Fork, candidates: Candidates) -> Costs:
 
 def _get_victim_priorities(view: Fork, candidates: Candidates) -> Costs:
     """Return the priority of each victim, (V,)."""
-    return view.pods.priority[view.pods.info[candidates.victims]]
+    infos = view.pods.info[candidates.victims]
+    return view.pods.priority[infos]
 
 
 CRITERIA: tuple[tuple[str, Callable[[Fork, Candidates], Costs]], ...] = (

@@ -42,7 +42,9 @@ class AllocatedState:
 
     def build_device_state(self, device: DeviceId) -> object:
         """Return the allocations of the device in a comparable form, or None if it is not allocated."""
-        dedicated, shared, amounts = device in self.dedicated, device in self.shared, self.consumed.get(device)
+        dedicated = device in self.dedicated
+        shared = device in self.shared
+        amounts = self.consumed.get(device)
         if not (dedicated or shared or amounts is not None):
             return None
         consumed = tuple(sorted((name, str(amount)) for name, amount in amounts.items())) if amounts else ()

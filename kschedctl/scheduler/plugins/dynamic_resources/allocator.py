@@ -255,7 +255,8 @@ class Search:
 
     def _get_request(self, position: SearchPosition) -> Request:
         """Return the request at a position of the search."""
-        return self.claims[position.claim].requests[position.request][position.alternative]
+        alternatives = self.claims[position.claim].requests[position.request]
+        return alternatives[position.alternative]
 
     def _count_requested_devices(self, position: SearchPosition) -> int:
         """Return the number of devices that the request at a position asks for."""

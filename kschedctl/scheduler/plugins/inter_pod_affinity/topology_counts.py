@@ -94,8 +94,10 @@ class TopologyCounts(msgspec.Struct, frozen=True):
         reduced_counts = {}
         for key, counts in self.counts.items():
             reduced_counts[key] = counts.copy()
-            codes = view.nodes.label(key).codes[rows]
-            np.subtract.at(reduced_counts[key], codes[codes >= 0], (signs * self.weights[key][infos])[codes >= 0])
+            domains = view.nodes.label(key).codes[rows]
+            weights = signs * self.weights[key][infos]
+            has_label = domains >= 0
+            np.subtract.at(reduced_counts[key], domains[has_label], weights[has_label])
         return TopologyCounts(self.weights, reduced_counts)
 
     @property

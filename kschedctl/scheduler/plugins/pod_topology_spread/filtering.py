@@ -306,7 +306,8 @@ def _build_skew_fact_finder(
 
     `pods_in_domain`, `minimum` and `skew` are (N,). `find_emptiest` gets the number of pods of the emptiest domain.
     """
-    constraint, column, domains = spread.constraint, spread.column, int(spread.exists.sum())
+    constraint, column = spread.constraint, spread.column
+    domains = int(spread.exists.sum())
 
     def build_fact(row: int) -> TooSkewed:
         too_few_domains = domains < constraint.min_domains

@@ -72,7 +72,9 @@ class Provision(NamedTuple):
 
 def group_claims(claims: list[PersistentVolumeClaim], listers: Listers) -> PodVolumeClaims:
     """Group the claims by state. A claim that names a volume but is not bound counts as immediate."""
-    bound, delayed, immediate = [], [], []
+    bound = []
+    delayed = []
+    immediate = []
     for claim in claims:
         names_volume = claim.spec.volume_name != ""
         if names_volume and BIND_COMPLETED in claim.metadata.annotations:
