@@ -223,7 +223,8 @@ class PodTable(Sequence[Pod]):
     def _build_pod(self, row: int) -> Pod:
         """Build the pod of a row from its template and its columns."""
         pod = self.templates[self.template[row]]
-        meta, texts = pod.metadata, PodTexts(*(column.text_of(row) for column in self.columns))
+        meta = pod.metadata
+        texts = PodTexts(*(column.text_of(row) for column in self.columns))
         made = PodMeta(
             self.names[row],
             meta.namespace,
@@ -323,7 +324,8 @@ class PodTableBuilder:
 
     def _flush_rows(self) -> None:
         """Turn the collected rows into columns, which take less memory."""
-        rows, self._rows = self._rows, PodRows.empty()
+        rows = self._rows
+        self._rows = PodRows.empty()
         self._template.append(np.array(rows.template, np.int32))
         self._columns.append(PodTextColumns.from_lists(rows.texts))
 

@@ -210,7 +210,7 @@ class Cluster(Objects):
     ) -> Self:
         """Build a cluster from documents as kubectl prints them, including Lists.
 
-        They are all objects that exist, unless ``assume_complete`` is false; then only Lists cover their kinds. Objects
+        They are all objects that exist. If ``assume_complete`` is false, only Lists cover their kinds. Objects
         of a newer API version are read if all their fields are known, and are a gap otherwise. Objects of an older
         version are read as if they had the one that is read. ``kube_version`` is the version of the replayed scheduler,
         either a minor version (its newest patch) or a release such as ``v1.34.1-eks-…``. Raises InputError for fields

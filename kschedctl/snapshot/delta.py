@@ -64,7 +64,8 @@ class Delta(msgspec.Struct, frozen=True):
 
     def restrict_to(self, rows: Rows) -> Delta:
         """Return the changes on these rows only, with each node numbered by its place among the rows."""
-        starts, ends = np.searchsorted(self.node, rows), np.searchsorted(self.node, rows, "right")
+        starts = np.searchsorted(self.node, rows)
+        ends = np.searchsorted(self.node, rows, "right")
         counts = ends - starts
         change_indexes = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
         place = np.repeat(np.arange(len(rows), dtype=np.int32), counts)

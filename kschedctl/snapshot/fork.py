@@ -227,7 +227,8 @@ class Fork:
         total = np.zeros((len(self.nodes), *values.shape[1:]), np.int64)
         counted = self.pods.find_positions(np.asarray(values.any(axis=tuple(range(1, values.ndim)))))
         counted = counted[self.node[counted] >= 0]
-        node, info = self.node[counted], self.pods.info[counted]
+        node = self.node[counted]
+        info = self.pods.info[counted]
         if values.ndim == 1:
             np.add.at(total, node, values[info])
             return total
@@ -398,7 +399,8 @@ class Fork:
         ]
         if not itself:
             return delta
-        infos, counted = self.pods.info[positions], np.ones(len(positions), np.bool_)
+        infos = self.pods.info[positions]
+        counted = np.ones(len(positions), np.bool_)
         counted[itself] = False
         counted &= (self.node[positions] < 0) & (self.pods.priority[infos] >= info.priority)
         return Delta.from_changes(rows[counted].astype(np.int32), infos[counted], np.ones(int(counted.sum()), np.int64))

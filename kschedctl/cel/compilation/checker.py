@@ -172,7 +172,8 @@ class Checker:
         argument_types = tuple(self.get_type(arg) for arg in ((target,) if target else ()) + node.args)
         if name in ("_&&_", "_||_"):
             return self._check_logical_operator(node, argument_types, overloads)
-        matching, result = [], None
+        matching = []
+        result = None
         for overload in overloads:
             if overload.member is not (target is not None):
                 continue

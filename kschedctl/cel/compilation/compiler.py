@@ -65,7 +65,8 @@ class Program:
         except _UNEXPECTED_ERRORS as error:
             raise CelError(f"internal error: {error}") from None
         finally:
-            self.cost, self.work = frame[COST], get_work()
+            self.cost = frame[COST]
+            self.work = get_work()
 
 
 def compile_expression(source: str, variables: Mapping[str, Type], structs: Structs) -> Program:

@@ -77,7 +77,8 @@ class Planner:
     def _plan_fold(self, node: Fold) -> Computation:
         """Plan a comprehension: a loop, or a binding if its loop variable is unused."""
         range_run, initial = self.plan(node.range).run, self.plan(node.initial).run
-        accumulator, variables = self.allocate_slot(), tuple(self.allocate_slot() for _ in node.names)
+        accumulator = self.allocate_slot()
+        variables = tuple(self.allocate_slot() for _ in node.names)
         self.slots.append({node.accumulator: accumulator})
         self.slots.append(dict(zip(node.names, variables, strict=True)))
         condition, step = self.plan(node.condition).run, self.plan(node.step).run
@@ -215,7 +216,8 @@ class Planner:
     def _plan_list(self, node: ListOf) -> Computation:
         """Plan a list literal. Missing optional elements are left out."""
         steps = [self.plan(element) for element in node.elements]
-        runs, optional = [step.run for step in steps], node.optional
+        runs = [step.run for step in steps]
+        optional = node.optional
 
         def run(frame: Frame) -> Value:
             frame[COST] += costs.LIST

@@ -108,7 +108,8 @@ def _compile_for(pattern: str, text: str) -> Pattern:
 def _iter_spans(text: str, pattern: str) -> Iterator[tuple[int, int]]:
     """Yield the spans of Go's FindAllString, which skips empty matches that abut the previous match."""
     compiled = _compile_for(pattern, text)
-    at, last_end = 0, -1
+    at = 0
+    last_end = -1
     while at <= len(text):
         try:
             match = compiled.search(text, at)

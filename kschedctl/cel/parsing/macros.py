@@ -163,7 +163,7 @@ def _build_collecting_fold(call: Call, count: int, initial: SyntaxNode, step: Sy
 
 
 def _build_binding(near: SyntaxNode, name: str, value: SyntaxNode, result: SyntaxNode) -> SyntaxNode:
-    """Build an expression in which a name stands for a value, which is computed on first use."""
+    """Build an expression in which a name stands for a value. The value is computed on first use."""
     nothing = ListOf(near.at, 0, ())
     return Fold(
         near.at,

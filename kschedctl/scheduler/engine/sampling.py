@@ -145,7 +145,8 @@ class Sampling:
         (N,). `offered` has all rows unless PreFilter restricted them, and upstream leaves their order undefined in that
         case. `nominated_row` is the row of the pod's nominated node, which was examined before.
         """
-        start, nodes = self.start, len(offered)
+        start = self.start
+        nodes = len(offered)
         needed = self.count_needed(nodes, terms)
         order = np.roll(offered, -(start % nodes)) if nodes else offered
         feasible = np.flatnonzero(~rejected[order])

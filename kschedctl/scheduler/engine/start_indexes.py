@@ -99,8 +99,10 @@ class EveryStart:
 
     def _score_each_search(self, sample_size: int) -> Best:
         """Find the best nodes of each search by running the Score plugins on every sample."""
-        cycle, feasible_count = self.cycle, len(self.places)
-        tops, sums = np.zeros(feasible_count, np.int64), np.zeros((len(self._columns), feasible_count), np.int64)
+        cycle = self.cycle
+        feasible_count = len(self.places)
+        tops = np.zeros(feasible_count, np.int64)
+        sums = np.zeros((len(self._columns), feasible_count), np.int64)
         for begin in range(feasible_count):
             places = np.sort(np.arange(begin, begin + sample_size) % feasible_count)
             nodes = OfferedNodes.from_rows(cycle.view.nodes, cycle.scores.rows[places])
@@ -213,7 +215,8 @@ def iter_scorers(cycle: Cycle) -> Iterator[tuple[int, Scorer]]:
     """
     plugins: dict[str, Any] = {plugin.name: plugin for plugin in cycle.framework.plugins_at("score")}
     for name, raw in cycle.scores.raw.items():
-        plugin, weight = plugins[name], cycle.framework.profile.weights[name]
+        plugin = plugins[name]
+        weight = cycle.framework.profile.weights[name]
         if get_peers(plugin) is Peers.EXTREMES:
             yield weight, ExtremesScorer(plugin, raw)
         elif get_peers(plugin) is Peers.DOMAINS:
@@ -257,7 +260,8 @@ def _reduce_windows(reduction: np.ufunc, values: Scores, width: int) -> Scores:
 
     Two windows whose width is a power of two cover each window.
     """
-    count, covered = len(values) - width + 1, 1
+    count = len(values) - width + 1
+    covered = 1
     while 2 * covered <= width:
         values = reduction(values[:-covered], values[covered:])
         covered *= 2
@@ -279,7 +283,8 @@ def count_distinct_per_window(codes: Ints | Rows, counted: Bools, width: int) ->
     code_at_place = codes[places % count]
     # Sort by code. Of each two neighbors with equal codes, the first is the previous occurrence of the second.
     order = np.argsort(code_at_place, kind="stable")
-    earlier, later = order[:-1], order[1:]
+    earlier = order[:-1]
+    later = order[1:]
     is_repeated = code_at_place[later] == code_at_place[earlier]
     previous_place = np.full(len(places), -1)
     previous_place[later[is_repeated]] = places[earlier[is_repeated]]

@@ -155,7 +155,8 @@ class PodsOnNodes:
 
         `pre_filter_results` are known results by plugin.
         """
-        pods, info = self.view.pods, self.arriving(position)
+        pods = self.view.pods
+        info = self.arriving(position)
         plugins = self._reserving.get(info.alike)
         if plugins is None:
             plugins = self._reserving[info.alike] = find_reserve_plugins(self.require_framework(position), info.spec)

@@ -301,7 +301,8 @@ def _check_rejections(
     plugin_label: str, answer: Iterable[Rejection] | None, info: PodInfo, view: Fork, *_: object
 ) -> Iterator[Rejection]:
     """Check the rejections, and guard their facts."""
-    rejections, nodes = list(answer or ()), len(view.nodes)
+    rejections = list(answer or ())
+    nodes = len(view.nodes)
     for rejection in rejections:
         if not isinstance(rejection, Rejection):
             raise TypeError(f"it yields {type(rejection).__name__}, not Rejection")

@@ -209,7 +209,8 @@ def build_numa_nodes(topologies: Iterable[NodeResourceTopology], index: Mapping[
         manager = TopologyManager.from_topology(topology)
         if row is None or manager.policy != SINGLE_NUMA_NODE:
             continue
-        single[row], by_pod[row] = True, manager.scope == POD_SCOPE
+        single[row] = True
+        by_pod[row] = manager.scope == POD_SCOPE
         for zone in topology.zones:
             if (number := _find_zone_number(zone)) is not None:
                 entries += ((row, number, name, amount) for name, amount in _parse_available(topology, zone).items())

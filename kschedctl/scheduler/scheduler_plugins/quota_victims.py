@@ -65,7 +65,8 @@ class QuotaVictims:
     def find_potential(self, nodes: Bools) -> Positions:
         """Return the positions of the potential victims on some nodes, in order of importance."""
         view, pods = self.view, self.view.pods
-        number, lower = self.use.quota_numbers, pods.priority < self.info.priority
+        number = self.use.quota_numbers
+        lower = pods.priority < self.info.priority
         quota_number = self.use.find_quota_number(self.info.namespace)
         evicts_borrowers = self.quota is not None and not self.is_borrowing
         is_evictable = (
@@ -99,7 +100,8 @@ class QuotaVictims:
         On each node the least important pods are evicted first.
         """
         view, quotas = self.view, self.use.quotas
-        info, node = view.pods.info[pods], view.node[pods]
+        info = view.pods.info[pods]
+        node = view.node[pods]
         number = self.use.quota_numbers[info]
         order = np.lexsort(
             (self._build_arrival_keys(pods), -view.pods.start[pods], view.pods.priority[info], number, node)
@@ -155,7 +157,8 @@ class QuotaVictims:
 
     def _sum_requests_by_node(self, pods: Positions) -> dict[str, Amounts]:
         """Return the requests (N,) of some pods on each node, by resource."""
-        view, sums = self.view, {}
+        view = self.view
+        sums = {}
         for name, amounts in self.use.requests.items():
             sums[name] = np.zeros(len(view.nodes), np.int64)
             np.add.at(sums[name], view.node[pods], amounts[view.pods.info[pods]])

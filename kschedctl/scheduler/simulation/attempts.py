@@ -140,7 +140,8 @@ class Attempts(PodsOnNodes):
 
     def _place_group(self, members: Sequence[Position], queued: bool) -> GangAttempt:
         """Place the members together if enough of them fit, otherwise preempt for them. Raises PluginError."""
-        framework, key = self.require_framework(members[0]), self.gangs.find_group_key(members[0])
+        framework = self.require_framework(members[0])
+        key = self.gangs.find_group_key(members[0])
         names = {self.require_framework(member).profile.scheduler_name: None for member in members}
         if key is None or len(names) > 1:
             raise PluginError(SEVERAL_SCHEDULERS.format(*names))

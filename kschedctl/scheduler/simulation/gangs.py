@@ -158,7 +158,8 @@ class Gangs:
 
     def find_preemption_priority(self, key: AnyGroupKey, members: Sequence[Position]) -> int:
         """Return the highest priority with which the group or a member of it may preempt."""
-        pods, group = self.view.pods, find_pod_group(self.view, key)
+        pods = self.view.pods
+        group = find_pod_group(self.view, key)
         group_priority = [get_group_priority(group, self.view)] if group and self.workload_aware else []
         member_priorities: list[int] = pods.priority[pods.info[list(members)]].tolist()
         return max(group_priority + member_priorities)

@@ -55,7 +55,8 @@ class TiedRows:
         Interpolation, which suits evenly spread rows, alternates with bisection. `below` rows are less than `low`, and
         `up_to` rows are at most `high`.
         """
-        low, high = min([rows[0] for rows in self._lists]), max([rows[-1] for rows in self._lists])
+        low = min([rows[0] for rows in self._lists])
+        high = max([rows[-1] for rows in self._lists])
         below, up_to, guesses = 0, self._length, True
         while low < high:
             offset = (high - low) * (place - below) // (up_to - below) if guesses else (high - low) // 2
@@ -63,9 +64,11 @@ class TiedRows:
             for rows in self._lists:
                 number += bisect_right(rows, low + offset)
             if number > place:
-                high, up_to = low + offset, number
+                high = low + offset
+                up_to = number
             else:
-                low, below = low + offset + 1, number
+                low += offset + 1
+                below = number
             guesses = not guesses
         return low
 
@@ -233,13 +236,15 @@ class RankedGroups:
             self._list_best_rows(group, ((self.group == group) & (self.score >= 0)).nonzero()[0])
             return
         top = max(lists) if len(lists) > 1 else next(iter(lists))
-        self.top[group], self.example[group] = top, lists[top][0]
+        self.top[group] = top
+        self.example[group] = lists[top][0]
 
     def _list_best_rows(self, group: int, rows: Rows) -> None:
         """List the best feasible rows of a group in order, which suffice until all of them have left it."""
         if not len(rows):
             return
-        scores, floor = self.score[rows], 0
+        scores = self.score[rows]
+        floor = 0
         if len(rows) > SORTED_ROWS:
             floor = int(np.partition(scores, len(rows) - SORTED_ROWS)[len(rows) - SORTED_ROWS])
             rows, scores = rows[scores >= floor], scores[scores >= floor]

@@ -251,7 +251,8 @@ class PodGroupCycle:
 
     def _try_while_feasible(self, view: Fork) -> GroupResult:
         """Try the pods in order, each with the earlier ones assumed, as long as the group can still be bound."""
-        group, results = find_pod_group(view, self.key), list[MemberResult]()
+        group = find_pod_group(view, self.key)
+        results: list[MemberResult] = []
         progress = GroupProgress(self._count_placed_pods(view), len(self.members))
         status = self._check_feasible(group, progress)
         if status.code in (Code.UNSCHEDULABLE, Code.ERROR):

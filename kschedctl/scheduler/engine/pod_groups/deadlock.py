@@ -117,7 +117,8 @@ def _find_groups(
     cycle: PodGroupCycle, positions: Iterable[Position], excluded: set[AnyGroupKey], own_groups: bool
 ) -> tuple[AnyGroupKey, ...]:
     """Return the groups to which these pods belong, without the excluded ones."""
-    plugin, groups = find_gang_plugin(cycle.framework), dict[AnyGroupKey, None]()
+    plugin = find_gang_plugin(cycle.framework)
+    groups: dict[AnyGroupKey, None] = {}
     for position in positions:
         pod = cycle.view.pods.objects[position]
         keys = get_group_key(pod) if own_groups else None, plugin.gang(pod) if plugin else None

@@ -86,7 +86,8 @@ def _preempt_for_tree(cycle: HierarchyCycle, results: GroupResults) -> GroupResu
     """
     if not _has_default_preemption(cycle):
         return results
-    room, shared = _try_preemption(cycle), Counter(id(result.status) for result in results.values())
+    room = _try_preemption(cycle)
+    shared = Counter(id(result.status) for result in results.values())
     results_after = {
         key: _add_preemption(cycle, result, room, shared[id(result.status)]) for key, result in results.items()
     }

@@ -62,7 +62,8 @@ def find_potential_victims(view: Fork, priority: int, release: KubeVersion) -> l
     victims: dict[EntityKey | Position, Victim] = {}
     for position in _list_less_important_pods(view, find_preemption_priorities(view, standings), priority):
         info = view.pods.infos[view.pods.info[position]]
-        key, start = get_group_key(info.pod), int(view.pods.start[position])
+        key = get_group_key(info.pod)
+        start = int(view.pods.start[position])
         standing = standings[key] if key else GroupStanding(None, None)
         unit: EntityKey | Position = standing.together or position
         known = victims.get(unit)

@@ -161,7 +161,7 @@ better.
 
 
 def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
-    """Return the candidates from which upstream would pick, which it does at random if several remain."""
+    """Return the best candidates. If several remain, upstream picks one of them at random."""
     remaining = candidates
     decided_by = "the only candidate"
     for name, cost in CRITERIA:
@@ -170,7 +170,8 @@ def choose_best(view: Fork, candidates: Candidates) -> BestCandidates:
         costs = cost(view, remaining)
         best = np.flatnonzero(costs == costs.min())
         if len(best) < len(remaining):
-            remaining, decided_by = remaining.take(best), name
+            remaining = remaining.take(best)
+            decided_by = name
     if len(remaining) > 1:
         decided_by = "a tie: any of them"
     return BestCandidates(remaining, decided_by)

@@ -114,7 +114,8 @@ def _find_lowest_victim_priority(state: DryRunState, trial: _Trial, nodes: Bools
     breaking = np.zeros(len(nodes), np.bool_)
     breaking[state.node[must_go & state.violating]] = True
     must_go &= ~breaking[state.node]
-    node, priority = state.node[must_go], trial.get_priorities(state.pods[must_go])
+    node = state.node[must_go]
+    priority = trial.get_priorities(state.pods[must_go])
     return int(priority[find_run_starts(node)].min()) if len(node) else None
 
 
@@ -135,7 +136,8 @@ class _Trial:
         if not nodes.any():
             return build_empty_dry_run(self.view, self.nominated)
         pods = self.selection.find_potential(nodes)
-        node, violating = self.view.node[pods], get_budgets(self.view).find_violations(pods)
+        node = self.view.node[pods]
+        violating = get_budgets(self.view).find_violations(pods)
         order = put_back_order(self.view, pods, violating)
         fits = self._find_fitting_without(pods)
         is_put_back = fits[node]
@@ -181,7 +183,8 @@ class _Trial:
         starts at `guess` and its neighbor, then continues by bisection. Raises PluginError.
         """
         best = None
-        low, high = 0, len(priorities)
+        low = 0
+        high = len(priorities)
         tries = 0
         index = min(int(np.searchsorted(priorities, guess)), high - 1)
         while low < high:

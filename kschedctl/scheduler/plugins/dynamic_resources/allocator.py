@@ -264,7 +264,8 @@ class Search:
 
     def _list_all_devices(self, position: SearchPosition) -> list[tuple[Pool, PooledDevice]]:
         """Return the devices that a request with mode All must get. Raises AllocationError for an unusable pool."""
-        request, devices = self._get_request(position), []
+        request = self._get_request(position)
+        devices = []
         first = position._replace(alternative=0)
         by_first = SELECTORS_OF_SECOND.at(self.features.release) is SelectorsOfSecond.FIRST
         selector_position = first if by_first and position.alternative == 1 and first in self.every else position
@@ -318,7 +319,8 @@ class Search:
 
         The request has `have` devices already, and the search begins at index `start` of `self.places`.
         """
-        number, every = self._count_requested_devices(position), self.every.get(position)
+        number = self._count_requested_devices(position)
+        every = self.every.get(position)
         if every is not None and not every and not NONE_IS_ALL.at(self.features.release):
             return False
         if have >= number:
@@ -406,7 +408,8 @@ class Search:
         The search is always made if devices consume counters, because upstream does not give all of them back. Raises
         AllocationError and SearchTimeoutError.
         """
-        number, free = self._count_requested_devices(position), 0
+        number = self._count_requested_devices(position)
+        free = 0
         if number < 2 or not self.interchangeable:
             return False
         for pool, device in self.places:
@@ -560,7 +563,8 @@ class Search:
 
         Raises AllocationError for a request with mode All.
         """
-        request, constraints = self._get_request(position), self.constraints[position.claim]
+        request = self._get_request(position)
+        constraints = self.constraints[position.claim]
         for i, constraint in enumerate(constraints):
             if not constraint.add(request, device):
                 if position in self.every:

@@ -67,7 +67,8 @@ class TaintRules:
     """The DeviceTaintRules, with the DeviceClasses by which they may select devices."""
 
     def __init__(self, rules: Iterable[DeviceTaintRule], classes: Iterable[DeviceClass], features: Features) -> None:
-        self._by_cel, self._lists = SELECTS_BY_CEL.at(features.release), features.lists_in_cel
+        self._by_cel = SELECTS_BY_CEL.at(features.release)
+        self._lists = features.lists_in_cel
         self._classes = {class_.metadata.name: class_.spec.selectors for class_ in classes} if self._by_cel else {}
         self._rules = [(rule, self._list_expressions(rule)) for rule in rules]
         self._allowance = CostAllowance()

@@ -161,7 +161,8 @@ def build_pool(seen: Sequence[IndexedSlice], published: Sequence[IndexedSlice], 
     outdated = seen[0].slice.spec.pool.generation < max(
         indexed_slice.slice.spec.pool.generation for indexed_slice in seen
     )
-    seen, partitionable = select_newest_generation(seen), features.partitionable_devices
+    seen = select_newest_generation(seen)
+    partitionable = features.partitionable_devices
     if INCOMPLETE.at(features.release) is Allocatability.ALLOCATABLE:
         count = len(seen) + (outdated and NEWER_SLICES.at(features.release))
         missing = count != seen[0].slice.spec.pool.resource_slice_count

@@ -76,7 +76,8 @@ class AllocationError(Exception):
     """
 
     def __init__(self, message: str, text: str = "", expression: str = "") -> None:
-        self.text, self.expression = text or message, expression
+        self.text = text or message
+        self.expression = expression
         super().__init__(message)
 
 

@@ -117,7 +117,8 @@ def iter_waking_changes(info: PodInfo, gates: FeatureGates) -> Iterator[WakeTrig
     except PluginError as error:
         affinity, anti_affinity = (), ()
         yield WakeTrigger(POD, ADD, f"any pod is added, changed or deleted: the pod's terms cannot be read: {error}")
-    both_ways, labels = CHECKS_BOTH_WAYS.at(gates.release), ActionType.UPDATE_POD_LABEL
+    both_ways = CHECKS_BOTH_WAYS.at(gates.release)
+    labels = ActionType.UPDATE_POD_LABEL
     own_label_changes = ["the pod's own labels change"] if both_ways else []
     label_changes_that_meet = [f"a pod on a node becomes one {_describe_terms(affinity)}"] if affinity else []
     if affinity:
@@ -144,7 +145,8 @@ def _iter_waking_node_changes(
         return
     key_list = join_words(list(dict.fromkeys(keys)), "or")
     if not COMPARES_WITH_OLD_NODE.at(gates.release):
-        changes, description = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates), "its labels change"
+        changes = resolve_node_actions(ActionType.UPDATE_NODE_LABEL, gates)
+        description = "its labels change"
         description = "its labels or taints change" if ActionType.UPDATE_NODE_TAINT in changes else description
         yield WakeTrigger(NODE, ADD | changes, f"a node with label {key_list} is added, or {description}")
         return

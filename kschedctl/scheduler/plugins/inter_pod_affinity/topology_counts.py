@@ -206,7 +206,7 @@ def count_each_match_per_key(terms: Iterable[AffinityTerm], view: Fork) -> dict[
 
 
 def count_full_matches_per_key(terms: tuple[AffinityTerm, ...], view: Fork) -> dict[str, Weights]:
-    """Return, by topology key, the number (T,) of terms for each pod info that matches all terms, else 0."""
+    """Count the terms by topology key for each distinct pod, (T,). A pod that does not match all terms gets 0."""
     if not terms:
         return {}
     selected = np.logical_and.reduce([find_infos_matching_term(term, view) for term in terms])

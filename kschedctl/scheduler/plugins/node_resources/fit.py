@@ -286,7 +286,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
 
         Upstream scores with the containers' requests only, without pod-level resources and without status.
         """
-        resources, options = self.strategy.resources, info.options._replace(use_status=False, pod_level=False)
+        resources = self.strategy.resources
+        options = info.options._replace(use_status=False, pod_level=False)
         key = NodeResourcesFit, resources
         return view.memo(key, lambda: list_pod_amounts(info, resources, options, nonzero=True), info)
 
@@ -309,7 +310,8 @@ class NodeResourcesFit(OwnRowPlugin[Mapping[str, int], DemandedAmounts]):
             insufficient &= column.allocatable > 0
         if not insufficient.any():
             return
-        too_small, missing_amounts = request > column.allocatable, request - free.astype(np.float64)
+        too_small = request > column.allocatable
+        missing_amounts = request - free.astype(np.float64)
         largest = int(column.allocatable.max())
 
         def build_fact(row: int) -> Insufficient:
@@ -379,7 +381,8 @@ def find_deferred_resizes(resource: str, row: int, view: NodeView) -> tuple[Defe
 
     Upstream: determineContainerReqs in staging/src/k8s.io/component-helpers/resource/helpers.go (v1.36).
     """
-    fork, node = get_whole_fork(view), Row(row if isinstance(view, Fork) else int(view.rows[row]))
+    fork = get_whole_fork(view)
+    node = Row(row if isinstance(view, Fork) else int(view.rows[row]))
     by_info = fork.memo_of_pods("amounts of deferred resizes", lambda: _index_resize_amounts(fork))
     if not by_info:
         return ()

@@ -211,7 +211,8 @@ def build_node_conflict_fact(volumes: PodVolumes, row: int) -> VolumeOutOfReach:
     claim = volumes.claims[volumes.node_conflict[row]]
     volume = volumes.listers.volumes[claim.spec.volume_name]
     labels = volumes.listers.nodes.objects[row].metadata.labels
-    affinity, plugin = volume.spec.node_affinity, find_in_tree_plugin(volume.spec)
+    affinity = volume.spec.node_affinity
+    plugin = find_in_tree_plugin(volume.spec)
     if (
         plugin is not None
         and volumes.listers.counts_as_csi(plugin)
@@ -279,9 +280,11 @@ def build_not_enough_space_fact(volumes: PodVolumes, row: int) -> NotEnoughStora
 
 def compute_missing_space_shares(volumes: PodVolumes) -> npt.NDArray[np.float64]:
     """Return the share (N,) of the claim's size that the node's largest pool lacks, or 0 for other nodes."""
-    culprits, shares = volumes.not_enough_space, np.zeros(len(volumes.not_enough_space))
+    culprits = volumes.not_enough_space
+    shares = np.zeros(len(volumes.not_enough_space))
     for index in np.unique(culprits[culprits != NO_MATCH]).tolist():
-        claim, largest = volumes.claims[index], np.zeros(len(culprits))
+        claim = volumes.claims[index]
+        largest = np.zeros(len(culprits))
         for pool in volumes.listers.pools_of_class.get(get_claim_class(claim), ()):
             largest[pool.rows] = np.maximum(largest[pool.rows], pool.limit or 0)
         of_claim, (_, size) = culprits == index, _get_requested_size(claim)
