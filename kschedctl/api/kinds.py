@@ -102,9 +102,12 @@ def _declare_kind(
     """Declare a field of Objects. ``versions`` are oldest first, and a plain string never expires."""
     name = name or struct.__name__
     lifecycle = tuple(version for version in versions if isinstance(version, ApiVersion))
-    readable_versions = [
-        v if isinstance(v, str) else v.name for v in reversed(versions) if isinstance(v, str) or v.is_read
-    ]
+    readable_versions = []
+    for version in reversed(versions):
+        if isinstance(version, str):
+            readable_versions.append(version)
+        elif version.is_read:
+            readable_versions.append(version.name)
     arguments = (
         name,
         kind or name,

@@ -180,14 +180,17 @@ class PodTable(Sequence[Pod]):
     def _append(self, other: PodTable) -> PodTable:
         """Append the rows of another table without sorting the result."""
         new: list[Pod] = []
-        codes = []
+        numbers = []
         for key, template in zip(other._template_numbers, other.templates, strict=True):
-            number = self._template_numbers.get(key, len(self.templates) + len(new))
-            codes.append(number)
-            new += [template] * (number == len(self.templates) + len(new))
+            number = self._template_numbers.get(key)
+            if number is None:
+                number = len(self.templates) + len(new)
+                new.append(template)
+            numbers.append(number)
+        appended_templates = np.array(numbers, np.int32)[other.template]
         return PodTable(
             (*self.templates, *new),
-            np.concatenate([self.template, np.array(codes, np.int32)[other.template]]),
+            np.concatenate([self.template, appended_templates]),
             [*self.names, *other.names],
             PodTextColumns.concatenate([self.columns, other.columns]),
         )

@@ -237,9 +237,14 @@ class Cluster(Objects):
         )
 
     def gap(self, kind: str, namespace: str = "") -> Gap | None:
-        """Return why objects of the kind may exist that are not here, or None if the kind is covered."""
+        """Return why objects of the kind may exist that are not here, or None if the kind is covered.
+
+        With `namespace`, the kind needs to be covered in this namespace only.
+        """
         gap = self.gaps.get(kind)
-        return None if gap is None or (namespace and gap.namespace == namespace) else gap
+        if gap is None or (namespace and gap.namespace == namespace):
+            return None
+        return gap
 
     def __repr__(self) -> str:
         """Return one line with the number of objects of each kind."""

@@ -123,18 +123,24 @@ def find_difference(new: object, old: object, location: Path) -> Path | None:
     ('a', 0, 'b')
     """
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        differences = (
-            find_difference(new[key], old.get(key), (*location, key)) for key in new if not _is_unset(new[key])
-        )
-        return next((path for path in differences if path is not None), None)
+        for key, value in new.items():
+            if _is_unset(value):
+                continue
+            difference = find_difference(value, old.get(key), (*location, key))
+            if difference is not None:
+                return difference
+        return None
     if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
             return (*location, len(old))
-        pairs = zip(range(len(new)), new, old, strict=False)
-        return next(
-            (p for i, mine, theirs in pairs if (p := find_difference(mine, theirs, (*location, i))) is not None), None
-        )
-    return None if new == old or (not new and old is None) or _is_same_amount(new, old, location) else location
+        for i, (new_item, old_item) in enumerate(zip(new, old, strict=False)):
+            difference = find_difference(new_item, old_item, (*location, i))
+            if difference is not None:
+                return difference
+        return None
+    if new == old or (not new and old is None) or _is_same_amount(new, old, location):
+        return None
+    return location
 
 
 def _is_unset(value: object) -> bool:

@@ -52,7 +52,8 @@ def format_go_float(value: float) -> str:
         return f"{sign}0"
     if -4 <= power < 6:
         return sign + _format_positional(digits, power)
-    return f"{sign}{digits[0]}{'.' if digits[1:] else ''}{digits[1:]}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    mantissa = f"{digits[0]}.{digits[1:]}" if len(digits) > 1 else digits
+    return f"{sign}{mantissa}e{power:+03d}"
 
 
 def format_plain_float(value: float) -> str:

@@ -277,11 +277,12 @@ class Devices:
         equality_key = _encode((spec.driver, spec.per_device_node_selection, slice_name, replace(device, name="")))
         twin = self._twins.get(equality_key)
         if twin is None:
-            twin = self._twins[equality_key] = (
+            twin = (
                 len(self._twins),
                 self._number_kind(spec.driver, device),
                 compute_counter_consumption(device, slice_name),
             )
+            self._twins[equality_key] = twin
         number, kind, consumes = twin
         return PooledDevice(
             device,

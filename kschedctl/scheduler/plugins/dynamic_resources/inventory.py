@@ -115,8 +115,10 @@ class Inventory:
         """Return a number that is equal for claims with equal specs."""
         spec = claim.spec
         entry = self._specs.get(id(spec))
-        if entry is None:  # it is kept with its number, so that no other comes to have its id
-            entry = self._specs[id(spec)] = spec, self._numbers.setdefault(_encode(spec), len(self._numbers))
+        if entry is None:
+            number = self._numbers.setdefault(_encode(spec), len(self._numbers))
+            entry = spec, number  # keeping the spec alive keeps its id unique
+            self._specs[id(spec)] = entry
         return entry[1]
 
     @property

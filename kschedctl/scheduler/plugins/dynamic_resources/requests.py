@@ -304,6 +304,7 @@ def _build_device_result(
     """Build the result for one device."""
     driver, pool, name = pooled.id
     device, request = pooled.device, result.request
+    consumed = result.consumed or {}
     conditions = features.binding_conditions
     return DeviceRequestAllocationResult(
         request=request.full_name,
@@ -312,7 +313,7 @@ def _build_device_result(
         device=name,
         admin_access=True if request.admin_access else None,
         tolerations=request.tolerations,
-        consumed_capacity={name: str(quantity) for name, quantity in (result.consumed or {}).items()},
+        consumed_capacity={capacity: str(quantity) for capacity, quantity in consumed.items()},
         binding_conditions=device.binding_conditions if conditions else (),
         binding_failure_conditions=device.binding_failure_conditions if conditions else (),
     )

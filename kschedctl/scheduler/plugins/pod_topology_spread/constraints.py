@@ -91,7 +91,7 @@ class SpreadSettings(msgspec.Struct, frozen=True):
                 c.max_skew,
                 c.topology_key,
                 self._complete_selector(c, info),
-                1 if c.min_domains is None else c.min_domains,
+                min_domains=1 if c.min_domains is None else c.min_domains,
                 honor_affinity=c.node_affinity_policy != "Ignore" or not policies,
                 honor_taints=c.node_taints_policy == "Honor" and policies,
             )
