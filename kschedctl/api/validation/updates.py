@@ -122,25 +122,22 @@ def find_difference(new: object, old: object, location: Path) -> Path | None:
     >>> find_difference({"a": [{"b": 1}]}, {"a": [{"b": 2, "c": 3}]}, ())
     ('a', 0, 'b')
     """
+    parts: list[tuple[str | int, object, object]]
     if isinstance(new, Mapping) and isinstance(old, Mapping):
-        for key, value in new.items():
-            if _is_unset(value):
-                continue
-            difference = find_difference(value, old.get(key), (*location, key))
-            if difference is not None:
-                return difference
-        return None
-    if isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
+        parts = [(key, value, old.get(key)) for key, value in new.items() if not _is_unset(value)]
+    elif isinstance(new, Sequence) and isinstance(old, Sequence) and not isinstance(new, str):
         if len(new) > len(old):
             return (*location, len(old))
-        for i, (new_item, old_item) in enumerate(zip(new, old, strict=False)):
-            difference = find_difference(new_item, old_item, (*location, i))
-            if difference is not None:
-                return difference
+        parts = [(i, new[i], old[i]) for i in range(len(new))]
+    elif new == old or (not new and old is None) or _is_same_amount(new, old, location):
         return None
-    if new == old or (not new and old is None) or _is_same_amount(new, old, location):
-        return None
-    return location
+    else:
+        return location
+    for step, new_part, old_part in parts:
+        difference = find_difference(new_part, old_part, (*location, step))
+        if difference is not None:
+            return difference
+    return None
 
 
 def _is_unset(value: object) -> bool:
