@@ -105,11 +105,9 @@ def validate_job_update(new: Document, old: Document) -> ValidationErrors:
     for field in ("completionMode",) if indexed else ("completions", "completionMode"):
         if new.get(field) is not None and new[field] != old.get(field):
             yield invalid((*SPEC, field), new[field], IMMUTABLE)
-    difference = (
-        None
-        if old.get("suspend")
-        else find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
-    )
+    if old.get("suspend"):
+        return
+    difference = find_difference(new.get("template") or {}, old.get("template"), (*SPEC, "template"))
     if difference is not None:
         yield invalid((*SPEC, "template"), "…", IMMUTABLE)._replace(at=difference)
 
