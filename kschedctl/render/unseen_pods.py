@@ -111,7 +111,7 @@ def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
 def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
     """Yield the lines about fixes for a Workload: each with its costs and its commands."""
     for fix in fixes:
-        label = "Only you can decide:" if fix.needs_values else "Fix:" if fix.holds else "Not enough:"
+        label = "Not verified:" if fix.needs_values else "Fix:" if fix.holds else "Not enough:"
         drawbacks = "; ".join(fix.drawbacks)
         but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
         yield paragraph(Marked(label, Tone.STRONG), f"{fix.summary}," if but else fix.summary, *but)

@@ -36,8 +36,8 @@ class Remedy(Document, frozen=True):
     kinds: tuple[str, ...] = ()
     """The kind of each change, for --only and --without."""
     victims: tuple[str, ...] = ()
-    """The pods, or Workloads of Kueue, that are then preempted. If the workload's other pods change too, these are the victims of
-    the whole rollout.
+    """The pods, or Workloads of Kueue, that are then preempted. If the workload's other pods change too, these are
+    the victims of the whole rollout.
     """
     alternatives: tuple[str, ...] = ()
     """Other nodes or objects for which the same change works; each was replayed."""

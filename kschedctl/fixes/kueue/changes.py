@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TypeVar
 
-import msgspec
-
+from kschedctl.api.decoding import convert_builtins
 from kschedctl.api.json_values import Json, JsonDict, JsonObject
 from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
@@ -55,7 +54,7 @@ class ObjectPatch(NamedTuple):
         return {**document, "patch": list(self.operations), **({"anew": True} if self.anew else {})}
 
 
-class Proposal(NamedTuple):
+class AdmissionProposal(NamedTuple):
     """A change that might get quota for a Workload."""
 
     summary: str
@@ -76,7 +75,7 @@ class Proposal(NamedTuple):
 
 def apply_operations(obj: ObjectT, operations: Iterable[Operation]) -> ObjectT:
     """Return the object with the operations ``add`` and ``replace`` of a JSON patch applied."""
-    return msgspec.convert(_set_fields(to_document(obj), operations), type(obj))
+    return convert_builtins(_set_fields(to_document(obj), operations), type(obj))
 
 
 def _set_fields(document: Any, operations: Iterable[Operation]) -> Any:

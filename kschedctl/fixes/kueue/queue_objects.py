@@ -11,8 +11,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import ClusterQueue, LocalQueue
 from kschedctl.fixes.kueue.changes import (
     WORKLOAD,
+    AdmissionProposal,
     ObjectPatch,
-    Proposal,
     apply_operations,
     build_manifest,
     build_metadata_patch,
@@ -29,7 +29,7 @@ _NEARNESS = 0.75
 """The least similarity of a name that may be meant, as difflib counts."""
 
 
-def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial | None]]:
+def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
     """Yield corrections of the queues between the Workload and its flavors. Advice that needs values has no trial."""
     cluster, workload = trials.cluster, trials.workload
     namespace, name = workload.metadata.namespace, workload.spec.queue_name
@@ -38,7 +38,9 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Proposal
     if not name:
         return
     if local_queue is None:
-        proposals = _propose_local_queues(trials, name, [queue.metadata.name for queue in local_queues])
+        proposals: Iterable[AdmissionProposal] = _propose_local_queues(
+            trials, name, [queue.metadata.name for queue in local_queues]
+        )
     else:
         cluster_queue = next(
             (q for q in cluster.cluster_queues if q.metadata.name == local_queue.spec.cluster_queue), None
@@ -57,7 +59,7 @@ def search_queue_corrections(trials: AdmissionTrials) -> Iterator[tuple[Proposal
             yield proposal, trial
 
 
-def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[Proposal]:
+def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> Iterator[AdmissionProposal]:
     """Yield the proposal that resumes the queues of the Workload that are stopped."""
     stopped: dict[Owner, ClusterQueue | LocalQueue] = {}
     if is_stopped(cluster_queue.spec.stop_policy):
@@ -66,7 +68,7 @@ def _propose_resuming(local_queue: LocalQueue, cluster_queue: ClusterQueue) -> I
         stopped[Owner("LocalQueue", local_queue.metadata.namespace, local_queue.metadata.name)] = local_queue
     if stopped:
         operation = build_operation(_STOP_POLICY, "None")
-        yield Proposal(
+        yield AdmissionProposal(
             f"resume {' and '.join(_format_owner(owner) for owner in stopped)}",
             "resume-queue",
             Price.NEIGHBOUR,
@@ -90,7 +92,7 @@ def _find_near_name(name: str, existing: Iterable[str]) -> str | None:
     return next(iter(get_close_matches(name, list(existing), 1, _NEARNESS)), None)
 
 
-def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable[str]) -> Iterator[Proposal]:
+def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal that names a nearly equal LocalQueue, or the advice to create the missing one."""
     workload, job = trials.workload, trials.job
     namespace = workload.metadata.namespace
@@ -98,8 +100,13 @@ def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable
     if near is None:
         manifest = build_manifest("LocalQueue", {"name": name, "namespace": namespace}, {"clusterQueue": ""})
         summary = f"create LocalQueue {namespace}/{name} for the ClusterQueue that should admit the Workload"
-        yield Proposal(
-            summary, "create-queue", Price.CORRECTION, "operator", needs_values=("spec.clusterQueue",), manifests=(manifest,)
+        yield AdmissionProposal(
+            summary,
+            "create-queue",
+            Price.CORRECTION,
+            "operator",
+            needs_values=("spec.clusterQueue",),
+            manifests=(manifest,),
         )
         return
     edited = replace(workload, spec=replace(workload.spec, queue_name=near))
@@ -108,10 +115,10 @@ def _propose_local_queues(trials: AdmissionTrials, name: str, existing: Iterable
     else:
         patch = build_metadata_patch(job, "labels", QUEUE_LABEL, near)
     summary = f"name LocalQueue {namespace}/{near} instead of {name}, which does not exist"
-    yield Proposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
+    yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "author", (patch,), ((WORKLOAD, edited),))
 
 
-def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[Proposal]:
+def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal that names a nearly equal ClusterQueue, or the advice to create the missing one.
 
     The field clusterQueue is immutable, so the LocalQueue is created again.
@@ -121,7 +128,7 @@ def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) ->
     if near is None:
         manifest = build_manifest("ClusterQueue", {"name": name}, {"namespaceSelector": {}, "resourceGroups": []})
         summary = f"create ClusterQueue {name} with a quota, since LocalQueue {meta.namespace}/{meta.name} names it"
-        yield Proposal(
+        yield AdmissionProposal(
             summary,
             "create-queue",
             Price.CORRECTION,
@@ -132,15 +139,14 @@ def _propose_cluster_queues(local_queue: LocalQueue, existing: Iterable[str]) ->
         return
     operations = (build_operation("/spec/clusterQueue", near),)
     target = Owner("LocalQueue", meta.namespace, meta.name)
-    summary = (
-        f"recreate LocalQueue {meta.namespace}/{meta.name} for ClusterQueue {near} instead of {name}, which does not exist"
-    )
+    own = f"LocalQueue {meta.namespace}/{meta.name}"
+    summary = f"recreate {own} for ClusterQueue {near} instead of {name}, which does not exist"
     edits = (("LocalQueue", apply_operations(local_queue, operations)),)
     patch = ObjectPatch(target, operations, anew=True)
-    yield Proposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
+    yield AdmissionProposal(summary, "queue-name", Price.CORRECTION, "operator", (patch,), edits)
 
 
-def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[Proposal]:
+def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[AdmissionProposal]:
     """Yield the proposal that names nearly equal flavors, or the advice to create the missing ones."""
     used = {flavor.name for group in queue.spec.resource_groups for flavor in group.flavors}
     operations, corrections, without_match = [], [], []
@@ -159,7 +165,7 @@ def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[Propo
     name = queue.metadata.name
     if without_match:
         noun = "ResourceFlavor" if len(without_match) == 1 else "ResourceFlavors"
-        yield Proposal(
+        yield AdmissionProposal(
             f"create {noun} {', '.join(without_match)}, which ClusterQueue {name} names, with the labels of its nodes",
             "create-flavor",
             Price.CORRECTION,
@@ -173,4 +179,4 @@ def _propose_flavors(queue: ClusterQueue, existing: list[str]) -> Iterator[Propo
         patch = ObjectPatch(Owner("ClusterQueue", "", name), tuple(operations))
         summary = f"let ClusterQueue {name} name {' and '.join(corrections)}"
         edits = (("ClusterQueue", apply_operations(queue, operations)),)
-        yield Proposal(summary, "flavor-name", Price.CORRECTION, "operator", (patch,), edits)
+        yield AdmissionProposal(summary, "flavor-name", Price.CORRECTION, "operator", (patch,), edits)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import ClusterQueue
-from kschedctl.fixes.kueue.changes import ObjectPatch, Proposal, apply_operations, build_operation
+from kschedctl.fixes.kueue.changes import AdmissionProposal, ObjectPatch, apply_operations, build_operation
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
 from kschedctl.fixes.trial.fix_kinds import Price
 from kschedctl.queueing.kueue.amounts import UNLIMITED, FlavorResource, Usage, format_units, subtract
@@ -31,7 +31,7 @@ _NOMINAL = _QuotaField("nominalQuota", "quota", Price.ROOM)
 _BORROWING = _QuotaField("borrowingLimit", "borrowing", Price.ROOM)
 
 
-def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial]]:
+def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
     """Yield the raises of a quota with which the Workload is admitted, for the flavor that lacks least.
 
     The borrowing limit is raised if the cohort has enough free, and the nominal quota otherwise.
@@ -48,7 +48,7 @@ def search_quota_raises(trials: AdmissionTrials) -> Iterator[tuple[Proposal, Adm
 
 def _raise_until_admitted(
     trials: AdmissionTrials, field: _QuotaField, lacks: Usage
-) -> tuple[Proposal, AdmissionTrial] | None:
+) -> tuple[AdmissionProposal, AdmissionTrial] | None:
     """Raise the quotas by what lacks, and by what other Workloads then take first. Return None if nothing helps."""
     total = dict(lacks)
     for _ in range(_MOST_RAISES):
@@ -133,7 +133,7 @@ def _compute_lacks(queue: CachedQueue, flavor: str, requests: Mapping[str, int])
     return lacks
 
 
-def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) -> Proposal | None:
+def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) -> AdmissionProposal | None:
     """Build the proposal that raises quotas of the ClusterQueue, or None if one of them has no such field."""
     found = _find_cached_queue(trials, trials.baseline)
     if found is None:
@@ -156,11 +156,11 @@ def _build_proposal(trials: AdmissionTrials, field: _QuotaField, raises: Usage) 
 
 def _build_queue_proposal(
     queue: ClusterQueue, summary: str, field: _QuotaField, operations: list[Operation]
-) -> Proposal:
+) -> AdmissionProposal:
     """Build the proposal that patches a ClusterQueue."""
     patch = ObjectPatch(Owner("ClusterQueue", "", queue.metadata.name), tuple(operations))
     edits = (("ClusterQueue", apply_operations(queue, operations)),)
-    return Proposal(summary, field.kind, field.price, "operator", (patch,), edits)
+    return AdmissionProposal(summary, field.kind, field.price, "operator", (patch,), edits)
 
 
 def _find_quota_path(queue: ClusterQueue, key: FlavorResource) -> str:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
 from kschedctl.errors import InputError
-from kschedctl.fixes.kueue.changes import Proposal
+from kschedctl.fixes.kueue.changes import AdmissionProposal
 from kschedctl.fixes.kueue.queue_objects import search_queue_corrections
 from kschedctl.fixes.kueue.quota import search_quota_raises
 from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
@@ -26,7 +26,9 @@ MOST_FIXES, MOST_WORKLOADS = 3, 3
 """The number of fixes of a Workload, and of Workloads for which fixes are searched."""
 
 
-def add_admission_fixes(cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str) -> tuple[WaitingElsewhere, ...]:
+def add_admission_fixes(
+    cluster: Cluster, entries: Sequence[WaitingElsewhere], now: str
+) -> tuple[WaitingElsewhere, ...]:
     """Return the entries with the fixes of the first Workloads of Kueue among them.
 
     ``now`` is the RFC 3339 time of the replays, or empty.
@@ -59,7 +61,7 @@ def find_admission_fixes(cluster: Cluster, workload: KueueWorkload, now: str) ->
     return tuple(sorted(remedies, key=_build_sort_key)[:MOST_FIXES])
 
 
-def _search(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial | None]]:
+def _search(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial | None]]:
     """Yield the changes with which the Workload is admitted, with their trials, and advice without a trial."""
     corrected = False
     for result in search_queue_corrections(trials):
@@ -72,11 +74,15 @@ def _search(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial 
     yield from search_higher_priorities(trials)
 
 
-def _build_remedy(trials: AdmissionTrials, proposal: Proposal, trial: AdmissionTrial | None) -> Remedy:
+def _build_remedy(trials: AdmissionTrials, proposal: AdmissionProposal, trial: AdmissionTrial | None) -> Remedy:
     """Build the report on a change. Without a trial it is advice."""
     costs: list[FixCost] = []
-    holds, preempted = None, ()
-    if trial is not None:
+    holds: bool | None = None
+    preempted: tuple[str, ...] = ()
+    if trial is None:
+        text = f"it is not verified: fill in {', '.join(proposal.needs_values)} first"
+        costs.append(FixCost(CostKind.NEEDS_VALUES, text))
+    else:
         placement = trials.place_pods(trial)
         holds = placement is None or placement.placed == placement.pods
         if placement is not None and not holds:
@@ -115,7 +121,7 @@ def _iter_harm_costs(preempted: Sequence[str], pods: int, delayed: Sequence[str]
         yield FixCost(CostKind.DELAYS, text, 0, short if len(delayed) > 1 else "")
 
 
-def _get_step(proposal: Proposal, costs: Iterable[FixCost]) -> Price:
+def _get_step(proposal: AdmissionProposal, costs: Iterable[FixCost]) -> Price:
     """Return the price of a change with what it does to other Workloads."""
     kinds = {cost.kind for cost in costs}
     if CostKind.EVICTS in kinds:

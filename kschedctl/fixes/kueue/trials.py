@@ -11,7 +11,7 @@ from kschedctl.api.objects import Struct
 from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload
 from kschedctl.cluster import Cluster
-from kschedctl.fixes.kueue.changes import Proposal
+from kschedctl.fixes.kueue.changes import AdmissionProposal
 from kschedctl.queueing.kueue.installation import find_installation
 from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee, start_replay
 from kschedctl.queueing.kueue.replay import KueueReplay
@@ -73,7 +73,7 @@ class AdmissionTrials:
         replay = start_replay(cluster, self._now, self._installation)
         return AdmissionTrial(cluster, foresee(replay), replay)
 
-    def run(self, proposal: Proposal) -> AdmissionTrial | None:
+    def run(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
         """Replay Kueue with a change, or return None if there were too many replays. Raises InputError."""
         if self._remaining <= 0:
             return None

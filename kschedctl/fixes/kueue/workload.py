@@ -11,8 +11,8 @@ from kschedctl.api.ownership import Owner
 from kschedctl.api.queueing import KueueWorkload, WorkloadPriorityClass, WorkloadPriorityClassRef
 from kschedctl.fixes.kueue.changes import (
     WORKLOAD,
+    AdmissionProposal,
     ObjectPatch,
-    Proposal,
     apply_operations,
     build_metadata_patch,
     build_operation,
@@ -30,7 +30,7 @@ _LABELLED_BY_POD = "Pod"
 """The kind of owners whose labels Kueue reads only once, when it makes the Workload."""
 
 
-def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial]]:
+def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
     """Yield the lower minCount of a pod set with which the Workload is admitted partially.
 
     Without a minCount, only the user knows whether fewer pods are of use, so the annotation of a Job is advice.
@@ -54,7 +54,7 @@ def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[Proposal, Admis
             return
 
 
-def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, count: int) -> Proposal:
+def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, count: int) -> AdmissionProposal:
     """Build the proposal that lets a pod set start with ``count`` pods."""
     pod_set = workload.spec.pod_sets[index]
     path = f"/spec/podSets/{index}/minCount"
@@ -64,20 +64,20 @@ def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, co
     else:
         patch = build_metadata_patch(job, "annotations", _MIN_PARALLELISM, str(count))
     subject = job or f"pod set {pod_set.name}"
-    cost = FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")
-    return Proposal(
-        f"let {subject} start with {count} of {pod_set.count:,} pods",
-        "fewer-pods",
-        Price.WISH,
-        "author",
-        (patch,),
-        ((WORKLOAD, apply_operations(workload, (operation,))),),
-        (cost,),
-        () if pod_set.min_count is not None else (str(patch.operations[0]["path"]),),
-    )
+    costs = [FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")]
+    if pod_set.min_count is not None:
+        summary = f"lower the least number of pods of {subject} from {pod_set.min_count} to {count}"
+        needs_values: tuple[str, ...] = ()
+    else:
+        check = f"{subject} can run with {count} pod{'' if count == 1 else 's'}"
+        summary = f"let {subject} start with fewer pods, if {check}"
+        costs.append(FixCost(CostKind.CHECK_FIRST, f"only you know whether {check}"))
+        needs_values = (str(patch.operations[0]["path"]),)
+    edits = ((WORKLOAD, apply_operations(workload, (operation,))),)
+    return AdmissionProposal(summary, "fewer-pods", Price.WISH, "author", (patch,), edits, tuple(costs), needs_values)
 
 
-def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[Proposal, AdmissionTrial]]:
+def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
     """Yield the lowest of the higher WorkloadPriorityClasses with which the Workload is admitted."""
     job = trials.job
     if job is not None and job.kind == _LABELLED_BY_POD:
@@ -98,7 +98,7 @@ def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[Proposal
 
 def _build_priority_change(
     workload: KueueWorkload, job: Owner | None, priority_class: WorkloadPriorityClass
-) -> Proposal:
+) -> AdmissionProposal:
     """Build the proposal that gives a Workload another WorkloadPriorityClass."""
     name, value = priority_class.metadata.name, priority_class.value
     reference = WorkloadPriorityClassRef("kueue.x-k8s.io", _PRIORITY_CLASS, name)
@@ -114,5 +114,4 @@ def _build_priority_change(
         patch = ObjectPatch(get_workload_target(workload), operations)
     summary = f"give {job or 'the Workload'} the WorkloadPriorityClass {name} (priority {value:,})"
     edits = ((WORKLOAD, replace(workload, spec=spec)),)
-    return Proposal(summary, "priority", Price.WISH, "author", (patch,), edits)
-
+    return AdmissionProposal(summary, "priority", Price.WISH, "author", (patch,), edits)
