@@ -22,7 +22,7 @@ REFUSED = AuditRule(
     "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
     "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
     "Change what the message names: the pod template, or the limits of the namespace",
-    "pkg/controller/replicaset/replica_set.go, manageReplicas",
+    source="pkg/controller/replicaset/replica_set.go, manageReplicas",
 )
 RULES = (REFUSED,)
 

@@ -143,7 +143,15 @@ class ConsolidationRun:
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
         reserve = reserve._replace(fits_now=not reserved_pods or reserve.fits_on(candidates.view, pools.workers))
         drains = DrainsInTurn(scheduler, candidates.view)
-        return cls(scheduler, wishes, pools, candidates, reserve, drains, pools.workers.copy())
+        return cls(
+            scheduler,
+            wishes,
+            pools=pools,
+            candidates=candidates,
+            reserve=reserve,
+            drains=drains,
+            remaining=pools.workers.copy(),
+        )
 
     @property
     def view(self) -> Fork:
@@ -349,11 +357,11 @@ def _add_price_and_verdict(
     return RemovableNode(
         node.node,
         node.pool,
-        node.pods,
-        node.offers,
-        prices.get(node.node),
-        verdicts.describe_node(node.node),
-        node.moves,
+        pods=node.pods,
+        offers=node.offers,
+        price=prices.get(node.node),
+        autoscaler=verdicts.describe_node(node.node),
+        moves=node.moves,
     )
 
 

@@ -213,7 +213,9 @@ def _build_cause(
         row = _choose_typical_node(rows, same_reason, cycle, standing)
     fact = find_fact(same_reason, row)
     name = cycle.view.nodes.names[row] if standing else ""
-    return Cause(plugin, reason, len(rows), eligible_count, name, describe_fact(fact), fact)
+    return Cause(
+        plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
+    )
 
 
 def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:

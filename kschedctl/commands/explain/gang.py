@@ -144,7 +144,16 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
-    return _Gang(key, find_gang_terms(view, key), infos_of_all, tried, idle, assigned, ended, bound_together)
+    return _Gang(
+        key,
+        find_gang_terms(view, key),
+        infos=infos_of_all,
+        tried=tried,
+        idle=idle,
+        assigned=assigned,
+        ended=ended,
+        bound_together=bound_together,
+    )
 
 
 def _iter_idle_pods(

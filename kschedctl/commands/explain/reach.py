@@ -87,7 +87,15 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
 
     enough = cycle.search is not None and not outcome.narrowed_by
     for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
-        yield Obstacle(outcome.plugin, reason, unexamined, level, unexamined, find_row_fact, looked_at=False)
+        yield Obstacle(
+            outcome.plugin,
+            reason,
+            mask=unexamined,
+            level=level,
+            reported=unexamined,
+            fact=find_row_fact,
+            looked_at=False,
+        )
 
 
 def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
@@ -131,7 +139,12 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         level = np.full(len(rejected), NEAR, np.int8)
         level[unresolvable] = OUT_OF_REACH
         yield Obstacle(
-            EXTENDERS, message or NO_REASON, rejected, level, rejected, _make_constant_fact(f"refused by {url}")
+            EXTENDERS,
+            message or NO_REASON,
+            mask=rejected,
+            level=level,
+            reported=rejected,
+            fact=_make_constant_fact(f"refused by {url}"),
         )
     dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
@@ -153,7 +166,13 @@ def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,)."""
     level = _find_levels(cycle, plugin, rejection)
     return Obstacle(
-        plugin, rejection.reason, mask, level, mask & first_rejected, _convert_facts(rejection.fact), rejection.distance
+        plugin,
+        rejection.reason,
+        mask=mask,
+        level=level,
+        reported=mask & first_rejected,
+        fact=_convert_facts(rejection.fact),
+        distance=rejection.distance,
     )
 
 

@@ -152,7 +152,15 @@ class Cause(Document, frozen=True):
     @property
     def short_form(self) -> ShortCause:
         """The cause as it appears in a summary."""
-        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
+        return ShortCause(
+            self.reason,
+            self.nodes,
+            plugin=self.plugin,
+            of_nodes=self.within,
+            closest=self.nearest,
+            fact=self.fact,
+            conflict=self.conflict,
+        )
 
     def describe_nodes(self, nodes: int) -> str:
         """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""

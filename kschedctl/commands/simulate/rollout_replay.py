@@ -358,15 +358,15 @@ def _build_comparison(
     return FollowedPlacement(
         placement.pod,
         placement.node,
-        placement.time,
-        placement.scheduler,
-        outcome,
-        feasible,
-        best,
-        behind,
-        dict(lost),
-        plugin,
-        reasons,
+        time=placement.time,
+        scheduler=placement.scheduler,
+        outcome=outcome,
+        feasible=feasible,
+        best=best,
+        behind=behind,
+        lost=dict(lost),
+        plugin=plugin,
+        reasons=reasons,
     )
 
 

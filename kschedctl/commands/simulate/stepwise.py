@@ -167,15 +167,17 @@ def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: 
     start = searches.start
     if framework is None:
         why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
     if not is_pending(pod):
         why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
     cycle = run_cycle(framework, info, scheduler.view, searches)
     if cycle.gated:
         searches.start = start  # it is not tried at all
         refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=", ".join(refusals))
+        return SampledPod(
+            name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=", ".join(refusals)
+        )
     return _build_sampled_pod(name, cycle, searches, start)
 
 

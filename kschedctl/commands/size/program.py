@@ -209,7 +209,16 @@ def build_program(
     fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)  # where other pods may let it in, too
     positive_costs = np.array([max(costs[name], 1e-9) for name in names])
     shared = [view.resources[name] for name in (CPU, MEMORY)]
-    return PackingProgram(names, positive_costs, offered, amounts, fits, np.array(apart, np.bool_), group_of, shared)
+    return PackingProgram(
+        names,
+        positive_costs,
+        offered=offered,
+        requested=amounts,
+        takes=fits,
+        apart=np.array(apart, np.bool_),
+        group_of=group_of,
+        always_requested=shared,
+    )
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:

@@ -143,7 +143,7 @@ def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShap
     models = {
         zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first_by_zone.items())
     }
-    return NodeShape(name, models, dict.fromkeys(models), daemons, limits, model_name)
+    return NodeShape(name, models, prices=dict.fromkeys(models), daemons=daemons, limits=limits, like=model_name)
 
 
 def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:

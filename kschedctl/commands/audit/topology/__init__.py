@@ -56,7 +56,7 @@ SKEWED = AuditRule(
     "Pods are spread less evenly than their constraint promises",
     "The constraint is only checked when a pod is placed: scale-downs and drains can leave it violated.",
     "Restart the workload, or let a descheduler move pods",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 STRANDED = AuditRule(
     "audit-topology-stranded",
@@ -64,7 +64,7 @@ STRANDED = AuditRule(
     "A spread constraint keeps pods from coming back after the loss of a domain",
     "With fewer domains than minDomains the global minimum counts as 0, and no domain may have more than maxSkew.",
     "Lower minDomains, or raise maxSkew",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 STRANDED_WHILE_DOWN = AuditRule(
     "audit-topology-stranded-while-down",
@@ -72,7 +72,7 @@ STRANDED_WHILE_DOWN = AuditRule(
     "A spread constraint keeps pods from coming back while the nodes of a domain are down",
     "As long as its nodes are there a domain counts, with 0 pods, and no other may have more than maxSkew.",
     "nodeTaintsPolicy: Honor in the constraint leaves out nodes that are down",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
 
