@@ -51,7 +51,7 @@ class SchedulerOptions:
     kube_version: KubeVersionOption = None
 
     def parse(self) -> VersionAndGates:
-        """Parse the version and the feature gates. Raises UsageError."""
+        """Return the version (by default the newest) and the parsed feature gates. Raises UsageError."""
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
             "feature_gates": parse_feature_gates(self.feature_gates),

@@ -146,7 +146,7 @@ class Drain(Report, frozen=True):
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
     def pod_names(self) -> tuple[str, ...]:
-        """Return the pods that cannot be evicted, and those that are left without a node."""
+        """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),

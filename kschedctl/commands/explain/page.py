@@ -181,22 +181,23 @@ def _list_names(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _are_rejections_gates(report: Explanation) -> bool:
+def _is_rejected_only_by_gates(report: Explanation) -> bool:
     """Return whether nodes are rejected only for reasons that already gate the pod."""
     held_back = {reason for status in report.queue.values() for reason in status.reasons}
     return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
 
 
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
-    """Build the sections about rejected nodes: by reason, then by group or one by one."""
-    if _are_rejections_gates(report):
+    """Build the sections about rejected nodes: a table of reasons, a chart, then the nodes singly or in groups.
+
+    The page is empty if nodes are rejected only for reasons that already gate the pod.
+    """
+    if _is_rejected_only_by_gates(report):
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
-    return (
-        *reasons,
-        *_plot_rejections(report, style),
-        *(_build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)),
-    )
+    chart = _plot_rejections(report, style)
+    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)
+    return (*reasons, *chart, *nodes)
 
 
 def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:

@@ -60,17 +60,24 @@ def follow(
 def _iter_steps(
     scheduler: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
-    """Yield the tries of all pods. A pod that preempts others is tried again."""
+    """Yield one step per attempt, until `queue` is empty.
+
+    A pod that preempts others is retried, up to MAX_TRIES times in all: at once, or at the end of the queue.
+    """
     tries: Counter[Position] = Counter()
     step_number = 0
     while queue:
         position = queue.popleft()
         tries[position] += 1
-        step = _try_pod(scheduler, position, choices[step_number] if step_number < len(choices) else None)
+        choice = choices[step_number] if step_number < len(choices) else None
+        step = _try_pod(scheduler, position, choice)
         step_number += 1
         yield step
         if step.nominated and tries[position] < MAX_TRIES:
-            (queue.appendleft if retry == "now" else queue.append)(position)
+            if retry == "now":
+                queue.appendleft(position)
+            else:
+                queue.append(position)
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:

@@ -222,7 +222,10 @@ def build_program(
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield, for each PodInfo, None or the key of the pods of which no two can share a node."""
+    """Yield, for each PodInfo, a key shared by all pods that must run on different nodes, or None.
+
+    Pods must run on different nodes because of host ports or because of anti-affinity to their own workload.
+    """
     for info in view.pods.infos:
         labels = {key: value for key, value in info.labels.items() if key not in PER_POD_LABELS}
         if info.host_ports or _repels_own_workload(info, labels, view):
