@@ -105,7 +105,8 @@ def config(
     _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    started, document = scheduler.parse(), _read_single_document(file) if file else None
+    started = scheduler.parse()
+    document = _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
         return shown.build_answer(effective_configuration(written, **started))

@@ -119,10 +119,16 @@ class Drain(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the pods that cannot be evicted or fit on no other node."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        if self.safe:
+            verdict = "Safe"
+        elif self.drained:
+            verdict = "Drained"
+        else:
+            verdict = "Blocked"
         return replace(
             summary,
             subject=", ".join(self.nodes),
-            verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
+            verdict=verdict,
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={

@@ -315,7 +315,12 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     """Build the page of several explanations: an overview table, then the pods that need attention."""
     fine_count, sentence = report.first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
-    tone = (Tone.WARNING if report.waiting_elsewhere else Tone.GOOD) if all_fine else Tone.BAD
+    if not all_fine:
+        tone = Tone.BAD
+    elif report.waiting_elsewhere:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
     shown_explanations = [

@@ -345,10 +345,12 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
+    if grace is None:
+        grace = DEFAULT_GRACE_SECONDS
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
-        asked=subtract_seconds(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        asked=subtract_seconds(due, grace) if seconds is not None else "",
         due=due,
         overdue=format_age(due, audited.now) if late else "",
     )

@@ -176,7 +176,9 @@ class _RolloutReplay:
 
         `created_pods` has the workload of each pod that manifests create.
         """
-        self.following, self.view, self.notes = following, following.view, list[str]()
+        self.following = following
+        self.view = following.view
+        self.notes: list[str] = []
         self.placements = placements
         self._placed: list[tuple[int, Position, Row]] = []
         self._in_vain = 0

@@ -188,12 +188,10 @@ def build_program(
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
     groups: dict[Hashable, int] = {}
     requested: list[Amounts] = []
-    takes, apart, group_of, exclusion_keys = (
-        list[list[bool]](),
-        list[bool](),
-        dict[str, int](),
-        list(_iter_exclusion_keys(view)),
-    )
+    takes: list[list[bool]] = []
+    apart: list[bool] = []
+    group_of: dict[str, int] = {}
+    exclusion_keys = list(_iter_exclusion_keys(view))
     for key, taking in takers.items():
         number = int(view.pods.info[view.pods.index[key]])
         exclusion_key = exclusion_keys[number]

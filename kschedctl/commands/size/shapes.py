@@ -46,8 +46,13 @@ class NodeShape:
 
     def limit_to_zone(self, zone: str) -> NodeShape:
         """Return the shape limited to one zone."""
-        name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
-        return replace(self, name=name, models=models, prices=prices, base_name=self.name)
+        return replace(
+            self,
+            name=f"{self.name}.{zone}",
+            models={zone: self.models[zone]},
+            prices={zone: self.prices[zone]},
+            base_name=self.name,
+        )
 
     def get_first_node_name(self, zone: str) -> str:
         """Return the name of the first node in a zone."""
