@@ -20,6 +20,7 @@ from kschedctl.commands.audit.pending import build_pending_section
 from kschedctl.commands.audit.placed import build_placed_section
 from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.queue import build_queue_section
+from kschedctl.commands.audit.queues import build_queues_section, has_queues
 from kschedctl.commands.audit.races import build_races_section
 from kschedctl.commands.audit.report import AnySection, Audit
 from kschedctl.commands.audit.sampling import build_sampling_section
@@ -38,6 +39,7 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": build_pending_section,
     "creation": build_creation_section,
     "queue": build_queue_section,
+    "queues": build_queues_section,
     "placed": build_placed_section,
     "races": build_races_section,
     "latency": build_latency_section,
@@ -55,6 +57,13 @@ REQUIRED_INPUTS: Mapping[str, tuple[str, Callable[[AuditedCluster], bool]]] = {
 """Sections that need more input than the cluster: the options that give it, and whether it was given.
 
 A section without its input is left out.
+"""
+
+
+OPTIONAL_SECTIONS: Mapping[str, Callable[[AuditedCluster], bool]] = {"queues": has_queues}
+"""Sections about objects that few clusters have, and whether the cluster has any.
+
+Without such objects, a section is left out unless it is selected by name.
 """
 
 
@@ -116,7 +125,8 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
                 not_asked[name] = option
     if "queue" in (names or SECTIONS) and audited.earlier is None:
         not_asked[MISSED_WAKES] = "--since FILE"
-    selected = [name for name in SECTIONS if name in names or not (names or name in not_asked)]
+    left_out = {*not_asked, *(name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited))}
+    selected = [name for name in SECTIONS if name in names or not (names or name in left_out)]
     done, sections = audited.progress.begin("Auditing", len(selected)), []
     for name in selected:
         sections.append(SECTIONS[name](audited))

@@ -24,6 +24,10 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-pending-gated": ("wakes",),
     "audit-priorities-starving": ("explain",),
     "audit-priorities-overtaken": ("remedies",),
+    "audit-queues-waiting": ("queues",),
+    "audit-queues-inactive": ("queues",),
+    "audit-queues-starving": ("queues",),
+    "audit-queues-unplaced": ("explain", *ALL_NAMESPACES),
     "audit-packing-spare-nodes": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
@@ -37,7 +41,7 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
 """The command that explains the findings of a rule or tries out a remedy, by the rule's name."""
 
 
-CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities"))
+CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 """The commands that take no object as an argument."""
 
 

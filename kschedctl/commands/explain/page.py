@@ -281,7 +281,7 @@ def _split_refusals(refusals: Sequence[Refusal], style: Style) -> tuple[str, str
     facts = (r.fact or ("" if r.plugin else r.reason) for r in refusals if r.plugin == first)
     further = [f"{r.plugin}: {r.fact or r.reason}" if style.wide else r.plugin for r in other_refusals]
     return (
-        first or "not looked at",
+        first or "not evaluated",
         "; ".join(filter(None, facts)),
         ("; " if style.wide else ", ").join(dict.fromkeys(further)),
     )

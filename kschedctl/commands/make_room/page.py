@@ -86,7 +86,7 @@ def _describe_fragmentation(fragmented: FragmentedResource) -> str:
         fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
     )
     nodes = counted(fragmented.nodes, "node")
-    return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
+    return f"{fragmented.resource}: {free} free on {nodes}, largest gap {on_one}, {asked} requested"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

@@ -90,7 +90,7 @@ def pending_remedies(
     call_extender: CallExtender | None = None,
     tried: ProgressCallback = lambda number: None,
 ) -> RemediesOfMany:
-    """Return the few changes that clear most waiting pods, chosen greedily by simulation.
+    """Return the few changes that clear most waiting pods, found by simulation.
 
     The pods are those of one `namespace`, or of all namespaces, with the labels of `selector` such as `app=web`. `now`
     is as for `pending`, the other arguments as for `remedies`. Workloads whose pods cannot be created are listed

@@ -68,7 +68,7 @@ def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
         tone = Tone.WARNING if report.waiting_elsewhere else Tone.GOOD
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
-    note = paragraph(Marked("chosen greedily, and simulated one after the other", Tone.FAINT))
+    note = paragraph(Marked("chosen by how many pods they clear, and simulated one after the other", Tone.FAINT))
     fixes: list[Block] = []
     for number, chosen in enumerate(report.chosen, 1):
         fixes += _build_chosen_fix(number, chosen, style)

@@ -32,7 +32,7 @@ class UnboundClaim(Detail, frozen=True):
     storage_class: str = ""
     class_exists: bool = False
     provisioner: str = ""
-    """The provisioner of its class, empty if the class does not provision volumes."""
+    """The provisioner of its class, empty if the class has no provisioner."""
 
     def words(self) -> str:
         """Return the fact as a sentence.
@@ -46,7 +46,7 @@ class UnboundClaim(Detail, frozen=True):
         elif not self.class_exists:
             reason = f"its class {name} does not exist" if name else "it has no class and waits for a PersistentVolume"
         elif not self.provisioner:
-            reason = f"it waits for a PersistentVolume of class {name}, which does not provision volumes"
+            reason = f"it waits for a PersistentVolume of class {name}, which has no provisioner"
         else:
             reason = f"it waits for {self.provisioner} to provision a volume of class {name}"
         return f"claim {self.claim} is not bound: {reason}"
@@ -121,12 +121,12 @@ class NoVolume(Fact, frozen=True):
         """Return the fact as a sentence.
 
         >>> print(NoVolume("a/d", "fast", "1Gi", 1 << 30, provisions=False).words())
-        no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class does not provision volumes
+        no available PersistentVolume of class fast for claim a/d (1Gi wanted), and the class has no provisioner
         """
         size = f"{self.size} " if self.size else ""
         no_volume = f"no available PersistentVolume of class {self.storage_class} for claim {self.claim} ({size}wanted)"
         if not self.provisions:
-            return f"{no_volume}, and the class does not provision volumes"
+            return f"{no_volume}, and the class has no provisioner"
         allowed = "; or ".join(" and ".join(map(_describe_allowed, term)) for term in self.topologies)
         return f"{no_volume}, and the class provisions only where {allowed or 'no topology matches'}"
 
