@@ -33,7 +33,7 @@ from kschedctl.reports.unknown import (
     describe_verdict_doubts,
     is_undecided,
 )
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import counted
 
@@ -519,7 +519,7 @@ class Explanation(_ExtenderPart, frozen=True):
             nominated=chosen or "",
             preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
             victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
-            fixes=tuple(remedy.to_short_fix() for remedy in self.remedies),
+            fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )
