@@ -18,6 +18,7 @@ Json = dict[str, Any]
 CLUSTER_SCOPED = {
     *("Node", "Namespace", "PriorityClass", "PersistentVolume", "StorageClass", "CSINode", "CSIDriver"),
     *("VolumeAttachment", "DeviceClass", "ResourceSlice", "DeviceTaintRule", "RuntimeClass"),
+    *("ClusterQueue", "Cohort", "ResourceFlavor", "WorkloadPriorityClass"),
 }
 
 REGISTERED = {"Node", "CSIStorageCapacity", "ResourceSlice"}
