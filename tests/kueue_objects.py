@@ -1,4 +1,4 @@
-"""Small objects for tests of Kueue's queues: flavors, queues, Workloads, nodes and manifests."""
+"""Objects of Kueue, and nodes with GPUs, for tests of waiting Workloads."""
 
 from __future__ import annotations
 
@@ -53,6 +53,24 @@ def build_node(name: str, gpus: int, pool: str = "gpu") -> JsonObject:
     allocatable = {"cpu": "8", "memory": "16Gi", "pods": "20", "nvidia.com/gpu": str(gpus)}
     metadata = {"name": name, "labels": {"pool": pool, "kubernetes.io/hostname": name}}
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": {"allocatable": allocatable}}
+
+
+def build_admitted_workload(name: str, gpus: int, **arguments: Any) -> JsonObject:
+    """Build a Workload of one pod that runs in ClusterQueue ``queue`` (default cq), in flavor gpu."""
+    queue = arguments.pop("cluster_queue", "cq")
+    workload = build_workload(name, gpus, **arguments)
+    usage = {"flavors": {"nvidia.com/gpu": "gpu"}, "resourceUsage": {"nvidia.com/gpu": str(gpus)}, "count": 1}
+    since = {"status": "True", "reason": "Admitted", "lastTransitionTime": "2026-02-01T00:00:00Z"}
+    workload["status"] = {
+        "admission": {"clusterQueue": queue, "podSetAssignments": [{"name": "main", **usage}]},
+        "conditions": [{"type": "QuotaReserved", **since}, {"type": "Admitted", **since}],
+    }
+    return workload
+
+
+def build_priority_class(name: str, value: int) -> JsonObject:
+    """Build a WorkloadPriorityClass."""
+    return {"apiVersion": VERSION, "kind": "WorkloadPriorityClass", "metadata": {"name": name}, "value": value}
 
 
 def build_manifest(gpus: int, pods: int, kind: str = "Job", queue: str = "lq") -> JsonObject:

@@ -79,11 +79,11 @@ def _read_configuration(path: str) -> JsonObject:
 
 
 def _parse_config_map(config_map: JsonObject, path: str) -> JsonObject:
-    """Parse the Configuration in a ConfigMap. Raises InputError."""
+    """Parse the Configuration in a ConfigMap, an empty one if there is none. Raises InputError."""
     data = config_map.get("data")
     text = data.get(_MANAGER_CONFIG) if isinstance(data, dict) else None
     try:
         document = yaml.safe_load(text) if isinstance(text, str) else None
     except yaml.YAMLError as error:
-        raise InputError(f"data.{_MANAGER_CONFIG} is no YAML: {error}", where=path) from None
+        raise InputError(f"data.{_MANAGER_CONFIG} is not valid YAML: {error}", where=path) from None
     return document if isinstance(document, dict) else {}

@@ -123,6 +123,7 @@ ON_THE_DEMO: dict[str, tuple[list[str], Asked]] = {
         ["watch", "--losses", "zone", "--room-for", "WEB"],
         lambda c: kschedctl.cluster_metrics(c, [WEB], units=["zone"], now=NOW),
     ),
+    "queues": (["queues"], lambda c: kschedctl.queues(c, now=NOW)),
     "pools": (["pools"], lambda c: kschedctl.pools(c, now=NOW)),
     "scale up": (
         ["scale", "up", "--pool-label", ZONE],
@@ -242,7 +243,7 @@ def _written(folder: Path, document: Any) -> str:
 def test_every_function_is_compared_here_or_beside_its_command() -> None:
     """Those without a command are steps of others; what Karpenter does is compared beside its commands."""
     compared = {name.split(",")[0].split(" in ")[0].replace(" ", "_") for name in ON_THE_DEMO} | {"diff", "Cluster"}
-    without = {"admit", "follow", "run_queue", "sampling", "wake_ups"}
+    without = {"admit", "follow", "kueue_admission", "run_queue", "sampling", "wake_ups"}
     compared |= {"wakes_between", "latency", "check_configuration", "effective_configuration", "version_changes"}
     elsewhere = {"provision", "disrupt"}
     assert {*kschedctl.PUBLIC_NAMES} - without - elsewhere == compared

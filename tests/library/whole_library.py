@@ -38,6 +38,8 @@ def lines(cluster: kschedctl.Cluster, file: str) -> Iterable[str]:
     yield str(kschedctl.lint(cluster=cluster, select=["pdb-*"]).count("error"))
     yield str(kschedctl.audit(cluster, ["pending"], now=demo.DEMO_TIME))
     yield str(kschedctl.pools(cluster))
+    yield str(kschedctl.queues(cluster).waiting)
+    yield str(kschedctl.kueue_admission(cluster, cycles=1, now=demo.DEMO_TIME).cycles)
     yield str(kschedctl.cluster_metrics(cluster, [POD], units=["zone"], now=demo.DEMO_TIME).metrics[0].value)
     yield str(kschedctl.scale_up(cluster, pool_label=ZONE))
     yield str(kschedctl.scale_down(cluster, pool_label=ZONE))

@@ -234,7 +234,7 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
     remaining_count = _count_replicas_after(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
-    weakens, price = f"{owner} runs with one replica fewer", None if remaining_count else Price.LOSS
+    weakens, price = f"{owner} loses one replica", None if remaining_count else Price.LOSS
     if not remaining_count:
         weakens = f"{owner} no longer runs"
     if owner.kind == "StatefulSet":

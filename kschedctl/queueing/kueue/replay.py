@@ -9,8 +9,6 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from kschedctl.api.json_values import JsonObject, object_at
 from kschedctl.api.objects import LimitRange
 from kschedctl.api.queueing import KueueWorkload
@@ -30,6 +28,9 @@ from kschedctl.queueing.kueue.topology.snapshot import TopologySnapshot
 from kschedctl.queueing.kueue.topology.tree import TopologyTree, build_tree
 from kschedctl.queueing.kueue.workload_controller import WorkloadController
 from kschedctl.queueing.kueue.workloads import WorkloadState, read_workload
+from kschedctl.reports.document import Document
+from kschedctl.reports.report import Report
+from kschedctl.text.counts import counted
 
 if TYPE_CHECKING:
     from kschedctl.api.objects import Pod
@@ -45,7 +46,7 @@ _TOPOLOGY_ANNOTATIONS = (
 )
 
 
-class KueueCycle(msgspec.Struct, frozen=True, rename="camel"):
+class KueueCycle(Document, frozen=True):
     """What happened in one cycle."""
 
     cycle: int
@@ -65,14 +66,14 @@ class KueueCycle(msgspec.Struct, frozen=True, rename="camel"):
     """The Workloads that wait for a change, by ClusterQueue."""
 
 
-class KueueStart(msgspec.Struct, frozen=True, rename="camel"):
+class KueueStart(Document, frozen=True):
     """The state before the first cycle."""
 
     workloads: dict[str, dict[str, Any]]
     events: dict[str, list[dict[str, str]]]
 
 
-class KueueFinal(msgspec.Struct, frozen=True, rename="camel"):
+class KueueFinal(Document, frozen=True):
     """The state after the last cycle."""
 
     workloads: dict[str, dict[str, Any]]
@@ -85,7 +86,7 @@ class KueueFinal(msgspec.Struct, frozen=True, rename="camel"):
     """Whether Workloads are left that further cycles would try."""
 
 
-class KueueAdmissionReport(msgspec.Struct, frozen=True, rename="camel"):
+class KueueAdmissionReport(Report, frozen=True):
     """Cycles of Kueue's admission on a cluster."""
 
     start: KueueStart
@@ -94,10 +95,15 @@ class KueueAdmissionReport(msgspec.Struct, frozen=True, rename="camel"):
     problems: list[str]
     """Objects that Kueue would refuse, and why."""
 
-    def to_dict(self) -> JsonObject:
-        """Return the report as JSON values."""
-        document: JsonObject = msgspec.to_builtins(self)
-        return document
+    @property
+    def kind(self) -> str:
+        """Return the kind of the document, for summaries."""
+        return "KueueAdmission"
+
+    def first_line(self) -> tuple[str, ...]:
+        """Return how many Workloads got quota in how many cycles."""
+        admitted = sum("admission" in state for cycle in self.cycles for state in cycle.workloads.values())
+        return (f"{counted(admitted, 'Workload')} got quota in {counted(len(self.cycles), 'cycle')}",)
 
 
 def kueue_admission(
@@ -115,6 +121,9 @@ def kueue_admission(
     Configuration: ``featureGates``, ``fairSharing`` and ``resources``. No Workload ends meanwhile.
     ``keeps_former_admission`` lets evicted Workloads keep their former admission, as in upstream's own tests; a real
     API server removes it. Raises InputError for malformed objects or configuration.
+
+    >>> str(kueue_admission(Cluster.from_objects([]), now="2026-01-01T00:00:00Z"))
+    '0 Workloads got quota in 0 cycles'
     """
     start = parse_microseconds(now) if now else int(datetime.now(UTC).timestamp()) * _SECOND
     replay = KueueReplay(

@@ -283,11 +283,10 @@ def reserve_quota(workload: WorkloadState, admission: QuotaAdmission, now: int) 
 
 
 def release_quota(workload: WorkloadState, reason: str, message: str, gates: FeatureGates, now: int) -> WorkloadState:
-    """Take the reservation from a Workload, or say why it has none. Upstream: UnsetQuotaReservationWithCondition.
-
-    The admission itself stays readable: see ``replay`` for when it is removed.
-    """
-    workload = workload.with_condition(ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now))
+    """Take the reservation from a Workload, or say why it has none. Upstream: UnsetQuotaReservationWithCondition."""
+    workload = replace(workload, admission=None).with_condition(
+        ConditionType.QUOTA_RESERVED, WorkloadCondition(False, reason, message, now)
+    )
     return sync_admitted(workload, gates, now)
 
 

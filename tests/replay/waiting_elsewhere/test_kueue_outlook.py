@@ -74,4 +74,4 @@ def test_a_malformed_quota_of_one_queue_is_named() -> None:
     queue = build_queue()
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "8 GPUs"
     entry = _find("w", build_flavor("gpu"), queue, build_local_queue(), build_workload("w", 1))
-    assert entry.details[-1].startswith("Kueue was not replayed: ")
+    assert entry.details[-1].startswith("Not certain: ClusterQueue cq was left out: ")
