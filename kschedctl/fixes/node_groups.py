@@ -91,10 +91,10 @@ class _GroupFix:
             summary,
             "operator",
             None,
-            opens,
-            commands or elsewhere,
-            (),
-            (PoolFixKind.CHANGE_NODE_GROUP.value,),
+            opens=opens,
+            commands=commands or elsewhere,
+            changes=(),
+            kinds=(PoolFixKind.CHANGE_NODE_GROUP.value,),
             step=step,
         )
 

@@ -71,7 +71,16 @@ def _build_pool_remedy(change: PoolCorrection) -> Remedy:
     """Build the report of the change as a fix."""
     opens = (f"a new node of NodePool {change.pool}",)
     step = Price.CORRECTION.name.lower()
-    return Remedy(change.summary, "operator", None, opens, (change.command,), (), (change.kind.value,), step=step)
+    return Remedy(
+        change.summary,
+        "operator",
+        None,
+        opens=opens,
+        commands=(change.command,),
+        changes=(),
+        kinds=(change.kind.value,),
+        step=step,
+    )
 
 
 def _iter_pool_changes(cluster: Cluster, pod: Pod, types: Sequence[JsonObject] | None) -> Iterator[PoolCorrection]:
@@ -160,7 +169,14 @@ def _add_zone(
         [_add_zone_offerings(each, zone) for each in derive_instance_types(cluster)] if types is None else types
     )
     after = copy_with(cluster, **{kind.field: classes})
-    yield PoolCorrection(pool.metadata.name, PoolFixKind.CHANGE_NODE_CLASS, summary, command, after, available_types)
+    yield PoolCorrection(
+        pool.metadata.name,
+        PoolFixKind.CHANGE_NODE_CLASS,
+        summary,
+        command=command,
+        cluster=after,
+        types=available_types,
+    )
 
 
 def _add_zone_offerings(instance_type: JsonObject, zone: str) -> JsonObject:

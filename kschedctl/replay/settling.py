@@ -162,9 +162,9 @@ def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledC
         build_resulting_cluster(simulation),
         {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},
         sum(outcome.row >= 0 for outcome in _select_latest_outcomes(outcomes)),
-        len(list_victims(outcomes)),
-        simulation.interrupted,
-        find_simulation_unknowns(simulation),
+        evicted=len(list_victims(outcomes)),
+        interrupted=simulation.interrupted,
+        unknown=find_simulation_unknowns(simulation),
     )
 
 

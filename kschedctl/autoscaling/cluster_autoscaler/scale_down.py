@@ -388,11 +388,11 @@ def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, Alon
         group.id if group else "",
         candidate,
         state,
-        plan.reasons.get(name),
-        build_blocking_pod_report(removal) if removal else None,
-        plan.utilization.get(name),
-        {pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
-        alone.get(name),
+        reason=plan.reasons.get(name),
+        blocking_pod=build_blocking_pod_report(removal) if removal else None,
+        utilization=plan.utilization.get(name),
+        moves={pod: names[row] for pod, row in removal.placed.items()} if removal and unneeded else {},
+        alone=alone.get(name),
     )
 
 

@@ -477,9 +477,9 @@ class ScaleUpRun:
             tuple(map(describe_source, template.pods)),
             requested["cpu"],
             requested["memory"],
-            tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
-            {name: value for name, value in meta.labels.items() if name != HOSTNAME},
-            template.node.spec.unschedulable,
+            taints=tuple(f"{taint.key}={taint.value}:{taint.effect}" for taint in template.node.spec.taints),
+            labels={name: value for name, value in meta.labels.items() if name != HOSTNAME},
+            unschedulable=template.node.spec.unschedulable,
         )
 
     def _sum_requests(self, pods: Iterable[Pod]) -> Counter[str]:

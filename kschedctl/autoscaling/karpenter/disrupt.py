@@ -155,9 +155,9 @@ class DisruptionReplay:
                 name,
                 state.pool,
                 fate,
-                candidate.price,
-                len(candidate.pods),
-                reason,
+                price=candidate.price,
+                pods=len(candidate.pods),
+                why=reason,
                 cause=soft.sentence if soft else "",
                 soft_constraints=soft,
             )
@@ -375,9 +375,9 @@ def _build_candidate_report(candidate: NodeCandidate) -> DisruptionCandidate:
         candidate.name,
         candidate.pool.metadata.name,
         candidate.price,
-        candidate.move_cost,
-        candidate.disruption_cost,
-        candidate.savings_ratio,
+        reschedule_disruption_cost=candidate.move_cost,
+        disruption_cost=candidate.disruption_cost,
+        savings_ratio=candidate.savings_ratio,
     )
 
 

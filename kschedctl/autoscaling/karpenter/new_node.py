@@ -56,9 +56,9 @@ def explain_new_node(
         NAME,
         tuple(_PoolVerdicts(setting, pod, existing).iter_verdicts()),
         next((node.node for node in iter_nominated_nodes(run)), "") if run else "",
-        type_count,
-        message,
-        _find_last_event(cluster, pod, message),
+        seen_types=type_count,
+        message=message,
+        said=_find_last_event(cluster, pod, message),
         differences=tuple(iter_differences(setting, pod)),
     )
 

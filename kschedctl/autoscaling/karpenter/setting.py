@@ -312,9 +312,9 @@ class KarpenterSetting:
             pools.templates if templates is None else templates,
             pools.groups,
             RunNodes(existing, existing.rows if new_nodes_only else without),
-            self.compute_remaining_limits(removed_nodes, pools.pools),
-            self._build_run_settings(topology, strict_reservations),
-            frozenset(movable),
+            remaining=self.compute_remaining_limits(removed_nodes, pools.pools),
+            settings=self._build_run_settings(topology, strict_reservations),
+            movable=frozenset(movable),
         )
         run.solve(pod_data)
         return run
@@ -330,7 +330,14 @@ class KarpenterSetting:
     ) -> RunTopology:
         """Build the topology of a run."""
         ignores = self.options.ignores_preferences
-        return RunTopology(domains, self.counts, removed_nodes, excluded, self.namespaces, ignores)
+        return RunTopology(
+            domains,
+            self.counts,
+            removed_nodes,
+            excluded=excluded,
+            namespaces=self.namespaces,
+            ignores_preferences=ignores,
+        )
 
     @cached_property
     def _reserved(self) -> dict[str, int]:
@@ -344,8 +351,8 @@ class KarpenterSetting:
             topology,
             Reservations(self._reserved),
             self.options.feature_gates.reserved_capacity,
-            strict_reservations,
-            self.options.ignores_preferences,
-            self.options.relaxes_min_values,
-            self.pools.has_soft_taints,
+            strict_reservations=strict_reservations,
+            ignores_preferences=self.options.ignores_preferences,
+            relaxes_min_values=self.options.relaxes_min_values,
+            tolerates_prefer_no_schedule=self.pools.has_soft_taints,
         )

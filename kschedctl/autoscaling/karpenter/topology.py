@@ -195,11 +195,13 @@ class RunTopology:
                     TopologyType.SPREAD,
                     constraint.topology_key,
                     frozenset((pod.metadata.namespace,)),
-                    _parse_selector(constraint.label_selector),
-                    constraint.label_selector,
-                    TopologyNodeFilter.from_pod(pod, constraint.node_affinity_policy, constraint.node_taints_policy),
-                    constraint.max_skew,
-                    constraint.min_domains,
+                    selector=_parse_selector(constraint.label_selector),
+                    label_selector=constraint.label_selector,
+                    nodes=TopologyNodeFilter.from_pod(
+                        pod, constraint.node_affinity_policy, constraint.node_taints_policy
+                    ),
+                    max_skew=constraint.max_skew,
+                    min_domains=constraint.min_domains,
                 )
 
     def _iter_affinity_rules(self, pod: Pod) -> Iterable[TopologyRule]:

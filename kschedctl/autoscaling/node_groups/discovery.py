@@ -89,11 +89,11 @@ def find_node_groups(cluster: Cluster, user_groups: UserGroups = UserGroups()) -
         tuple(groups),
         {**flags.options, **user_groups.options},
         merger.active,
-        (*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
-        sources != (BY_LABELS,),
-        tuple(merger.doubts),
-        (*merger.faults, *flags.faults),
-        flags.waits,
+        sources=(*sources, *_iter_flag_sources(cluster.autoscaler, user_groups)),
+        limits_known=sources != (BY_LABELS,),
+        doubts=tuple(merger.doubts),
+        faults=(*merger.faults, *flags.faults),
+        waits=flags.waits,
     )
 
 

@@ -195,13 +195,13 @@ def recreate_claim(
         kind,
         (name, target),
         text,
-        "author",
-        edits,
-        cost,
-        deletion.weakens,
-        commands,
-        variant,
-        where,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens=deletion.weakens,
+        commands=commands,
+        variant_of=variant,
+        where=where,
         price=deletion.price,
     )
 
@@ -248,7 +248,17 @@ def recreate_deleted_claim(tried: TriedNode, claim: PersistentVolumeClaim, cost:
     new_claim = replace(reset_claim(claim), spec=claim.spec)
     commands = (*deletion.preparation, kubectl.render_forced_replace(key, new_claim), clear_reservation)
     text = f"recreate claim {format_claim_key(claim)}, which is being deleted, for volume {name}, which has its data"
-    yield Fix(FixKind.REMAKE_CLAIM, (key, name), text, "author", edits, cost, "", commands, price=Price.ROOM)
+    yield Fix(
+        FixKind.REMAKE_CLAIM,
+        (key, name),
+        text,
+        by="author",
+        edits=edits,
+        cost=cost,
+        weakens="",
+        commands=commands,
+        price=Price.ROOM,
+    )
 
 
 def _replace_ephemeral_spec(claim_name: str, claim: PersistentVolumeClaim) -> Callable[[Pod], Pod]:

@@ -301,13 +301,13 @@ def _replace_or_create_class(tried: TriedNode, claim: ResourceClaim, request: st
             FixKind.CREATE_DEVICE_CLASS,
             target,
             text,
-            "operator",
-            (_create_class(new_class),),
-            cost,
-            "",
-            (command,),
-            missing,
-            f"driver {driver}",
+            by="operator",
+            edits=(_create_class(new_class),),
+            cost=cost,
+            weakens="",
+            commands=(command,),
+            variant_of=missing,
+            where=f"driver {driver}",
         )
 
 

@@ -81,7 +81,18 @@ def _free_claim(tried: TriedNode, claim: ResourceClaim) -> Iterator[Fix]:
         text = f"give the devices of ResourceClaim {name} back, which no pod uses"
         edits, commands = (ObjectEdit(key, _without_allocation),), (device_claims.render_claim_recreation(claim),)
         weakens = f"ResourceClaim {name} no longer has devices"
-        yield Fix(FixKind.FREE_DEVICES, key, text, "operator", edits, FREE, weakens, commands, "claim", name)
+        yield Fix(
+            FixKind.FREE_DEVICES,
+            key,
+            text,
+            by="operator",
+            edits=edits,
+            cost=FREE,
+            weakens=weakens,
+            commands=commands,
+            variant_of="claim",
+            where=name,
+        )
     pods = tried.cycle.view.pods.index
     for user in users[:MOST_HOLDERS]:
         position = pods.get(f"{claim.metadata.namespace}/{user.name}")
@@ -111,7 +122,17 @@ def _move_allocation(tried: TriedNode, key: str) -> Iterator[Fix]:
             (ObjectEdit(own, _without_allocation_and_users),),
             (device_claims.render_claim_recreation(claim),),
         )
-        yield Fix(FixKind.FREE_DEVICES, own, text, "author", edits, FREE, "", commands, price=Price.WISH)
+        yield Fix(
+            FixKind.FREE_DEVICES,
+            own,
+            text,
+            by="author",
+            edits=edits,
+            cost=FREE,
+            weakens="",
+            commands=commands,
+            price=Price.WISH,
+        )
 
 
 def _without_allocation_and_users(claim: ResourceClaim) -> ResourceClaim:
@@ -132,7 +153,16 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
             text = f"delete DeviceTaintRule {rule.metadata.name}, which taints devices with {taint_text}"
             weakens = f"devices are no longer tainted with {taint_text}"
             edits, commands = (ObjectEdit(key, _delete),), (kubectl.render_delete(key),)
-            yield Fix(FixKind.DELETE_DEVICE_TAINT_RULE, key, text, "operator", edits, UNTAINT, weakens, commands)
+            yield Fix(
+                FixKind.DELETE_DEVICE_TAINT_RULE,
+                key,
+                text,
+                by="operator",
+                edits=edits,
+                cost=UNTAINT,
+                weakens=weakens,
+                commands=commands,
+            )
     own = {device[:2] for device in _find_visible_devices(tried)}
     for resource_slice in view.objects.of("ResourceSlice"):
         key, spec = ObjectKey.of(resource_slice), resource_slice.spec
@@ -145,9 +175,9 @@ def _remove_taint(tried: TriedNode, taint_text: str) -> Iterator[Fix]:
                 FixKind.UNTAINT_DEVICES,
                 (key, taint_text),
                 text,
-                "operator",
-                edits,
-                UNTAINT,
+                by="operator",
+                edits=edits,
+                cost=UNTAINT,
                 variant_of=taint_text,
                 where=key.name,
             )

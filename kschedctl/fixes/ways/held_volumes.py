@@ -70,10 +70,10 @@ def _raise_limit(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix]:
         FixKind.RAISE_VOLUME_LIMIT,
         (name, limit.driver, count),
         text,
-        "operator",
-        edits,
-        RAISE,
-        "a volume too many for the machine is never attached",
+        by="operator",
+        edits=edits,
+        cost=RAISE,
+        weakens="a volume too many for the machine is never attached",
         variant_of=limit.driver,
         where=name,
     )
@@ -96,7 +96,18 @@ def _detach_unused_volumes(tried: TriedNode, limit: DriverLimit) -> Iterator[Fix
         edits, command = (ObjectEdit(key, lambda _: None),), kubectl.render_delete(key)
         weakens = "if the node still has it mounted, what is on it may be damaged"
         name = volume.metadata.name
-        yield Fix(FixKind.DETACH_VOLUME, key, text, "operator", edits, DETACH, weakens, (command,), limit.driver, name)
+        yield Fix(
+            FixKind.DETACH_VOLUME,
+            key,
+            text,
+            by="operator",
+            edits=edits,
+            cost=DETACH,
+            weakens=weakens,
+            commands=(command,),
+            variant_of=limit.driver,
+            where=name,
+        )
 
 
 def stop_holder(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
@@ -121,13 +132,13 @@ def stop_pod(tried: TriedNode, position: Position) -> Iterator[Fix]:
         FixKind.STOP_POD,
         pod.key,
         text,
-        "operator",
-        build_deletion_edits(view, pod),
-        STOP,
-        weakens,
-        (command,),
-        "pod",
-        pod.key,
+        by="operator",
+        edits=build_deletion_edits(view, pod),
+        cost=STOP,
+        weakens=weakens,
+        commands=(command,),
+        variant_of="pod",
+        where=pod.key,
     )
 
 

@@ -197,9 +197,9 @@ def build_added_nodes(
         FixKind.ADD_NODE,
         target,
         text,
-        "operator",
-        tuple(edits),
-        cost,
+        by="operator",
+        edits=tuple(edits),
+        cost=cost,
         variant_of="node",
         where=where,
         with_node_count=partial(

@@ -99,7 +99,7 @@ def await_provisioner(tried: TriedNode, claim: PersistentVolumeClaim) -> Fix:
     edits = (ObjectEdit(key, bind), volume_edit) if bind else (volume_edit,)
     text = f"wait until {provisioner} has provisioned a volume for claim {format_claim_key(claim)}: see its events"
     command = kubectl.render_command("describe", *kubectl.build_object_arguments(key))
-    return Fix(FixKind.WAIT, key, text, "operator", edits, PROVISIONED, commands=(command,))
+    return Fix(FixKind.WAIT, key, text, by="operator", edits=edits, cost=PROVISIONED, commands=(command,))
 
 
 def _mark_bound(claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
@@ -140,14 +140,14 @@ def _build_creation_fix(
         FixKind.CREATE_VOLUME,
         (key_text, where),
         text,
-        "operator",
-        edits,
-        cost,
-        weakens,
-        tuple(commands),
-        key_text,
-        where,
-        price,
+        by="operator",
+        edits=edits,
+        cost=cost,
+        weakens=weakens,
+        commands=tuple(commands),
+        variant_of=key_text,
+        where=where,
+        price=price,
         needs_values=(f"{missing_field} of PersistentVolume {name}",),
         manifests=(manifest,),
     )

@@ -129,7 +129,14 @@ def _fix_label(tried: TriedNode, located: LocatedRequirement, unmet: Wanted) -> 
         edits = build_pod_edits(
             tried.trial.pod, _replace_requirement(located, replace(located.requirement, key=similar_key))
         )
-        yield Fix(FixKind.CORRECT_NODE_AFFINITY, (located.term, unmet.key, similar_key), text, "author", edits, CORRECT)
+        yield Fix(
+            FixKind.CORRECT_NODE_AFFINITY,
+            (located.term, unmet.key, similar_key),
+            text,
+            by="author",
+            edits=edits,
+            cost=CORRECT,
+        )
     match unmet.operator:
         case "In" if unmet.values:
             yield from label_node(tried, unmet.key, unmet.values[0])
@@ -168,7 +175,7 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
             f"require {corrected.text} of nodes instead of {located.text}",
         )
         if misspelt_value:
-            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, "author", edits, CORRECT)
+            yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
         else:
             weakens, price = _describe_requirement_loss(located.requirement)
             cost = OTHER_HOST if unmet.key in (HOSTNAME, NODE_NAME_FIELD) else WIDEN
@@ -176,14 +183,14 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
                 FixKind.WIDEN_NODE_AFFINITY,
                 target,
                 text,
-                "author",
-                edits,
-                cost,
-                weakens,
-                (),
-                target[:3],
-                node_value,
-                price,
+                by="author",
+                edits=edits,
+                cost=cost,
+                weakens=weakens,
+                commands=(),
+                variant_of=target[:3],
+                where=node_value,
+                price=price,
             )
 
 
@@ -207,7 +214,9 @@ def _drop_requirement(tried: TriedNode, located: LocatedRequirement) -> Fix:
         located.requirement.values,
     )
     weakens, price = _describe_requirement_loss(located.requirement)
-    return Fix(FixKind.DROP_NODE_AFFINITY, target, text, "author", edits, DROP, weakens, price=price)
+    return Fix(
+        FixKind.DROP_NODE_AFFINITY, target, text, by="author", edits=edits, cost=DROP, weakens=weakens, price=price
+    )
 
 
 def _prefer_terms(tried: TriedNode) -> Fix:
@@ -229,7 +238,9 @@ def _prefer_terms(tried: TriedNode) -> Fix:
         (ANYWHERE, None),
     )
     edits = build_pod_edits(tried.trial.pod, change)
-    return Fix(FixKind.SOFTEN_NODE_AFFINITY, "all", text, "author", edits, SOFTEN, weakens, price=price)
+    return Fix(
+        FixKind.SOFTEN_NODE_AFFINITY, "all", text, by="author", edits=edits, cost=SOFTEN, weakens=weakens, price=price
+    )
 
 
 def _replace_requirement(

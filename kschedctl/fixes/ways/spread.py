@@ -180,7 +180,16 @@ def _build_constraint_fix(
         return replace(pod, spec=replace(pod.spec, topology_spread_constraints=tuple(constraints)))
 
     target = (index, *fields.items())
-    return Fix(kind, target, text, "author", build_pod_edits(tried.trial.pod, change), cost, weakens, price=price)
+    return Fix(
+        kind,
+        target,
+        text,
+        by="author",
+        edits=build_pod_edits(tried.trial.pod, change),
+        cost=cost,
+        weakens=weakens,
+        price=price,
+    )
 
 
 REMEDIES = {PodTopologySpread: PluginRemedies((relax_constraints, neighbours.remove_neighbours), indirect=True)}

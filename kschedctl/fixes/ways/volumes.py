@@ -208,13 +208,13 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
         FixKind.BIND_VOLUME,
         (name, format_claim_key(claim)),
         text,
-        "operator",
-        edits,
-        RELEASE,
-        "",
-        commands,
-        format_claim_key(claim),
-        name,
+        by="operator",
+        edits=edits,
+        cost=RELEASE,
+        weakens="",
+        commands=commands,
+        variant_of=format_claim_key(claim),
+        where=name,
     )
 
 
@@ -248,13 +248,13 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
         FixKind.RELEASE_VOLUME,
         (name, claim_key_text),
         text,
-        "operator",
-        edits,
-        RELEASE,
-        weakens,
-        commands,
-        claim_key_text,
-        name,
+        by="operator",
+        edits=edits,
+        cost=RELEASE,
+        weakens=weakens,
+        commands=commands,
+        variant_of=claim_key_text,
+        where=name,
         price=price,
     )
 
@@ -336,7 +336,16 @@ def _recreate_class(
     """Build the fix that recreates a StorageClass, whose fields are immutable, with a change."""
     key = ObjectKey.of(class_)
     commands = (kubectl.render_recreate(key, class_, change(class_)),)
-    return Fix(kind, class_.metadata.name, text, "operator", (ObjectEdit(key, change),), cost, "", commands)
+    return Fix(
+        kind,
+        class_.metadata.name,
+        text,
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=cost,
+        weakens="",
+        commands=commands,
+    )
 
 
 # -- claims that wait for the pod ------------------------------------------------------------------------------------
@@ -385,7 +394,13 @@ def _forget_selected_node(claim: PersistentVolumeClaim, node: str) -> Fix:
     text = f"do not have the volume of claim {format_claim_key(claim)} made for node {node}"
     commands = (kubectl.render_annotate(key, f"{SELECTED_NODE}-"),)
     return Fix(
-        FixKind.FORGET_SELECTED_NODE, key, text, "operator", (ObjectEdit(key, change),), FORGET_NODE, commands=commands
+        FixKind.FORGET_SELECTED_NODE,
+        key,
+        text,
+        by="operator",
+        edits=(ObjectEdit(key, change),),
+        cost=FORGET_NODE,
+        commands=commands,
     )
 
 

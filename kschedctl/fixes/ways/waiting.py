@@ -41,7 +41,18 @@ def await_terminating_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[F
     text = f"wait until {len(keys)} {what} {node}: {named}"
     edits = tuple(edit for pod in pods for edit in build_deletion_edits(tried.cycle.view, pod))
     commands = tuple(map(_render_wait_command, _group_by_namespace(keys)))
-    yield Fix(FixKind.WAIT, keys, text, "operator", edits, LEAVES, "", commands, "pods", node)
+    yield Fix(
+        FixKind.WAIT,
+        keys,
+        text,
+        by="operator",
+        edits=edits,
+        cost=LEAVES,
+        weakens="",
+        commands=commands,
+        variant_of="pods",
+        where=node,
+    )
 
 
 def _find_terminating_pods(tried: TriedNode, fact: AnyFact | None) -> list[Pod]:

@@ -82,10 +82,10 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
         printable(plot.title),
         describe_plot(plot),
         printable(plot.x.title),
-        printable(plot.y.title),
-        curves,
-        tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
-        tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
+        y=printable(plot.y.title),
+        lines=curves,
+        x_ticks=tuple(Tick(_interpolate(x, at, LEFT, WIDTH - RIGHT), text) for at, text in x.ticks.items()),
+        y_ticks=tuple(Tick(_interpolate(y, at, HEIGHT - BOTTOM, TOP), text) for at, text in y.ticks.items()),
     )
 
 
@@ -175,10 +175,10 @@ def build_bar_chart(plot: Plot) -> BarChart:
         printable(plot.title),
         describe_plot(plot),
         printable(plot.y.title),
-        tuple(bars),
-        keys,
-        printable(plot.note),
-        y,
+        bars=tuple(bars),
+        keys=keys,
+        note=printable(plot.note),
+        height=y,
     )
 
 
@@ -196,4 +196,6 @@ def _build_bar(plot: Plot, place: int, series: list[int], *, unit: float, y: int
             title = f"{name}: {printable(plot.series[i].name)} {format_number(amount)}"
             pieces.append(BarPiece(round(x, 2), round(amount * unit, 2), min(i, BAR_LOOKS - 1), title))
             x += amount * unit
-    return Bar(shorten_middle(name, LABEL) if is_named else "", name, y, tuple(pieces), round(x, 2), total)
+    return Bar(
+        shorten_middle(name, LABEL) if is_named else "", name, y, pieces=tuple(pieces), end=round(x, 2), total=total
+    )

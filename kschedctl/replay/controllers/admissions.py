@@ -193,7 +193,15 @@ class Admissions:
             return trial._replay_creation(request._replace(manifest=state.manifest), count)
 
         kept_count, document = len(changes[0].kept), self._written.get(owner)
-        missing = MissingPods(self._cluster, owner, workload, count, kept_count, document, lambda: self._scheduler)
+        missing = MissingPods(
+            self._cluster,
+            owner,
+            workload,
+            count=count,
+            kept=kept_count,
+            document=document,
+            scheduler=lambda: self._scheduler,
+        )
         start = FixState(self._cluster, self._charge_denied_pods(request.namespace), request.manifest)
         claims = list(self._build_claim_requests(workload, request.namespace))
         created_claims = self._created_claims.get(owner, 0)

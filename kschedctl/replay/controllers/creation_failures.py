@@ -230,7 +230,7 @@ def report_denied(owner: Owner, messages: Iterable[str], wanted: int, denied: in
     failures = tuple(
         CreationFailure(message, BY_CHANCE if index else REPLAYED) for index, message in enumerate(messages)
     )
-    return add_headline(NotCreated(str(owner), "", wanted, wanted - denied, denied, failures))
+    return add_headline(NotCreated(str(owner), "", wanted, there=wanted - denied, missing=denied, failures=failures))
 
 
 def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], wanted: int) -> NotCreated:
@@ -240,7 +240,9 @@ def report_denied_pods(owner: Owner, messages_by_pod: Sequence[Sequence[str]], w
         return report_denied(owner, all_messages, wanted, len(messages_by_pod))
     failures = tuple(CreationFailure(message, REPLAYED) for message in all_messages)
     return add_headline(
-        NotCreated(str(owner), "", wanted, wanted - len(messages_by_pod), len(messages_by_pod), failures)
+        NotCreated(
+            str(owner), "", wanted, there=wanted - len(messages_by_pod), missing=len(messages_by_pod), failures=failures
+        )
     )
 
 

@@ -120,7 +120,14 @@ class Expressions:
         string = None if value.string is None else name(value.string)
         strings = None if value.strings is None else tuple(map(name, value.strings))
         return DeviceAttribute(
-            value.int_, value.bool_, string, value.version, value.ints, value.bools, strings, value.versions
+            value.int_,
+            value.bool_,
+            string,
+            version=value.version,
+            ints=value.ints,
+            bools=value.bools,
+            strings=strings,
+            versions=value.versions,
         )
 
 

@@ -172,11 +172,11 @@ def read_setup(server: Server) -> SchedulerSetup:
         version,
         server_version,
         configuration,
-        configured_by,
-        dict(_iter_gates(flags.get("feature-gates", ""))),
-        (lease.spec.holder_identity or "") if lease else "",
-        tuple(map(_build_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
-        warnings,
+        configured_by=configured_by,
+        feature_gates=dict(_iter_gates(flags.get("feature-gates", ""))),
+        leader=(lease.spec.holder_identity or "") if lease else "",
+        instances=tuple(map(_build_instance, (pods.items or ())[:MAX_INSTANCES])) if pods else (),
+        warnings=warnings,
     )
 
 

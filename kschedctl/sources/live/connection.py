@@ -84,9 +84,9 @@ def connect(access: Access) -> Connection:
         configuration.host.rstrip("/"),
         pool,
         credentials.headers,
-        seconds or REQUEST_SECONDS,
-        seconds or LIST_SECONDS,
-        credentials.renew,
+        seconds=seconds or REQUEST_SECONDS,
+        list_seconds=seconds or LIST_SECONDS,
+        renew=credentials.renew,
     )
     user_key = (*files, access.user or "", access.as_user or "", *access.as_groups)
     return Connection(server, account.context, account.namespace, user_key)

@@ -124,7 +124,9 @@ def _build_reading(
                 numbers[metric.key] = _sum_by_labels(metric, samples[name.text])
             if metric.key in histograms or metric.key in numbers:
                 break
-    return MetricsReading(exposition.source, period, histograms, numbers, seconds, restarted, unusable)
+    return MetricsReading(
+        exposition.source, period, histograms, numbers=numbers, seconds=seconds, restarted=restarted, unusable=unusable
+    )
 
 
 def _get_label_values(metric: Metric, labels: Mapping[str, str]) -> Labels:
