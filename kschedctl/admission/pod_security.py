@@ -257,7 +257,7 @@ def _is_forbidden_selinux(options: object, allowed: set[str]) -> bool:
 
 
 def _check_seccomp(pod: CheckedPod) -> Iterator[Violation]:
-    """Yield forbidden seccomp profiles, which are in annotations before 1.19."""
+    """Yield forbidden seccomp profiles. Before 1.19, they are read from annotations."""
     if pod.minor < 19:
         keys = [_SECCOMP_POD, *(_SECCOMP_CONTAINER + name for name in pod.names_of(pod.containers))]
         values = {key: str(pod.annotations[key]) for key in keys if key in pod.annotations}

@@ -197,7 +197,8 @@ def read_files(source: Source) -> tuple[Cluster, ReadResult]:
 
 
 def with_context_namespace(scope: Scope, source: Source, cluster: Cluster) -> Scope:
-    """Return the scope in the namespace of the live cluster's context, unless it names one."""
+    """Return the scope with the namespace of the live cluster's context, unless the scope already names one."""
+    # a snapshot's provenance names the context of the person who took it
     provenance = None if source.demo or source.snapshot else cluster.provenance
     if scope.namespace or scope.all_namespaces or provenance is None:
         return scope

@@ -155,7 +155,12 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload that a reference names. Raises UsageError unless there is exactly one."""
+    """Return the pod or workload that a reference names. ``home`` is the namespace if neither the
+    reference nor ``scope`` names one.
+
+    Workloads need not exist: unknown ones are returned as owners. Raises UsageError for nodes, Services, unknown pods,
+    ambiguous names, and references whose namespace is not the one in ``scope``.
+    """
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
@@ -167,13 +172,15 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
-    manifests = [
-        k for k in inquiry.manifests if k.kind == kind and k.name == name and (everywhere or k.namespace == namespace)
-    ]
+
+    # a manifest precedes the objects of the cluster
+    same_name = [key for key in inquiry.manifests if (key.kind, key.name) == (kind, name)]
+    manifests = [key for key in same_name if everywhere or key.namespace == namespace]
     if len(manifests) == 1:
         return manifests[0]
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
+
     if not everywhere:
         return Owner(kind, namespace, name)
     workloads = dict.fromkeys(

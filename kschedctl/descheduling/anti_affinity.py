@@ -47,9 +47,11 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
     def _iter_repelled_pods(self) -> Iterator[int]:
         """Yield the pods that other pods repel. Pods evicted in the meantime no longer repel others."""
         for position in self._find_candidates().tolist():
-            row, info_number = int(self.view.node[position]), int(self.seen.info[position])
+            row = int(self.view.node[position])
+            info_number = int(self.seen.info[position])
             if any(term.count_other_pods(row) > 0 for term in self._get_terms(info_number)):
                 yield position
+                # the caller may have evicted the pod before it asked for the next one
                 if self.seen.evicted[position]:
                     self._remove_from_counts(position)
 

@@ -68,18 +68,16 @@ def _helps(change: PoolCorrection, replay: Replay) -> bool:
 
 
 def _build_pool_remedy(change: PoolCorrection) -> Remedy:
-    """Build the report of the change as a fix."""
-    opens = (f"a new node of NodePool {change.pool}",)
-    step = Price.CORRECTION.name.lower()
+    """Build the remedy for the change, with its command."""
     return Remedy(
-        change.summary,
-        "operator",
-        None,
-        opens=opens,
+        summary=change.summary,
+        by="operator",
+        weakens=None,
+        opens=(f"a new node of NodePool {change.pool}",),
         commands=(change.command,),
         changes=(),
         kinds=(change.kind.value,),
-        step=step,
+        step=Price.CORRECTION.name.lower(),
     )
 
 
@@ -138,7 +136,11 @@ def _build_label_correction(cluster: Cluster, pool: NodePool, labels: dict[str, 
     patch = {"spec": {"template": {"metadata": {"labels": labels}}}}
     command = kubectl.render_command("patch", f"nodepools.{KARPENTER}", name, "--type=merge", "-p", json.dumps(patch))
     return PoolCorrection(
-        name, PoolFixKind.CHANGE_NODE_POOL, summary, command, copy_with(cluster, karpenter_node_pools=pools)
+        name,
+        PoolFixKind.CHANGE_NODE_POOL,
+        summary,
+        command=command,
+        cluster=copy_with(cluster, karpenter_node_pools=pools),
     )
 
 

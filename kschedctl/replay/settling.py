@@ -120,20 +120,22 @@ def explain_with_victims(simulation: Simulation, latest: list[Outcome]) -> list[
 
 
 def schedule_victims(simulation: Simulation, latest: list[Outcome]) -> list[Outcome]:
-    """Schedule the victims of the latest outcomes until none is left, and return all outcomes without reasons.
+    """Schedule the victims of the latest outcomes until no more pods are preempted, and return all outcomes.
 
-    Pods that fit nowhere come last, each once. Victims that were recreated while the simulation ran are among
-    ``latest``; others, such as members of gangs, come back here. The loop ends because a victim has a lower priority
-    than its preemptor or may itself preempt only a few times.
+    The messages of pods that fit nowhere are not filled in. These pods come last, each once. Victims that were
+    recreated while the simulation ran have outcomes in ``latest``. Others, such as members of gangs, are recreated
+    here. The loop ends because a victim has a lower priority than its preemptor or may itself preempt only a few times.
     """
-    outcomes: list[Outcome] = []
-    while not simulation.interrupted and (recreated := recreate_gone_pods(simulation, list_victims(latest))):
-        outcomes += [outcome for outcome in latest if outcome.row >= 0]
-        unplaced = (outcome.position for outcome in latest if outcome.row < 0)
-        latest = simulation.schedule(
-            [*(position for position in unplaced if position not in simulation.gone), *recreated]
-        )
-    return outcomes + latest
+    placed_outcomes: list[Outcome] = []
+    while not simulation.interrupted:
+        recreated = recreate_gone_pods(simulation, list_victims(latest))
+        if not recreated:
+            break
+        placed_outcomes += [outcome for outcome in latest if outcome.row >= 0]
+        unplaced = [outcome.position for outcome in latest if outcome.row < 0]  # NO_ROW: the pod fits nowhere
+        still_pending = [position for position in unplaced if position not in simulation.gone]
+        latest = simulation.schedule([*still_pending, *recreated])
+    return placed_outcomes + latest
 
 
 def list_victims(outcomes: Iterable[Outcome]) -> list[Position]:

@@ -128,11 +128,15 @@ def list_keys(pods: Iterable[Pod]) -> tuple[str, ...]:
 
 
 def is_old_enough(pod: Pod, options: AutoscalerOptions, now: int) -> bool:
-    """Return whether the pod has waited for the flag's and its annotation's delay, whichever is longer."""
+    """Return whether the pod is older than the longer of two delays.
+
+    The delays are set by ``--new-pod-scale-up-delay`` and by the pod's annotation. ``now`` is in microseconds.
+    """
     delay = parse_go_duration(options.new_pod_scale_up_delay, "options.newPodScaleUpDelay")
     with suppress(InputError):  # as upstream, which logs it
         delay = max(delay, parse_go_duration(pod.metadata.annotations.scale_up_delay or "0s", ""))
-    return (now - _get_creation_time(pod)) * 1000 > delay
+    age = (now - _get_creation_time(pod)) * 1000  # in nanoseconds, as the delay
+    return age > delay
 
 
 def all_are_new(pods: Sequence[Pod], now: int) -> bool:

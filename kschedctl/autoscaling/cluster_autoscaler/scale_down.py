@@ -58,22 +58,29 @@ def scale_down(
     active_scale_ups: Mapping[str, int] | None = None,
     begin: Begin = ignore_progress,
 ) -> ScaleDown:
-    """Replay the scale-down in the next loop of the Cluster Autoscaler (release 1.36). Raises InputError.
+    """Replay the scale-down in the next loop of the Cluster Autoscaler (release 1.36).
 
-    The arguments are those of ``scale_up``.
+    ``node_groups`` have id, min, max, target, nodes, template and options. ``options`` are the flags, and ``now`` is an
+    RFC 3339 time. ``active_scale_ups`` are the numbers of requested nodes of each group that do not exist yet.
+    ``begin`` reports the progress of the trial removals. Invalid groups and options are left out and reported as
+    ``faults``. Raises InputError for an invalid ``now``.
     """
-    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    groups = read_groups(node_groups)
+    flags, option_faults = read_options(options or {})
+    faults = (*groups.errors, *option_faults)
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
-    faults = (*groups.errors, *faults)
+
+    # before the scale-up, which places waiting pods on the nodes of the loop's snapshot
     single_removals = SingleRemovals(loop)
-    alone = single_removals.try_all(begin)
-    blocking_pods = single_removals.find_blocking_pods(alone)
-    growth = run_loop(loop)
-    if not growth.begun:
-        return replace(_build_report(growth, None, alone), faults=faults)
-    plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in growth.increases})
+    removal_by_node = single_removals.try_all(begin)
+    blocking_pods = single_removals.find_blocking_pods(removal_by_node)
+
+    scale_up_run = run_loop(loop)
+    if not scale_up_run.begun:
+        return replace(_build_report(scale_up_run, None, removal_by_node), faults=faults)
+    plan = ScaleDownPlan(loop, {increase.group.id: increase.new_size for increase in scale_up_run.increases})
     plan.plan_removals()
-    return replace(_build_report(growth, plan, alone), kept=blocking_pods, faults=faults)
+    return replace(_build_report(scale_up_run, plan, removal_by_node), kept=blocking_pods, faults=faults)
 
 
 @dataclass(eq=False)

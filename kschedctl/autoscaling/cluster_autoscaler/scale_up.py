@@ -25,7 +25,7 @@ from kschedctl.autoscaling.cluster_autoscaler.similar_groups import (
     Increase,
     TemplateShape,
     balance_increases,
-    build_comparison,
+    build_similarity_check,
 )
 from kschedctl.autoscaling.cluster_autoscaler.template_gaps import UnhelpedPods, iter_template_gaps
 from kschedctl.autoscaling.growth import Begin, ignore_progress, iter_with_progress
@@ -319,7 +319,7 @@ class ScaleUpRun:
         accepted = {id(pods) for pods in self.groups if group.id in pods.accepting_groups}
         if not accepted:
             return []
-        are_similar = build_comparison(self.loop.options)
+        are_similar = build_similarity_check(self.loop.options)
         similar = []
         for other in growable:
             if other.id == group.id or not are_similar(self._build_shape(group), self._build_shape(other)):

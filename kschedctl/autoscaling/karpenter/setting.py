@@ -304,7 +304,7 @@ class KarpenterSetting:
         provisionable = {pod.key: pod for pod in pods if volumes[pod.key] is not None}
         topology = self._build_topology(pools.domains, removed_nodes, provisionable)
         pod_data = [
-            self._build_pod_data(topology.update(pod) if pod.key in provisionable else pod, volumes[pod.key])
+            self._build_pod_data(topology.assign_to_groups(pod) if pod.key in provisionable else pod, volumes[pod.key])
             for pod in pods
         ]
         topology.register(existing.hosts - {state.hostname for state in removed_nodes})

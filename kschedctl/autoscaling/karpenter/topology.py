@@ -98,17 +98,23 @@ class RunTopology:
             if pod.key not in self.excluded and node.node is not None:
                 self._update_inverse_affinity(pod, node.node.metadata.labels)
 
-    def update(self, pod: Pod) -> Pod:
-        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded."""
+    def assign_to_groups(self, pod: Pod) -> Pod:
+        """Assign the pod to the groups of its constraints, and return it with its matchLabelKeys expanded.
+
+        New groups are created with the counts of existing pods. Earlier assignments are removed, because the pod may
+        have lost constraints when its preferences were relaxed.
+        """
         for group in self.groups.values():
             group.owners.discard(pod.key)
         self._update_inverse_affinity(pod, {})
+
         constraints = tuple(
             self._expand_match_label_keys(constraint, pod) if self._is_enforced(constraint) else constraint
             for constraint in pod.spec.topology_spread_constraints
         )
         if constraints != pod.spec.topology_spread_constraints:
             pod = replace(pod, spec=replace(pod.spec, topology_spread_constraints=constraints))
+
         for rule in (*self._iter_spread_rules(pod), *self._iter_affinity_rules(pod)):
             identity = rule.identity
             if identity not in self.groups:

@@ -30,7 +30,11 @@ MOST_DOMAINS = 3
 
 
 def relax_constraints(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes that relax the hard constraints on the topology key of the rejection."""
+    """Yield fixes for a node that a hard spread constraint rejects.
+
+    If the skew is too large, the constraints on the topology key are relaxed. If the node lacks the topology label, the
+    constraints get another key or become preferences, or the node gets the label.
+    """
     match refusal.fact:
         case TooSkewed(key=key) as fact:
             for index, constraint in _find_hard_constraints(tried.trial.pod, key):

@@ -69,9 +69,9 @@ SVG = "http://www.w3.org/2000/svg"
 
 
 def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
-    """Render the plots as SVG with a description in words. Raises UsageError without matplotlib.
+    """Render the plots as SVG with a description in words. Raises UsageError if matplotlib is not installed.
 
-    `doubt` is written below all plots.
+    `doubt` is a caveat that is written below the plots.
     """
     check_installed(PICTURES, "-o svg")
     with _matplotlib_settings():
@@ -92,7 +92,7 @@ def render_svg(plots: Sequence[Plot], doubt: str = "") -> str:
 
 
 def render_png(plots: Sequence[Plot], doubt: str = "") -> bytes:
-    """Render the plots as PNG, with `doubt` below them. Raises UsageError without matplotlib."""
+    """Render the plots as PNG, with the caveat `doubt` below them. Raises UsageError if matplotlib is not installed."""
     check_installed(PICTURES, "-o png")
     with _matplotlib_settings():
         return _draw_figure(plots, doubt, "png", dpi=DOTS_PER_INCH, metadata={"Software": None})

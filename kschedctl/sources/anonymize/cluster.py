@@ -137,16 +137,16 @@ def _rewrite_containers(text: str, rewriter: Rewriter) -> str:
 
 def _rewrite_pods(pods: Iterable[Pod], rewriter: Rewriter) -> PodTable:
     """Rewrite the pods, and leave out their messages."""
-    table, name = PodTable.from_pods(pods), rewriter.name
+    table = PodTable.from_pods(pods)
     columns = table.columns
     empty_texts = intern_texts([""] * len(table))
     return PodTable(
         [rewriter.rewrite_struct(template) for template in table.templates],
         table.template,
-        [name(text) for text in table.names],
+        [rewriter.name(text) for text in table.names],
         columns._replace(
-            uids=intern_texts(map(name, columns.uids.texts())),
-            node=InternedTexts(columns.node.codes, [name(text) for text in columns.node.values]),
+            uids=intern_texts(map(rewriter.name, columns.uids.texts())),
+            node=InternedTexts(columns.node.codes, [rewriter.name(text) for text in columns.node.values]),
             message=empty_texts,
             unschedulable_message=empty_texts,
             containers=columns.containers._replace(

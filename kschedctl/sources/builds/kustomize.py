@@ -143,7 +143,8 @@ def find_kustomize_builds(files: Collection[str], with_helm: bool = False) -> li
     folders = [folder for folder in list_folders(files) if find_kustomization(folder)]
     bases = {path for folder in folders for path in iter_bases(folder)}
     roots = [folder for folder in folders if folder not in bases and not is_component(folder)]
-    helm, origins = find_program("--helm", ("helm",))[0] if with_helm else "", OriginFinder()
+    helm = find_program("--helm", ("helm",))[0] if with_helm else ""
+    origins = OriginFinder()
     return [KustomizeBuild(folder, command, origins, helm) for folder in roots]
 
 

@@ -124,9 +124,9 @@ class _OpenContainer:
             self.key = None
 
     def _merge_fields(self, merged_positions: Mapping[Key, FieldPosition]) -> None:
-        """Add the fields of a mapping, or of a list of mappings, that the own mapping lacks."""
+        """Add the fields of a merged mapping (``<<``), or of a list of them, that this mapping does not have."""
         for key, position in merged_positions.items():
-            if isinstance(key, int):
+            if isinstance(key, int):  # an item of a list, which is a mapping itself
                 self._merge_fields(position.inside)
             else:
                 self.inside.setdefault(key, position)
