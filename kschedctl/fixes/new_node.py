@@ -112,11 +112,10 @@ def find_autoscaler_fixes(
     from kschedctl.autoscaling.karpenter import new_node as karpenter  # noqa: PLC0415 - few clusters have it
     from kschedctl.fixes.node_pools import find_node_pool_fixes  # noqa: PLC0415 - few clusters have it
 
-    def replay_pools(changed: Cluster, known: Sequence[JsonObject] | None) -> NewNode:
+    def replay_pools(changed: Cluster, changed_types: Sequence[JsonObject] | None) -> NewNode:
         """Return Karpenter's answer for a changed cluster and, if not None, other instance types."""
-        return karpenter.explain_new_node(
-            changed, target_pod.pod, types if known is None else known, settings or {}, now
-        )
+        available_types = types if changed_types is None else changed_types
+        return karpenter.explain_new_node(changed, target_pod.pod, available_types, settings or {}, now)
 
     return find_node_pool_fixes(cluster, target_pod.pod, current_answer, replay_pools, types)
 

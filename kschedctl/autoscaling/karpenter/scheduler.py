@@ -88,9 +88,8 @@ class SchedulerRun:
             if relaxed is None:
                 break
             self.relaxations.append(Relaxation(data.pod.key, relaxed.change))
-            data = data.with_relaxed_pod(
-                self.settings.topology.assign_to_groups(relaxed.pod), self.settings.ignores_preferences
-            )
+            relaxed_pod = self.settings.topology.assign_to_groups(relaxed.pod)
+            data = data.with_relaxed_pod(relaxed_pod, self.settings.ignores_preferences)
         return None if errors is None else tuple(errors)
 
     def _add_pod(self, data: PodData) -> list[ClaimRefusal] | None:
