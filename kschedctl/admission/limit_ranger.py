@@ -216,7 +216,8 @@ def _iter_ratio_breaches(amount: _BoundedAmount) -> Iterator[Breach]:
         yield amount.build_breach("limits", f"{message} no limit is specified or limit is 0")
     else:
         fits_milli = amount.bound.value() <= MAX_MILLI
-        ratio, max_ratio = limit / request, float(amount.bound.value())
+        ratio = limit / request
+        max_ratio = float(amount.bound.value())
         observed, max_ratio = (ratio * 1000, float(amount.bound.milli_value())) if fits_milli else (ratio, max_ratio)
         if observed > max_ratio:
             yield amount.build_breach("limits", f"{message} provided ratio is {ratio:f}")

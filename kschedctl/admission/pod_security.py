@@ -57,7 +57,8 @@ class CheckedPod:
     """A pod or pod template, with the minor version of the standard to check."""
 
     def __init__(self, pod: JsonObject, minor: int) -> None:
-        self.minor, self.spec = minor, object_at(pod, "spec")
+        self.minor = minor
+        self.spec = object_at(pod, "spec")
         self.annotations = object_at(pod, "metadata", "annotations")
         lists = ("initContainers", "containers", "ephemeralContainers")
         self.containers = [container for name in lists for container in objects_at(self.spec, name)]

@@ -64,10 +64,8 @@ def has_token_volume(request: AdmissionRequest) -> bool:
         return False
     name = spec.get("serviceAccountName")
     account = _find_account(request, str(name))
-    pod_setting, account_setting = (
-        spec.get("automountServiceAccountToken"),
-        account and account.automount_service_account_token,
-    )
+    pod_setting = spec.get("automountServiceAccountToken")
+    account_setting = account and account.automount_service_account_token
     is_mounted = pod_setting if pod_setting is not None else account_setting if account_setting is not None else True
     paths = ({mount.get("mountPath") for mount in c.get("volumeMounts") or ()} for c in request.containers)
     return bool(is_mounted) and any(TOKEN_PATH not in mounted for mounted in paths)

@@ -155,7 +155,8 @@ def _read_snapshot(source: Source, path: str) -> Cluster:
     """Read a snapshot and add the objects of the files."""
     from kschedctl.sources.archive.file import read_archive  # noqa: PLC0415
 
-    cluster, left_out = read_archive(path), dict[str, Gap]()
+    cluster = read_archive(path)
+    left_out = dict[str, Gap]()
     if source.filename:
         reading = read(source.filename, recursive=source.recursive, find_builds=source.builds)
         log_reading(reading)

@@ -108,10 +108,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
 
     The first has the workload's pod creation failures. Raises KschedctlError.
     """
-    scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
+    scheduler = inquiry.scheduler
+    creations = inquiry.creation_failures
+    manifest = inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
-    not_created, unread_kinds = creations.report_workload(owner), find_unread_kinds(inquiry.cluster, owner.kind)
+    not_created = creations.report_workload(owner)
+    unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
@@ -132,7 +135,8 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise
-        nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
+        nobody = Pod(PodMeta(owner.name, owner.namespace))
+        note = f"scheduling is not replayed: {error.what}"
         return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting

@@ -22,7 +22,8 @@ class RepellingTerm:
     """A required anti-affinity term, with the number of matching pods in the domain of each node."""
 
     def __init__(self, matching: Bools, domains: Rows, info_number: int) -> None:
-        self.matching, self.matches_itself = matching, bool(matching[info_number])
+        self.matching = matching
+        self.matches_itself = bool(matching[info_number])
         self._domains = domains
         self._counts: Counts = np.zeros(int(domains.max(initial=-1)) + 1, np.int64)
 
@@ -85,7 +86,8 @@ class RemovePodsViolatingInterPodAntiAffinity(DeschedulerPlugin[RemovePodsViolat
 
     def _build_terms(self, info_number: int) -> Iterator[RepellingTerm]:
         """Yield the terms of an info's pods, up to the first invalid term."""
-        pod, nodes = self.seen.infos[info_number].pod, self.view.nodes
+        pod = self.seen.infos[info_number].pod
+        nodes = self.view.nodes
         remaining = self._counted_positions[~self.seen.evicted[self._counted_positions]]
         for affinity_term in get_anti_affinity_terms(pod):
             try:

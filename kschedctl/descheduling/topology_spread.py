@@ -143,7 +143,8 @@ class _Balancing:
 
     def iter_leaving_pods(self) -> Iterator[int]:
         """Yield the pods to evict, one domain after the other."""
-        small, large = 0, len(self.domains) - 1
+        small = 0
+        large = len(self.domains) - 1
         while small < large:
             if len(self.domains[large]) <= self.ideal:
                 large -= 1
@@ -160,10 +161,12 @@ class _Balancing:
 
     def _count_moves(self, small: int, large: int) -> int:
         """Return how many pods should move from a large domain to a small one, 0 if the skew is allowed."""
-        skew, max_skew = large - small, self.rule.max_skew
+        skew = large - small
+        max_skew = self.rule.max_skew
         if skew <= max_skew:
             return 0
-        above, below = math.ceil(large - self.ideal), math.ceil(self.ideal - small)
+        above = math.ceil(large - self.ideal)
+        below = math.ceil(self.ideal - small)
         return min(above, below, math.ceil((skew - max_skew) / 2))
 
     def _find_fitting_below(self, positions: Sequence[int]) -> dict[int, bool]:

@@ -54,7 +54,8 @@ def build_remedy(
     patch = _build_patch_for_waiting_pods(trial, edits or trial.edits, pod_key) if is_template_changed else None
     if patch is not None and patch.anew and patch.owner.kind == "Job":
         costs.append(_build_job_deletion_cost(trial, patch.owner))
-    owner, restarts = str(patch.owner) if patch else "", rollout.restarted if rollout else 0
+    owner = str(patch.owner) if patch else ""
+    restarts = rollout.restarted if rollout else 0
     return Remedy(
         summary=_join_to_sentence(fix.text for fix in fixes) + _describe_nodes_taken_first(fixes, result),
         by="operator" if any(fix.by == "operator" for fix in fixes) else "author",
@@ -175,7 +176,8 @@ def _build_patch_for_waiting_pods(
     before, after = trial.edits[pod_key].before, trial.edits[pod_key].after
     assert isinstance(before, Pod)
     assert isinstance(after, Pod)
-    owner, pods = find_owner(before), (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
+    owner = find_owner(before)
+    pods = (edit.before for edit in edits.values() if isinstance(edit.before, Pod))
     waiting = [pod for pod in pods if not pod.spec.node_name and find_owner(pod) == owner]
     return build_owner_patch(before, after, waiting if trial.created else ())
 

@@ -234,7 +234,8 @@ def replay_queue_with_new_nodes(
     still_pending = {key: settled.waiting[key] for key in sorted(helped_pods) if key in settled.waiting}
     if not still_pending:
         return QueueAfterGrowth({}, (), None)
-    waiting_before, helped = {pod.key for pod in cluster.unbound_pods()}, frozenset(helped_pods)
+    waiting_before = {pod.key for pod in cluster.unbound_pods()}
+    helped = frozenset(helped_pods)
     rivals = tuple(
         pod.key
         for pod in settled.cluster.pods

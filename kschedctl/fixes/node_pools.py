@@ -151,7 +151,8 @@ def _add_zone(
 
     If the instance types are only known from nodes, all of them are assumed to be available in that zone.
     """
-    kind, node_class = find_class_kind(pool), NodeClasses(cluster).find_class(pool)
+    kind = find_class_kind(pool)
+    node_class = NodeClasses(cluster).find_class(pool)
     if kind is None or node_class is None or not node_class.zones:
         return
     wanted = [zone for labels in iter_wanted_labels(pod) for zone in labels.get(ZONE, ())]

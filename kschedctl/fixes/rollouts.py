@@ -117,7 +117,8 @@ def changes_template(trial: RemedyTrial) -> bool:
 
 def _replay_rollout(trial: RemedyTrial, manifest: Struct | None) -> RolloutResult | None:
     """Roll out the trial's changes, or return None if only the pod itself changes and no pod is evicted."""
-    owner, pod_key = find_owner(trial.own), ObjectKey.of(trial.own)
+    owner = find_owner(trial.own)
+    pod_key = ObjectKey.of(trial.own)
     concerns_pod_alone = owner.kind in ("Pod", "Node") or not changes_template(trial)
     if concerns_pod_alone and not trial.victims:
         return None
@@ -174,10 +175,12 @@ def _plan_rollout(
     owner: Owner, trial: RemedyTrial, old_pods: Sequence[Pod], cluster: Cluster, manifest: Struct | None
 ) -> tuple[WorkloadChange, Cluster]:
     """Return the planned rollout, and the cluster with the old and the new pods. Raises InputError."""
-    target_pod, before = trial.own, trial.edits[ObjectKey.of(trial.own)].before
+    target_pod = trial.own
+    before = trial.edits[ObjectKey.of(trial.own)].before
     assert isinstance(before, Pod)
     siblings = [pod for pod in old_pods if pod.key != target_pod.key]
-    change, workload = WorkloadChange(str(owner)), _find_workload(owner, cluster, manifest)
+    change = WorkloadChange(str(owner))
+    workload = _find_workload(owner, cluster, manifest)
     if owner.kind in KEEPS_OTHERS:
         change.kept, wanted = siblings, 1
     else:
@@ -212,7 +215,8 @@ def _find_workload(owner: Owner, cluster: Cluster, manifest: Struct | None) -> S
     )
     if last is None:
         return {"StatefulSet": StatefulSet(), "DaemonSet": DaemonSet()}.get(owner.kind, Deployment())
-    desired, max_replicas = int(last[DESIRED]), last.get(MOST, "")
+    desired = int(last[DESIRED])
+    max_replicas = last.get(MOST, "")
     update = RollingUpdate(max_surge=max(int(max_replicas) - desired, 0) if max_replicas.isdigit() else None)
     return Deployment(spec=DeploymentSpec(desired, strategy=UpdateStrategy(rolling_update=update)))
 
@@ -244,7 +248,8 @@ def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
 
 def _build_new_pod(template: Pod, old: Pod, number: int) -> Pod:
     """Build the pod with the new template that the controller creates to replace an old pod."""
-    owner, meta = find_owner(template), old.metadata
+    owner = find_owner(template)
+    meta = old.metadata
     labels = dict(template.metadata.labels)
     labels |= {
         name: NEW_TEMPLATE_HASH

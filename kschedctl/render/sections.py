@@ -154,7 +154,8 @@ def build_unplaced_section(groups: Sequence[UnplacedPods], style: Style) -> Page
 def _build_unplaced_row(group: UnplacedPods, style: Style) -> Row:
     """Build the row of a group of pods without a node."""
     pods = Marked(names(group.pods, len(group.pods)) if style.wide else names(group.pods), Tone.FAINT)
-    number, verdict = f"{len(group.pods):,}", mark_verdict(group.verdict)
+    number = f"{len(group.pods):,}"
+    verdict = mark_verdict(group.verdict)
     message, *verbatim = describe_message(group.message, style)
     message = f"{group.cause}. {message}" if group.cause else message
     if style.width >= WIDE_WIDTH:

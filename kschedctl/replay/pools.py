@@ -110,10 +110,8 @@ def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:
     """Return the state of each pool's workers, limited to the ``remaining`` nodes (N,) unless that is None."""
     is_counted = pools.workers if remaining is None else pools.workers & remaining
-    nodes, pods = (
-        _sum_by_pool(pools, is_counted).tolist(),
-        _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist(),
-    )
+    nodes = _sum_by_pool(pools, is_counted).tolist()
+    pods = _sum_by_pool(pools, _count_pods_per_node(view) * is_counted).tolist()
     shares = [_compute_requested_percentages(pools, view, is_counted, name) for name in (CPU, MEMORY)]
     rows = zip(nodes, pods, *shares, strict=True)
     return {name: PoolState(*row) for name, row in zip(pools.names, rows, strict=True)}

@@ -159,7 +159,8 @@ def _is_recreated(simulation: Simulation, position: Position) -> bool:
 
 def explain_settled(simulation: Simulation, outcomes: list[Outcome]) -> SettledCluster:
     """Build the settled cluster from a simulation and its outcomes."""
-    pods, waiting = simulation.view.pods.objects, find_still_waiting(simulation, outcomes)
+    pods = simulation.view.pods.objects
+    waiting = find_still_waiting(simulation, outcomes)
     return SettledCluster(
         build_resulting_cluster(simulation),
         {pods[outcome.position].key: outcome.message or outcome.verdict for outcome in waiting},

@@ -311,7 +311,8 @@ class Collector:
     def _add_manifest(self, document: dict[str, object], place: Place) -> None:
         """Add the manifest of a pod or workload, and warn about its API version and its fields."""
         self.manifests.append(Manifest(document, place))
-        kind, version = str(document["kind"]), str(document.get("apiVersion"))
+        kind = str(document["kind"])
+        version = str(document.get("apiVersion"))
         if warning := describe_lifecycle(version, kind):
             self.warnings.append(f"{place}: {kind} in apiVersion {version} {warning}")
         self._warn_of_unknown_fields(document, place)

@@ -95,7 +95,8 @@ def rewrite_fit_error(message: str) -> str:
     match = _MESSAGE.fullmatch(message)
     if match is None:
         return message
-    nodes, sentences = match[1], _PREEMPTION.sub("", match[2]).removesuffix(".")
+    nodes = match[1]
+    sentences = _PREEMPTION.sub("", match[2]).removesuffix(".")
     reasons = [_COUNTED.fullmatch(reason) for reason in _BETWEEN.split(sentences)]
     none = f"None of {int(nodes):,} nodes fits" if nodes != "1" else "The only node does not fit"
     if not all(reasons):

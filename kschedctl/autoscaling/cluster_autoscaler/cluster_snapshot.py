@@ -92,7 +92,8 @@ class ClusterSnapshot:
     def fork(self) -> ClusterSnapshot:
         """Return an independent copy that shares only the cursor."""
         copy = ClusterSnapshot(self.universe.fork(), self.framework, self.order, self.cursor)
-        copy._incoming, copy._on = self._incoming, dict(self._on)
+        copy._incoming = self._incoming
+        copy._on = dict(self._on)
         return copy
 
     # -- nodes ----------------------------------------------------------------------------------------------------

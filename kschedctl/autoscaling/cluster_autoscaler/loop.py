@@ -199,7 +199,8 @@ def _sort_pod_rows(cluster: Cluster) -> Sequence[int]:
 
     If that is unknown, they are in the table's order.
     """
-    ranks, rows = cluster.listed.get("Pod"), range(len(cluster.pods))
+    ranks = cluster.listed.get("Pod")
+    rows = range(len(cluster.pods))
     if not ranks:
         return rows
     order = [ranks.get(key, len(ranks)) for key in cluster.pods.list_keys()]

@@ -161,7 +161,9 @@ class ScaleDownPlan:
 
     def _find_ineligibility_reason(self, node: Node) -> str:
         """Return why the node is not considered for removal, or "". Record the node's utilization."""
-        options, name, group = self.loop.options, node.metadata.name, self.find_group(node)
+        options = self.loop.options
+        name = node.metadata.name
+        group = self.find_group(node)
         if is_being_deleted(node, self.loop.now):
             return "CurrentlyBeingDeleted"
         if node.metadata.annotations.get(DISABLED) == "true":
@@ -192,12 +194,14 @@ class ScaleDownPlan:
 
     def _find_removable(self, eligible: Sequence[Node]) -> None:
         """Try to remove the eligible nodes one after the other, up to twice the allowed parallelism."""
-        loop, max_count = self.loop, 2 * self.loop.options.max_scale_down_parallelism
+        loop = self.loop
+        max_count = 2 * self.loop.options.max_scale_down_parallelism
         removals = RemovalSimulator(loop.snapshot.fork(), self.rules, loop.get_pod)
         acceptable = build_row_mask(loop, self._list_started_nodes())
         count = 0
         for node in eligible:
-            name, row = node.metadata.name, loop.get_row(node.metadata.name)
+            name = node.metadata.name
+            row = loop.get_row(node.metadata.name)
             if count >= max_count:
                 return
             removal = self.removals[name] = removals.try_removal(row, acceptable, keep=True)
@@ -224,7 +228,8 @@ class ScaleDownPlan:
         Nodes stay if they have not been unneeded long enough, if a minimum would be violated, or if the removal has to
         wait for pods. Atomic groups are removed as a whole.
         """
-        sizes, limits = dict(self.targets), self._track_resources_above_minimum()
+        sizes = dict(self.targets)
+        limits = self._track_resources_above_minimum()
         drained = {node.metadata.name for node in self.unneeded if self.removals[node.metadata.name].moves.pods}
         ordered = sorted(self.unneeded, key=lambda node: node.metadata.name in drained)
         allowed = [node for node in ordered if self._reserve_removal(node, sizes, limits)]
@@ -264,7 +269,8 @@ class ScaleDownPlan:
 
     def _find_wait_reason(self, node: Node) -> str:
         """Return why the node's removal has to wait, or "". In a first loop, no waiting time has passed."""
-        options, group = self.loop.options, self.find_group(node)
+        options = self.loop.options
+        group = self.find_group(node)
         assert group is not None
         if node.metadata.annotations.get(DISABLED) == "true":
             return "ScaleDownDisabledAnnotation"
@@ -378,7 +384,8 @@ def _build_report(scale_up_run: ScaleUpRun, plan: ScaleDownPlan | None, alone: M
 
 def _build_node_report(plan: ScaleDownPlan, node: Node, alone: Mapping[str, AloneRemoval]) -> NodeRemoval:
     """Build the report entry of one node."""
-    name, group = node.metadata.name, plan.find_group(node)
+    name = node.metadata.name
+    group = plan.find_group(node)
     removal = plan.removals.get(name)
     names = plan.loop.snapshot.universe.nodes.names
     unneeded = removal is not None and not removal.reason

@@ -162,7 +162,8 @@ class ScaleUpRun:
         if not pods:
             self.result = NOT_NEEDED
         elif max_nodes > 0 and loop.ready_count >= max_nodes:
-            self.result, self.limited = LIMITED, list(pods)
+            self.result = LIMITED
+            self.limited = list(pods)
             self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
         elif all_are_new(pods, loop.now):
             self.result = COOLDOWN
@@ -231,7 +232,8 @@ class ScaleUpRun:
 
     def describe_template_rejection(self, pod: Pod, group: str) -> str | None:
         """Describe the figures behind a new node's rejection of a pod, or return None if the node accepts the pod."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group)
+        snapshot = self.loop.snapshot.fork()
+        row = self.loop.get_template_row(group)
         snapshot.add_node(row)
         return snapshot.describe_rejection(self.loop.get_position(pod), row)
 
@@ -268,7 +270,8 @@ class ScaleUpRun:
 
     def _try_pods_on_template(self, groups: Iterable[EquivalenceGroup], group: AutoscaledGroup) -> None:
         """Record for each equivalence group whether a new node of the node group accepts its pods."""
-        snapshot, row = self.loop.snapshot.fork(), self.loop.get_template_row(group.id)
+        snapshot = self.loop.snapshot.fork()
+        row = self.loop.get_template_row(group.id)
         snapshot.add_node(row)
         for pods in groups:
             refusal = snapshot.find_rejection(self.loop.get_position(pods.first), row)
@@ -357,7 +360,8 @@ class ScaleUpRun:
 
     def _cap_by_max_total(self, count: int) -> int | None:
         """Return how many of ``count`` nodes the cluster's maximum allows, or None if it allows none."""
-        max_nodes, current = self.loop.options.max_nodes_total, len(self.loop.snapshot.order)
+        max_nodes = self.loop.options.max_nodes_total
+        current = len(self.loop.snapshot.order)
         if max_nodes <= 0 or current + count <= max_nodes:
             return count
         self.add_event("Warning", "MaxNodesTotalReached", f"Max total nodes in cluster reached: {max_nodes}")
@@ -373,7 +377,8 @@ class ScaleUpRun:
             if not limits.find_exceeded_limits(similar.id, loop.templates[similar.id].node, 1)
         ]
         for increase in balance_increases([best.group, *similar], count):
-            group, template = increase.group, loop.templates[increase.group.id].node
+            group = increase.group
+            template = loop.templates[increase.group.id].node
             allowed = limits.limit_node_count(group.id, template, increase.new_size - increase.size)
             if allowed > 0:
                 limits.charge_nodes(group.id, template, allowed)

@@ -255,7 +255,8 @@ class Reservations:
 
     def set_held_reservations(self, host: str, reservations: Iterable[str]) -> None:
         """Make a host hold exactly these reservations, and adjust the remaining capacity."""
-        requested, previous = set(reservations), self.held.get(host, set())
+        requested = set(reservations)
+        previous = self.held.get(host, set())
         for reservation in requested - previous:
             self.remaining[reservation] -= 1
         for reservation in previous - requested:

@@ -85,7 +85,8 @@ class _PoolVerdicts:
 
     def _judge_template(self, template: ClaimTemplate) -> PoolVerdict:
         """Return the verdict of a usable pool on the pod, from a run with this pool alone."""
-        key, has_instance_types = self._pod.key, template.options.any()
+        key = self._pod.key
+        has_instance_types = template.options.any()
         answer = self._provisioning.get_pool_answer(
             key, {key: self._pod}, template if has_instance_types else None, self._existing
         )

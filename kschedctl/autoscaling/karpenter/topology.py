@@ -44,7 +44,8 @@ def build_domains(pools: Sequence[NodePool], columns: Mapping[str, TypeColumns])
     """Return the topology domains in which the pools may launch nodes, by label."""
     domains: dict[str, Domains] = {}
     for pool in pools:
-        taints, own_requirements = pool.spec.template.spec.taints, build_pool_requirements(pool)
+        taints = pool.spec.template.spec.taints
+        own_requirements = build_pool_requirements(pool)
         types = columns[pool.metadata.name].types if pool.metadata.name in columns else ()
         for instance_type in types:
             for key, requirement in own_requirements.plus(instance_type.requirements).items():

@@ -301,7 +301,9 @@ class _GroupIndex:
 
 def _iter_group_names(node: Node, label: str) -> Iterator[str]:
     """Yield possible names of the node's group, most reliable first."""
-    labels, annotations, name = node.metadata.labels, node.metadata.annotations, node.metadata.name
+    labels = node.metadata.labels
+    annotations = node.metadata.annotations
+    name = node.metadata.name
     yield from (labels[key] for key in (label, DIGITALOCEAN_ID) if key in labels)
     yield from (annotations[key] for key in (POOL_ANNOTATION, OWNER_NAME) if key in annotations)
     yield annotations.get(OWNER_NAME, "").rpartition("-")[0]  # the MachineDeployment of a MachineSet

@@ -109,7 +109,8 @@ def _parse_yaml(where: str, text: str) -> AutoscalerStatus:
         return AutoscalerStatus(where, "", (), (f"{where}: invalid YAML{line}, perhaps cut",))
     if not isinstance(document, Mapping):
         return AutoscalerStatus(where, "", (), (f"{where}: not what the Cluster Autoscaler writes",))
-    time, documents = str(document.get("time") or ""), document.get("nodeGroups") or ()
+    time = str(document.get("time") or "")
+    documents = document.get("nodeGroups") or ()
     faults = [] if time else [f"{where}: cut: it has no time"]
     if not documents:
         faults.append(f"{where}: {NO_GROUPS}")

@@ -93,7 +93,8 @@ class Trials:
     """The trials of changes for one pod. Each set of changes is replayed once."""
 
     def __init__(self, scheduler: Scheduler, as_read: Pod) -> None:
-        self.scheduler, self.key = scheduler, ObjectKey.of(as_read)
+        self.scheduler = scheduler
+        self.key = ObjectKey.of(as_read)
         self._read = build_object_reader(scheduler.cluster)
         self._as_read = as_read
         self._known: dict[frozenset[Fix], RemedyTrial] = {}

@@ -139,7 +139,8 @@ def _build_creation_fix(
     """Build the fix that creates a claim or claim template for one device of the class."""
     text = f"create {key} for one device of class {device_class}"
     commands = (kubectl.render_apply(kubectl.build_manifest(key, new_object)),)
-    kind, where = CREATION_KINDS[key.kind], f"class {device_class}"
+    kind = CREATION_KINDS[key.kind]
+    where = f"class {device_class}"
     return Fix(
         kind,
         (key, device_class),
@@ -254,7 +255,8 @@ def _recreate_claim(
     if is_used_by_others(tried, claim):
         return
     key = ObjectKey.of(claim)
-    edits, is_generated = (ObjectEdit(key, change),), find_controller(claim.metadata) is not None
+    edits = (ObjectEdit(key, change),)
+    is_generated = find_controller(claim.metadata) is not None
     creation_commands = () if is_generated else (kubectl.render_apply(kubectl.build_manifest(key, claim)),)
     commands = (kubectl.render_delete(key), *creation_commands)
     weakens = f"ResourceClaim {_format_key(claim)} gives its devices back" if claim.status.allocation else ""
@@ -305,7 +307,8 @@ def build_spec_change_fix(
     commands: tuple[str, ...] = (kubectl.render_recreate(key, claim, recreate_with_change(claim)),)
     text = f"recreate ResourceClaim {_format_key(claim)}{text_end}"
     if name is not None:
-        template_key, template = ObjectKey("ResourceClaimTemplate", key.namespace, name), _find_template(tried, name)
+        template_key = ObjectKey("ResourceClaimTemplate", key.namespace, name)
+        template = _find_template(tried, name)
         new_template = ResourceClaimTemplate(
             ObjectMeta(name, key.namespace), ResourceClaimTemplateSpec(spec=recreate_with_change(claim).spec)
         )

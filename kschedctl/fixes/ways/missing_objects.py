@@ -171,7 +171,8 @@ def _create_for_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterat
             :MOST_PROPOSED
         ]
     ):
-        name, size = volume.metadata.name, str(volume.spec.capacity.get("storage", "0"))
+        name = volume.metadata.name
+        size = str(volume.spec.capacity.get("storage", "0"))
         sized_claim = replace(claim, spec=replace(claim.spec, resources=_request_storage(size)))
         new_claim, _ = adapt_to_volume(sized_claim, volume)
         bind, volume_edit = build_binding(new_claim, volume, storage)
@@ -260,7 +261,8 @@ def _replace_foreign_claim(tried: TriedNode, claim: PersistentVolumeClaim, pod_c
         meta = replace(new.metadata, owner_references=(build_owner_reference(pod),))
         return replace(new, metadata=meta, spec=replace(spec, volume_name=""))
 
-    key, deletion = ObjectKey.of(claim), plan_deletion(tried, claim)
+    key = ObjectKey.of(claim)
+    deletion = plan_deletion(tried, claim)
     if deletion is None:
         return
     text = (
@@ -297,7 +299,8 @@ def build_owner_reference(pod: Pod) -> OwnerReference:
 
 def fix_missing_storage_class(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for a claim's missing StorageClass: use a class with a similar name, or create it."""
-    classes, name = get_listers(tried.cycle.view).classes, get_claim_class(claim)
+    classes = get_listers(tried.cycle.view).classes
+    name = get_claim_class(claim)
     for similar_name in get_close_matches(name, classes, n=2, cutoff=NAME_CUTOFF):
         text = f" with class {similar_name} instead of {name}, which does not exist"
         change = _reset_with_class(similar_name)

@@ -125,7 +125,8 @@ def _find_crowding_pods(tried: TriedNode, key: str) -> list[Position]:
 
     Pods of the same workload come first.
     """
-    view, own_workload = tried.cycle.view, find_owner(tried.trial.pod)
+    view = tried.cycle.view
+    own_workload = find_owner(tried.trial.pod)
     crowding: dict[Position, None] = {}
     for counted in find_domain_counts(tried):
         if counted.constraint.topology_key == key:
@@ -155,7 +156,8 @@ def is_evictable(tried: TriedNode, position: Position) -> bool:
 
 def _count_evictions(tried: TriedNode) -> Counter[str]:
     """Count, by PDB, the disruptions that the trial's changes use up."""
-    view, target_key = tried.trial.scheduler.view, ObjectKey.of(tried.trial.pod)
+    view = tried.trial.scheduler.view
+    target_key = ObjectKey.of(tried.trial.pod)
     edits = {key: edit for key, edit in tried.trial.edits.items() if key.kind == "Pod" and key != target_key}
     evicted_keys = (key for key, edit in edits.items() if edit.before is not None and not is_resized(edit))
     positions = (view.pods.find_position(f"{key.namespace}/{key.name}") for key in evicted_keys)
@@ -234,7 +236,8 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
     remaining_count = _count_replicas_after(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
-    weakens, price = f"{owner} runs with one replica fewer", None if remaining_count else Price.LOSS
+    weakens = f"{owner} runs with one replica fewer"
+    price = None if remaining_count else Price.LOSS
     if not remaining_count:
         weakens = f"{owner} no longer runs"
     if owner.kind == "StatefulSet":

@@ -60,12 +60,14 @@ def create_volume(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fi
     """
     if ObjectKey.of(claim) in tried.trial.edits:
         return
-    storage, requested_name = get_listers(tried.cycle.view), claim.spec.volume_name
+    storage = get_listers(tried.cycle.view)
+    requested_name = claim.spec.volume_name
     free_name = _find_free_name(f"{claim.metadata.name}-volume", storage)
     volume = _build_volume(
         tried, claim, requested_name if requested_name and requested_name not in storage.volumes else free_name, storage
     )
-    key, name = ObjectKey.of(claim), volume.metadata.name
+    key = ObjectKey.of(claim)
+    name = volume.metadata.name
     if name == requested_name:
         bound_volume = bind_volume(volume, claim)
         is_bound = BIND_COMPLETED in claim.metadata.annotations

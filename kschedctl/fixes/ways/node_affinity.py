@@ -170,10 +170,8 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
     if allowed:
         corrected = located._replace(requirement=replace(located.requirement, values=allowed))
         edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))
-        target, text = (
-            (located.term, unmet.key, unmet.operator, allowed),
-            f"require {corrected.text} of nodes instead of {located.text}",
-        )
+        target = (located.term, unmet.key, unmet.operator, allowed)
+        text = f"require {corrected.text} of nodes instead of {located.text}"
         if misspelt_value:
             yield Fix(FixKind.CORRECT_NODE_AFFINITY, target, text, by="author", edits=edits, cost=CORRECT)
         else:

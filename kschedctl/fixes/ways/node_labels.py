@@ -44,7 +44,9 @@ NUMBER_SUFFIX = re.compile(r"(?:[0-9]+|(?<=[-_.])[a-z0-9]{1,2})$", re.IGNORECASE
 
 def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for one nodeSelector label: correct it, use another value, label the node, or drop the label."""
-    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
+    pod = tried.trial.pod
+    key = unmet.key
+    value = unmet.values[0]
     for similar_key in find_similar_keys(key, tried):
         text = f"select nodes by the label {similar_key} instead of {key}"
         change = _change_node_selector(_rename_key(key, similar_key))
@@ -62,11 +64,13 @@ def fix_selector(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     if unmet.found is not None:
         text = f"select nodes with {key}={unmet.found} instead of {value}"
         change = _change_node_selector(lambda selector: {**selector, key: unmet.found or ""})
-        target, edits = (key, unmet.found), build_pod_edits(pod, change)
+        target = (key, unmet.found)
+        edits = build_pod_edits(pod, change)
         if is_misspelt(key, value, unmet.found, tried.cycle.view.nodes.label(key).values):
             yield Fix(FixKind.CORRECT_SELECTOR, target, text, by="author", edits=edits, cost=CORRECT)
         else:
-            cost, where = OTHER_HOST if key == HOSTNAME else OTHER, f"{key}={unmet.found}"
+            cost = OTHER_HOST if key == HOSTNAME else OTHER
+            where = f"{key}={unmet.found}"
             yield Fix(
                 FixKind.OTHER_SELECTOR,
                 target,
@@ -280,7 +284,9 @@ def find_selecting_class(pod: Pod, key: str, tried: TriedNode) -> RuntimeClass |
 
 def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
     """Yield fixes for a label that the pod's RuntimeClass requires and the node lacks."""
-    pod, key, value = tried.trial.pod, unmet.key, unmet.values[0]
+    pod = tried.trial.pod
+    key = unmet.key
+    value = unmet.values[0]
     runtime_class = find_selecting_class(pod, key, tried)
     if runtime_class is None:
         return
@@ -295,7 +301,8 @@ def fix_runtime_class(tried: TriedNode, unmet: Wanted) -> Iterator[Fix]:
 
 def _correct_class_selector(pod: Pod, runtime_class: RuntimeClass, labels: dict[str, str | None]) -> Fix:
     """Build the fix that changes labels in the RuntimeClass's node selector. A value of None removes the label."""
-    name, scheduling = runtime_class.metadata.name, runtime_class.scheduling or RuntimeClassScheduling()
+    name = runtime_class.metadata.name
+    scheduling = runtime_class.scheduling or RuntimeClassScheduling()
     selector = _merge_labels(scheduling.node_selector, labels)
 
     def change(known: RuntimeClass) -> RuntimeClass:

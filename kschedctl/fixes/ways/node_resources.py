@@ -82,7 +82,8 @@ def request_fewer_devices(tried: TriedNode, fact: DevicesUnfit) -> Iterator[Fix]
         _, container, _, resource = request.request.split("-")  # container-0-request-1, the second by name
         field, index = containers[int(container)]
         container_spec: Container = getattr(spec, field)[index]
-        name, count = sorted(container_spec.resources.requests)[int(resource)], str(request.free)
+        name = sorted(container_spec.resources.requests)[int(resource)]
+        count = str(request.free)
         text = f"request {count} {name} instead of {request.wanted} in container {container_spec.name}"
         edits = build_pod_edits(tried.trial.pod, _set_container_request(field, index, name, count))
         yield Fix(FixKind.LOWER_REQUEST, (field, index, name, count), text, by="author", edits=edits, cost=LOWER)
@@ -114,7 +115,8 @@ def back_by_class(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
         if device_class.spec.extended_resource_name is None
     ]
     for class_ in unassigned_classes[:MOST_CLASSES]:
-        key, name = ObjectKey.of(class_), class_.metadata.name
+        key = ObjectKey.of(class_)
+        name = class_.metadata.name
         text = f"let the devices of DeviceClass {name} stand for {fact.resource}"
         command = kubectl.render_patch(key, {"spec": {"extendedResourceName": fact.resource}})
         edits = (ObjectEdit(key, _set_resource_name(fact.resource)),)
@@ -150,7 +152,8 @@ def raise_max_pods(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     if not isinstance(fact, TooManyPods) or len(tried.find_rejections()) > 1:
         return
     node = tried.cycle.view.nodes.objects[tried.known_row]
-    name, limit = node.metadata.name, max(fact.pods, fact.limit) + 1
+    name = node.metadata.name
+    limit = max(fact.pods, fact.limit) + 1
 
     def change(read: Node) -> Node:
         """Return the node with the higher limit."""

@@ -131,7 +131,8 @@ def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)
     if quota is None or claim is None:
         return
-    used, max_amounts = add_requests(use.sum_namespace(quota.namespace), claim.same_quota), quota.max_amounts or {}
+    used = add_requests(use.sum_namespace(quota.namespace), claim.same_quota)
+    max_amounts = quota.max_amounts or {}
     limits = find_applicable_limits(claim.same_quota, max_amounts, INT64_MAX) if quota.max_amounts is not None else {}
     exceeded = {name: used[name] for name, limit in limits.items() if used.get(name, 0) > limit}
     if exceeded:

@@ -85,7 +85,8 @@ def _relax_constraint(
         skew = max(skew, fact.skew)  # with those that are nominated
     if skew <= constraint.max_skew:
         return
-    key, loss_text = constraint.topology_key, UNEVEN_TEXT.format(key=constraint.topology_key)
+    key = constraint.topology_key
+    loss_text = UNEVEN_TEXT.format(key=constraint.topology_key)
     if has_template_hash(tried.trial.pod) and TEMPLATE_HASH not in constraint.match_label_keys:
         text = f"spread across {key} only with pods of its own revision (matchLabelKeys: {TEMPLATE_HASH})"
         keys = (*constraint.match_label_keys, TEMPLATE_HASH)

@@ -114,7 +114,8 @@ def _enlarge_pool(class_name: str, pool: StoragePool, size: str, driver: str) ->
 
 def _add_pool(tried: TriedNode, claim: PersistentVolumeClaim, pools: tuple[StoragePool, ...], size: str) -> Fix:
     """Build the fix that adds a pool for the node's topology, by the labels that the driver uses."""
-    class_name, node = get_claim_class(claim), tried.cycle.view.nodes.objects[tried.known_row]
+    class_name = get_claim_class(claim)
+    node = tried.cycle.view.nodes.objects[tried.known_row]
     namespace = pools[0].capacity.metadata.namespace if pools else NAMESPACE
     labels = node.metadata.labels
     keys = [key for key in get_topology_keys(tried, class_name) if key in labels]

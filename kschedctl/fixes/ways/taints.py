@@ -75,7 +75,8 @@ def fix_taint(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
     else:
         corrections = list(_correct_tolerations(tried, taint))
         yield from corrections
-        requests_devices, chooses_nodes = _requests_devices(tried, node, taint), _chooses_nodes(tried.trial.pod)
+        requests_devices = _requests_devices(tried, node, taint)
+        chooses_nodes = _chooses_nodes(tried.trial.pod)
         if taint.key in CONTROL_PLANE_TAINTS and not _may_run_on_control_planes(tried):
             return
         if requests_devices is not False or chooses_nodes:
@@ -157,7 +158,8 @@ def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool
         return replace(pod, spec=replace(pod.spec, tolerations=(*pod.spec.tolerations, toleration)))
 
     text = f"tolerate the taint {str(taint).removesuffix(':')}"
-    weakens, price = "", Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
+    weakens = ""
+    price = Price.CORRECTION if requests_devices or _is_pool_chosen(tried, taint) else None
     if requests_devices is False:
         weakens, price = "it takes room from pods that ask for the devices of these nodes", Price.LOSS
     elif taint.key in CONTROL_PLANE_TAINTS:
@@ -306,7 +308,8 @@ def repair_node(tried: TriedNode, node: Node) -> Fix:
     what = f"wait until node {name} is set up" if starting else f"get node {name} ready again"
     kind, cost = (FixKind.WAIT, STARTS) if starting else (FixKind.REPAIR_NODE, REPAIR)
     commands = (kubectl.render_command("describe", "node", name),)
-    text, edits = f"{what} ({', '.join(states)})", build_node_edits(node, remove_condition_taints)
+    text = f"{what} ({', '.join(states)})"
+    edits = build_node_edits(node, remove_condition_taints)
     return Fix(
         kind, name, text, by="operator", edits=edits, cost=cost, commands=commands, variant_of="node", where=name
     )

@@ -175,7 +175,8 @@ def _use_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Persiste
         + 2 * len(differences)
         + (OTHER_CLASS_SURCHARGE if get_volume_class(volume) != get_claim_class(claim) else 0)
     )
-    extra_edits, name = (volume_edit,) if bind else (), volume.metadata.name
+    extra_edits = (volume_edit,) if bind else ()
+    name = volume.metadata.name
     yield from recreate_claim(
         tried,
         FixKind.OTHER_VOLUME,
@@ -220,7 +221,9 @@ def _bind_volume(claim: PersistentVolumeClaim, volume: PersistentVolume, edits: 
 
 def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: PersistentVolume) -> Fix:
     """Build the fix that reserves the volume of a deleted claim for this claim."""
-    key, name, claim_key_text = ObjectKey.of(volume), volume.metadata.name, format_claim_key(claim)
+    key = ObjectKey.of(volume)
+    name = volume.metadata.name
+    claim_key_text = format_claim_key(claim)
     old_claim_key = f"{holder.namespace}/{holder.name}" if (holder := volume.spec.claim_ref) else ""
     bind, volume_edit = build_binding(claim, volume, get_listers(tried.cycle.view))
     retain_commands, edits = retain_volume(volume)
@@ -237,13 +240,12 @@ def _release_volume(tried: TriedNode, claim: PersistentVolumeClaim, volume: Pers
     }
     commands = (*retain_commands, kubectl.render_patch(key, {"spec": {"claimRef": reference}}))
     text = f"release volume {name}, whose claim {old_claim_key} is gone, for claim {claim_key_text}"
-    weakens, price = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten", None
+    weakens = f"what claim {old_claim_key} left on volume {name} is handed over, and may be overwritten"
+    price = None
     if old_claim_key == claim_key_text:
-        text, weakens, price = (
-            f"give claim {claim_key_text} back volume {name}, which it had before it was recreated",
-            "",
-            Price.ROOM,
-        )
+        text = f"give claim {claim_key_text} back volume {name}, which it had before it was recreated"
+        weakens = ""
+        price = Price.ROOM
     return Fix(
         FixKind.RELEASE_VOLUME,
         (name, claim_key_text),
@@ -313,7 +315,8 @@ def _provisions(class_: StorageClass) -> bool:
 
 def _fix_immediate_claim(tried: TriedNode, claim: PersistentVolumeClaim) -> Iterator[Fix]:
     """Yield fixes for an unbound claim with immediate binding: bind it, wait, or change its class."""
-    name, volume = get_claim_class(claim), get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
+    name = get_claim_class(claim)
+    volume = get_listers(tried.cycle.view).volumes.get(claim.spec.volume_name)
     class_ = get_listers(tried.cycle.view).classes.get(name)
     if volume is not None and (volume.spec.claim_ref is None or is_reserved_for(volume, claim)):
         yield _bind_volume(claim, volume, _build_binding_edits(claim, volume))

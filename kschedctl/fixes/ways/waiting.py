@@ -105,7 +105,8 @@ def _remove_reservation(claim: ResourceClaim, user: set[tuple[str, str]]) -> Res
 
 def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
     """Yield the edits that detach the pod's volumes that no other pod on the node uses."""
-    row, storage = view.nodes.index.get(pod.spec.node_name), get_listers(view)
+    row = view.nodes.index.get(pod.spec.node_name)
+    storage = get_listers(view)
     if row is None or not storage.attachments:
         return
     own, used = set[AttachedVolume](), set[AttachedVolume]()
@@ -121,7 +122,8 @@ def detach_volumes(view: Fork, pod: Pod) -> Iterator[ObjectEdit]:
 
 def find_attached_volumes(view: Fork, position: Position) -> list[AttachedVolume]:
     """Return the pod's CSI volumes and in-tree disks, or none if they cannot be determined."""
-    info, storage = view.pods.infos[view.pods.info[position]], get_listers(view)
+    info = view.pods.infos[view.pods.info[position]]
+    storage = get_listers(view)
     try:
         return find_csi_volumes(info, storage) + find_disks_of_running_pod(info, storage) if info.spec.volumes else []
     except PluginError:

@@ -73,7 +73,8 @@ def build_curve_plot(plot: Plot) -> CurvePlot:
     lines = [build_line(plot, series) for series in plot.series]
     points = [point for line in lines for point in line]
     x, y = (build_scale(axis, [point[i] for point in points]) for i, axis in enumerate((plot.x, plot.y)))
-    across, up = _make_scaler(x, LEFT, WIDTH - RIGHT), _make_scaler(y, HEIGHT - BOTTOM, TOP)
+    across = _make_scaler(x, LEFT, WIDTH - RIGHT)
+    up = _make_scaler(y, HEIGHT - BOTTOM, TOP)
     curves = tuple(
         Curve(printable(plot.series[i].name), _build_path([(across(a), up(b)) for a, b in line]), i % LINE_LOOKS)
         for i, line in enumerate(lines)
@@ -163,7 +164,9 @@ def build_bar_chart(plot: Plot) -> BarChart:
         rows = [(place, [i]) for place, series in rows for i in series]
     widest = max(sum(max(plot.series[i].points[place][1], 0) for i in pieces) for place, pieces in rows)
     unit = MAX_BAR_WIDTH / (widest or 1)
-    sums, bars, y = compute_totals(plot), list[Bar](), 0
+    sums = compute_totals(plot)
+    bars = list[Bar]()
+    y = 0
     for place, pieces in rows:
         first = not bars or stacked or pieces[0] == 0
         y += NAME + (GAP if bars else 0) if first else 1

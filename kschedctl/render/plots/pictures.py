@@ -176,7 +176,8 @@ def _draw_plot(plot: Plot, figure: Figure, top: float) -> None:
         unit = shorten_middle(printable(plot.y.title), MAX_TITLE_LENGTH)
         figure.text(PAD / WIDTH, at(TITLE + 0.4 * UNIT), unit, color=FAINT)
     if len(plot.series) > 1:
-        keys, place = [_format_key(series.name) for series in plot.series], (PAD / WIDTH, at(beneath + TICKS))
+        keys = [_format_key(series.name) for series in plot.series]
+        place = (PAD / WIDTH, at(beneath + TICKS))
         figure.legend(handles, keys, loc="upper left", bbox_to_anchor=place, ncols=KEYS_IN_ROW, **LEGEND)
 
 
@@ -228,9 +229,11 @@ def _scale_points(line: Sequence[Point], x: AxisScale, y: AxisScale) -> tuple[li
 
 def _draw_bars(plot: Plot, axes: Axes) -> list[Any]:
     """Draw the bars and return their handles for the legend."""
-    stacked, rows = plot.kind is PlotKind.STACKS, range(len(plot.places))
+    stacked = plot.kind is PlotKind.STACKS
+    rows = range(len(plot.places))
     thick = 0.72 if stacked else 0.84 / len(plot.series)
-    starts, handles = [0.0 for _ in rows], []
+    starts = [0.0 for _ in rows]
+    handles = []
     for i, series in enumerate(plot.series):
         amounts = [max(amount, 0.0) for _, amount in series.points]
         at = [float(row) if stacked else row + thick * (i - (len(plot.series) - 1) / 2) for row in rows]

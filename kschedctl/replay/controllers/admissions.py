@@ -93,7 +93,8 @@ class Admissions:
 
         Return a report for each workload with denied pods. The pods that a change removes are released first.
         """
-        quotas_before, note_count = self._quotas.copy(), len(self.notes)
+        quotas_before = self._quotas.copy()
+        note_count = len(self.notes)
         groups = group_bare_pods(workloads, changes, self._written)
         if len(groups) < len(workloads):  # there may be room for all bare pods that are alike
             if all(
@@ -145,7 +146,8 @@ class Admissions:
         """Admit the new pods of a change, and drop denied pods from it. The report lacks fixes."""
         self.release(change.removed)
         wanted = change.desired
-        admitted, messages = 0, self.admit_workload(owner, change)
+        admitted = 0
+        messages = self.admit_workload(owner, change)
         if change.new and not messages:
             admitted, messages = self.admit_pods_of(owner, workload, change.new, len(change.new))
         if not messages:
@@ -184,7 +186,8 @@ class Admissions:
         self._workloads_with_fixes += 1
         if self._workloads_with_fixes > MAX_WORKLOADS_WITH_FIXES:
             return ()
-        request, count = self._build_pod_request(owner, example), sum(change.denied for change in changes)
+        request = self._build_pod_request(owner, example)
+        count = sum(change.denied for change in changes)
 
         def replay(state: FixState) -> CreationAttempt:
             """Replay the creation of the missing pods in a changed state."""
@@ -192,7 +195,8 @@ class Admissions:
             trial._quotas = RemainingQuotas(state.cluster, {**self._quotas.charged, request.namespace: state.quotas})
             return trial._replay_creation(request._replace(manifest=state.manifest), count)
 
-        kept_count, document = len(changes[0].kept), self._written.get(owner)
+        kept_count = len(changes[0].kept)
+        document = self._written.get(owner)
         missing = MissingPods(
             self._cluster,
             owner,
@@ -517,7 +521,9 @@ class ClusterWithNewObjects(NamedTuple):
 
 def create_new_objects(cluster: Cluster) -> ClusterWithNewObjects:
     """Create the claims and pod groups that are new to the API server, in the order of their names."""
-    admissions, denied, fields = Admissions(cluster, {}), dict[Owner, NotCreated](), dict[str, Any]()
+    admissions = Admissions(cluster, {})
+    denied = dict[Owner, NotCreated]()
+    fields = dict[str, Any]()
     for kind in NEW_OBJECT_VERSIONS:
         objects = getattr(cluster, FIELDS[kind])
         denied_of_kind = dict(_iter_denied_objects(kind, filter(_is_new_to_server, objects), admissions))

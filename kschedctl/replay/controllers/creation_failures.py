@@ -158,13 +158,15 @@ class CreationFailures:
             events_by_reason.setdefault(shorten_api_message(extract_api_message(event.message)), []).append(event)
         for similar_events in events_by_reason.values():
             last = get_last_time(similar_events[0])
-            words, by = extract_api_message(similar_events[0].message), f"event {similar_events[0].reason} of {owner}"
+            words = extract_api_message(similar_events[0].message)
+            by = f"event {similar_events[0].reason} of {owner}"
             yield CreationFailure(words, by, last, format_age(last, self._now), _count_tries(similar_events))
         if (
             condition is not None
             and shorten_api_message(extract_api_message(condition.message)) not in events_by_reason
         ):
-            last, by = condition.last_transition_time or "", f"condition {condition.type} of {owner}"
+            last = condition.last_transition_time or ""
+            by = f"condition {condition.type} of {owner}"
             yield CreationFailure(extract_api_message(condition.message), by, last, format_age(last, self._now))
 
 
@@ -176,7 +178,8 @@ def find_unread_kinds(cluster: Cluster, kind: str = "") -> tuple[UnknownKind, ..
 
 def _find_failure_signs(cluster: Cluster) -> Mapping[Owner, _FailureSigns]:
     """Return the failure signs of all objects that exist or may exist."""
-    events, signs = _group_failure_events(cluster), {}
+    events = _group_failure_events(cluster)
+    signs = {}
     for owner, obj in find_pod_creators(cluster).items():
         own_events = [event for event in events.pop(owner, ()) if _is_about_uid(event, obj.metadata.uid)]
         condition = find_creation_failure(obj.status.conditions)

@@ -155,7 +155,8 @@ class MissingPods:
         """Build the report on a fix, with commands, patches and the nodes that are then feasible."""
         author_steps = [step for step in state.steps if step.edit is not None]
         objects = [change for step in state.steps for change in step.objects]
-        owner, before = self._editable_owner, self.document or self._stored_manifest or {}
+        owner = self._editable_owner
+        before = self.document or self._stored_manifest or {}
         after = _edit_pod_spec(owner.kind, before, author_steps) if before else before
         patch = build_strategic_patch(_extract_pod_spec(owner.kind, before), _extract_pod_spec(owner.kind, after))
         owner_patch = (

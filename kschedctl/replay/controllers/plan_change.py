@@ -282,7 +282,8 @@ def is_same_to_scheduler(new: Pod, old: Pod) -> bool:
 def _encode_scheduled_fields(pod: Pod) -> str:
     """Encode the fields of a pod that scheduling reads, for comparison."""
     pod = default_pod(pod)
-    spec, info = pod.spec, PodInfo(pod, Options())
+    spec = pod.spec
+    info = PodInfo(pod, Options())
     affinity = replace(spec.affinity, node_affinity=None) if spec.affinity else None
     pinned = find_owner(pod).kind == "DaemonSet"
     parts = (

@@ -59,7 +59,8 @@ def anonymize_cluster(cluster: Cluster) -> AnonymizedCluster:
     if cluster.configuration is not None:
         parse_document(cluster.configuration)
     cluster = replace(cluster, pods=PodTable.from_pods(cluster.pods))
-    expressions, pseudonyms = Expressions.from_cluster(cluster), Pseudonyms(find_composed_names(cluster))
+    expressions = Expressions.from_cluster(cluster)
+    pseudonyms = Pseudonyms(find_composed_names(cluster))
     numbers = Numbers.from_cluster(cluster)
     _rewrite_cluster(cluster, Rewriter(FIELDS, pseudonyms, numbers, expressions))
     originals = pseudonyms.assign_pseudonyms()
@@ -191,7 +192,8 @@ def _anonymize_profile(profile: Document, rewriter: Rewriter) -> dict[str, objec
 
 def _anonymize_plugin_config(config: Document, rewriter: Rewriter) -> dict[str, object]:
     """Replace the names in a plugin's arguments, or drop the arguments if the plugin is not in-tree."""
-    name, args = config.get("name", ""), config.get("args")
+    name = config.get("name", "")
+    args = config.get("args")
     if name not in ARGS:
         return {"name": name}
     naming = getattr(ARGS[name], "naming", {})

@@ -36,7 +36,9 @@ class FieldPosition:
 
     def __init__(self, mark: Any, inside: Mapping[Key, FieldPosition], line: int) -> None:
         """Store the parser's mark as a position. ``line`` is the number of lines before the parsed text."""
-        self.line, self.column, self.inside = line + mark.line + 1, mark.column + 1, inside
+        self.line = line + mark.line + 1
+        self.column = mark.column + 1
+        self.inside = inside
 
 
 class YamlPositions:

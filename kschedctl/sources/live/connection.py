@@ -165,7 +165,8 @@ def _load_kubeconfig(configuration: Configuration, access: Access, files: list[s
             loader.load_and_set(configuration)
     except (kube_config.ConfigException, *format_errors) as error:
         raise ClusterError(" ".join(str(error).split()) or type(error).__name__, where=where) from None
-    context, user = loader.current_context["context"], dict(loader._user.value) if loader._user else {}
+    context = loader.current_context["context"]
+    user = dict(loader._user.value) if loader._user else {}
     if "exec" in user and not (configuration.api_key or configuration.cert_file):
         raise ClusterError(f"no credentials: {' '.join(client_messages) or 'the plugin gave none'}", where=where)
 
@@ -225,7 +226,8 @@ def _choose_proxy(host: str, cluster_proxy: str) -> tuple[str | None, str]:
     """
     if cluster_proxy:
         return cluster_proxy, ""
-    where, proxies = urlsplit(host), getproxies_environment()
+    where = urlsplit(host)
+    proxies = getproxies_environment()
     proxy = None if _is_loopback(where.hostname or "") else proxies.get(where.scheme)
     return proxy and (proxy if "://" in proxy else f"http://{proxy}"), proxies.get("no", "")
 
