@@ -29,7 +29,8 @@ class RepellingTerm:
 
     def add_to_counts(self, info_numbers: Rows, rows: Rows | Ints, step: int = 1) -> None:
         """Add ``step`` for each matching pod, given the pods' infos and rows."""
-        np.add.at(self._counts, self._domains[rows[self.matching[info_numbers]]], step)
+        matches = self.matching[info_numbers]
+        np.add.at(self._counts, self._domains[rows[matches]], step)
 
     def count_other_pods(self, row: int) -> int:
         """Return how many other pods the term matches in the domain of a node."""

@@ -45,11 +45,15 @@ class RemovePodsViolatingTopologySpreadConstraint(DeschedulerPlugin[RemovePodsVi
         positions = self.find_evictable_pods(chosen, pre_eviction=False)
         leaving: dict[int, None] = {}
         for rule in self._iter_rules(positions):
-            counted = positions[rule.matching[self.seen.info[positions]]]
+            matches = rule.matching[self.seen.info[positions]]
+            counted = positions[matches]
             codes = self.view.nodes.label(rule.key).codes[self.view.node[counted]]
-            counted, codes = counted[codes >= 0], codes[codes >= 0]
+            has_label = codes >= 0
+            counted, codes = counted[has_label], codes[has_label]
+
             domains = np.union1d(self._find_domains(rule), codes)
-            sizes = np.bincount(np.searchsorted(domains, codes), minlength=len(domains))
+            domain_indexes = np.searchsorted(domains, codes)
+            sizes = np.bincount(domain_indexes, minlength=len(domains))
             if len(domains) and int(sizes.max() - sizes.min()) > rule.max_skew:
                 members = [(int(domain), counted[codes == domain]) for domain in domains]
                 leaving |= dict.fromkeys(_Balancing(self, rule, members).iter_leaving_pods())

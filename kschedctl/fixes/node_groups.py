@@ -195,9 +195,13 @@ def resembles_pod_request(pod: Pod, group: JsonObject) -> bool:
     labels = object_at(object_at(template, "metadata"), "labels")
     taints = objects_at(template, "spec", "taints")
     words = [str(group["id"]), *map(str, labels.values()), *(text_at(taint, "value") for taint in taints)]
-    wanted = [value for each in iter_wanted_labels(pod) for values in each.values() for value in values]
+    wanted: list[str] = []
+    for wanted_labels in iter_wanted_labels(pod):
+        for values in wanted_labels.values():
+            wanted += values
     wanted += [name.rpartition("/")[2] for name in compute_pod_requests(pod) if is_extended(name)]
-    return any(word and (word in value or value in word) for word in words for value in wanted if len(value) > 1)
+    wanted = [value for value in wanted if len(value) > 1]  # a single character is part of most words
+    return any(word and (word in value or value in word) for word in words for value in wanted)
 
 
 def _iter_resize_commands(cluster: Cluster, id: str, max_size: str) -> Iterator[str]:

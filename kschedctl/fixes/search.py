@@ -155,7 +155,7 @@ class RemedySearch:
     def _get_proposals(self, tried: TriedNode, place: TriedPlace) -> tuple[Fix, ...]:
         """Return the proposed changes that are wanted and compatible with the trial's changes, cached."""
         if place not in self._options:
-            fixes = (self.propose_anywhere if tried.row is None else self.propose_at_node)(tried)
+            fixes = self.propose_anywhere(tried) if tried.row is None else self.propose_at_node(tried)
             earlier_changes = tried.trial.changes
             fitting = (
                 fix

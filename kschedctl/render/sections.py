@@ -271,13 +271,13 @@ def build_variation_section(variation: Variation | None) -> Page:
         return ()
     rows = [("placed", variation.placed), ("not scheduled", variation.pending), ("evicted", variation.evicted)]
     rows += [(f"{w.workload}: running", w.running) for w in variation.workloads]
-    rows += [
-        (f"{w.workload}: {value}", spread)
-        for w in variation.workloads
-        for values in w.domains.values()
-        for value, spread in values.items()
-        if spread.least != spread.most
-    ]
+    for workload in variation.workloads:
+        for spreads in workload.domains.values():
+            rows += [
+                (f"{workload.workload}: {domain}", spread)
+                for domain, spread in spreads.items()
+                if spread.least != spread.most
+            ]
     return _build_spread_table(
         rows, f"{count(variation.runs, 'run')}, {count(variation.outcomes, 'different outcome')}"
     )

@@ -103,8 +103,17 @@ def compare_pool_states(before: Mapping[str, PoolState], after: Mapping[str, Poo
 
 def _build_pool_change(pool: str, now: PoolState, then: PoolState) -> PoolChange:
     """Build the report on the change of one pool."""
-    shares = now.cpu, then.cpu, now.memory, then.memory
-    return PoolChange(pool, now.nodes, then.nodes, now.pods, then.pods, *shares)
+    return PoolChange(
+        pool,
+        now.nodes,
+        then.nodes,
+        pods_before=now.pods,
+        pods_after=then.pods,
+        cpu_before=now.cpu,
+        cpu_after=then.cpu,
+        memory_before=now.memory,
+        memory_after=then.memory,
+    )
 
 
 def compute_pool_states(view: Fork, pools: Pools, remaining: Bools | None = None) -> dict[str, PoolState]:

@@ -194,9 +194,11 @@ def build_resulting_cluster(simulation: Simulation) -> Cluster:
         pod = view.pods.objects[position]
         row = int(view.node[position])
         key = pod.metadata.namespace, pod.metadata.name
-        changes[key] = (
-            None if position in simulation.gone else build_replacement(pod, view.nodes.names[row] if row >= 0 else "")
-        )
+        if position in simulation.gone:
+            changes[key] = None
+        else:
+            node_name = view.nodes.names[row] if row >= 0 else ""
+            changes[key] = build_replacement(pod, node_name)
     return change_pods(view.cluster, changes)
 
 

@@ -83,9 +83,18 @@ class AutoscalerLoop:
             [*started, *(template.node.metadata.name for template in upcoming_nodes)],
         )
         _adjust_placed_pods(snapshot, lists.placed, cluster.pods.keys())
-        unschedulable = lists.unschedulable
         return cls(
-            cluster, groups, options, moment, nodes, health, templates, unschedulable, upcoming, not_started, snapshot
+            cluster,
+            groups,
+            options,
+            now=moment,
+            nodes=nodes,
+            health=health,
+            templates=templates,
+            unschedulable=lists.unschedulable,
+            upcoming=upcoming,
+            not_started=not_started,
+            snapshot=snapshot,
         )
 
     def get_position(self, pod: Pod) -> Position:

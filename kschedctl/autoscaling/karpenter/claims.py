@@ -101,7 +101,7 @@ class NewClaim:
         """Create an empty NodeClaim from a template, with a placeholder hostname."""
         requirements = Requirements(template.requirements)
         requirements.add([LabelRequirement.from_operator(HOSTNAME, IN, (host,))])
-        return cls(template, groups, host, settings, requirements, options)
+        return cls(template, groups, host, settings=settings, requirements=requirements, options=options)
 
     def can_add(self, data: PodData, relax_min_values: bool = False) -> ClaimAcceptance | ClaimRefusal:
         """Return the claim's state with the pod added, or the reason why the pod cannot join."""

@@ -65,7 +65,7 @@ class UsablePools:
     @classmethod
     def from_pools(cls, pools: Sequence[NodePool], setting: KarpenterSetting) -> UsablePools:
         """Build the columns, templates and DaemonSet groups of the pools."""
-        columns = {name: setting.get_columns(name) for name in (pool.metadata.name for pool in pools)}
+        columns = {pool.metadata.name: setting.get_columns(pool.metadata.name) for pool in pools}
         pools_with_types = [pool for pool in pools if len(columns[pool.metadata.name])]
         templates = [
             build_claim_template(
@@ -75,7 +75,14 @@ class UsablePools:
         ]
         daemons = Daemons(setting.daemon_pods)
         groups = {template.name: daemons.build_groups(template) for template in templates if template.options.any()}
-        return cls(pools, columns, templates, groups, daemons, build_domains(pools_with_types, columns))
+        return cls(
+            pools,
+            columns,
+            templates,
+            groups=groups,
+            daemons=daemons,
+            domains=build_domains(pools_with_types, columns),
+        )
 
     def with_edited_pool(self, pool: NodePool, setting: KarpenterSetting) -> UsablePools:
         """Return usable pools that consist of an edited pool alone, with the topology domains of all pools."""

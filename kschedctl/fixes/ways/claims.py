@@ -185,18 +185,16 @@ def recreate_claim(
     in_set = is_of_stateful_set(pod, claim)
     if deletion is None or (in_set and not keeps_spec):
         return
-    is_recreated = ephemeral or in_set
-    commands = (
-        deletion.commands
-        if is_recreated
-        else (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
-    )
     edits = (*deletion.edits, ObjectEdit(key, change), *extra_edits)
     if ephemeral and not keeps_spec:
         commands = deletion.preparation
         edits = (*edits, *build_pod_edits(pod, _replace_ephemeral_spec(claim.metadata.name, reset_claim(new))))
-    text = f"recreate claim {format_claim_key(claim)}{text}"
+    elif ephemeral or in_set:
+        commands = deletion.commands  # a controller creates the claim again
+    else:
+        commands = (*deletion.preparation, render_recreation(claim, build_claim_to_apply(new)))
     name = format_claim_key(claim)
+    text = f"recreate claim {name}{text}"
     variant = name if where else None
     yield Fix(
         kind,

@@ -103,7 +103,8 @@ def _find_freeing_pods(tried: TriedNode, resource: str) -> list[Position]:
     positions = [position for position in view.pods_on(tried.known_row) if _is_movable(tried, position)]
     if len(columns) < len(facts) or not positions:
         return []
-    freed = view.requests[view.pods.info[positions]][:, columns]
+    infos = view.pods.info[positions]
+    freed = view.requests[infos][:, columns]
     shortages = np.array([fact.requested - fact.free for fact in facts])
     if (np.sort(freed, axis=0)[-MOST_MOVED:].sum(axis=0) < shortages).any():
         return []

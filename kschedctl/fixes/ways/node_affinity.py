@@ -157,16 +157,16 @@ def _allow_value(tried: TriedNode, located: LocatedRequirement, unmet: Wanted, n
     match unmet.operator:
         case "In" if unmet.field:
             allowed = (node_value,)  # the API allows for one name
+        case "In" if misspelt_value:
+            allowed = tuple(node_value if v == misspelt_value else v for v in values)
         case "In":
-            allowed = (
-                tuple(node_value if v == misspelt_value else v for v in values)
-                if misspelt_value
-                else (*values, node_value)
-            )
+            allowed = (*values, node_value)
         case "NotIn":
             allowed = tuple(v for v in values if v != node_value)
-        case "Gt" | "Lt" if node_value.lstrip("-").isdigit():
-            allowed = (str(int(node_value) + (-1 if unmet.operator == "Gt" else 1)),)
+        case "Gt" if node_value.lstrip("-").isdigit():
+            allowed = (str(int(node_value) - 1),)
+        case "Lt" if node_value.lstrip("-").isdigit():
+            allowed = (str(int(node_value) + 1),)
     if allowed:
         corrected = located._replace(requirement=replace(located.requirement, values=allowed))
         edits = build_pod_edits(tried.trial.pod, _replace_requirement(located, corrected.requirement))

@@ -66,7 +66,8 @@ def _color_marks(line: str, marks: str) -> Text:
     start = re.search("[│┤|]", line)
     for run in re.finditer("|".join(f"{re.escape(mark)}+" for mark in marks), line):
         if start and run.start() > start.start() and line.endswith(("│", "|")):
-            text.stylize(COLORS[marks.index(run[0][0])], *run.span())
+            mark = run.group()[0]
+            text.stylize(COLORS[marks.index(mark)], *run.span())
     return text
 
 

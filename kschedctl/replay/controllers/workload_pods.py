@@ -142,7 +142,11 @@ def _describe_group(alike: int, pods: int, owner: Owner) -> str:
     """Describe a target that stands for ``alike`` of the pending pods."""
     if pods == 1:
         return f"the only pending pod of {owner}"
-    shared = f", {alike:,} of which are alike" if 1 < alike < pods else ", which are alike" if alike > 1 else ""
+    shared = ""
+    if 1 < alike < pods:
+        shared = f", {alike:,} of which are alike"
+    elif alike > 1:
+        shared = ", which are alike"
     return f"one of the {pods:,} pending pods of {owner}{shared}"
 
 

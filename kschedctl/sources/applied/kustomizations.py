@@ -233,8 +233,10 @@ def _iter_patch_files(folder: str, kustomization: JsonObject) -> Iterator[str]:
     paths += get_list(kustomization, "patchesStrategicMerge")
     paths += [patch.get("path") for patch in get_list(kustomization, "patchesJson6902") if isinstance(patch, dict)]
     for path in paths:
-        if isinstance(path, str) and os.path.isfile(file := os.path.join(folder, path.replace("\0", ""))):
-            yield file
+        if isinstance(path, str):
+            file = os.path.join(folder, path.replace("\0", ""))
+            if os.path.isfile(file):
+                yield file
 
 
 def _iter_patches(folder: str, kustomization: JsonObject) -> Iterator[object]:

@@ -177,8 +177,10 @@ def list_kustomizations(annotation: str, folder: str) -> list[str]:
     paths: dict[str, None] = {}
     for transformation in _parse_annotation(annotation):
         path = transformation.get("configuredIn") if isinstance(transformation, dict) else None
-        if isinstance(path, str) and os.path.isfile(file := os.path.normpath(os.path.join(folder, path))):
-            paths[file] = None
+        if isinstance(path, str):
+            file = os.path.normpath(os.path.join(folder, path))
+            if os.path.isfile(file):
+                paths[file] = None
     return list(paths)
 
 

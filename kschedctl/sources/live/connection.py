@@ -115,7 +115,8 @@ def _find_kubeconfig_files(access: Access) -> list[str]:
             raise ClusterError("no such file", where=access.kubeconfig, hint="--kubeconfig names a kubeconfig")
         return [access.kubeconfig]
     listed = os.environ.get("KUBECONFIG") or "~/.kube/config"
-    return [path for part in listed.split(os.pathsep) if part and os.path.isfile(path := os.path.expanduser(part))]
+    paths = [os.path.expanduser(part) for part in listed.split(os.pathsep) if part]
+    return [path for path in paths if os.path.isfile(path)]
 
 
 def _is_in_cluster(access: Access) -> bool:
