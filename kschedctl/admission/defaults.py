@@ -63,8 +63,8 @@ def set_pod_spec_defaults(spec: Writable, *, is_pod: bool) -> None:
 
 def _set_container_defaults(container: Writable, host_network: bool, is_pod: bool) -> None:
     """Set the defaults of a container."""
-    reference, at, _digest = str(container.get("image", "")).partition("@")
-    _registry, _slash, name = reference.rpartition("/")
+    image, at, _digest = str(container.get("image", "")).partition("@")
+    _registry, _slash, name = image.rpartition("/")
     _name, _colon, tag = name.partition(":")
     uses_latest = tag in ("", "latest") and not at
     _set_missing(container, imagePullPolicy="Always" if uses_latest else "IfNotPresent")
