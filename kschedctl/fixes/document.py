@@ -39,11 +39,11 @@ def build_remedy(
     rollout: RolloutResult | None = None,
     result: QueueResult | None = None,
 ) -> Remedy:
-    """Build the report of a verified fix for a pod.
+    """Build the remedy that reports a verified fix for a pod.
 
-    `workload` is the manifest that the pod is made of, if any. `edits` are the edits of all objects, if the trial lacks
-    some. `rollout` is the rollout of a changed template, and `result` is the outcome of replaying the queue after the
-    changes, or None if it was not replayed.
+    `workload` is the manifest that creates the pod, or None. `edits` are the edits of all objects if the trial does not
+    have all of them. `rollout` is the rollout of a changed template. `result` is the outcome of replaying the queue
+    after the changes, or None if it was not replayed.
     """
     trial = ranked.trial
     fixes = trial.changes
@@ -96,7 +96,11 @@ def _iter_fix_costs(fixes: Sequence[Fix], needs_values: Sequence[str]) -> Iterat
 def _iter_eviction_costs(
     trial: RemedyTrial, victims: Sequence[str], rollout: RolloutResult | None
 ) -> Iterator[FixCost]:
-    """Yield the cost of the pods that the scheduler evicts after the fix, with what becomes of them."""
+    """Yield the cost of the pods that the scheduler evicts after the fix, or nothing if it evicts none.
+
+    The cost says what is lost with the pods. If a rollout was replayed, it also says what happens to the
+    pods.
+    """
     if not victims:
         return
     harm = f" ({trial.harm})" if trial.harm else ""

@@ -40,7 +40,7 @@ def explain_new_node(
     """Predict whether a node would be added for a pod while other pods wait, too. Raises InputError.
 
     The result is None if no autoscaler is known. ``user_groups`` holds node groups that users name. ``types`` are
-    Karpenter's instance types, or None for those of the nodes.
+    Karpenter's instance types, or None for those of the nodes. ``settings`` are Karpenter's options.
     """
     answer = explain_new_node_for_pod(target_pod, now, user_groups, types, settings)
     if answer is None or not (answer.would_launch or any(pool.would_take for pool in answer.pools)):
@@ -65,7 +65,8 @@ def explain_new_node_for_pod(
 ) -> NewNode | None:
     """Predict whether a node would be added for a pod, without regard to other waiting pods.
 
-    Arguments, result and errors are those of `explain_new_node`.
+    The result is None if no autoscaler is known. `user_groups`, `types` and `settings` are described in
+    `explain_new_node`. Raises InputError.
     """
     cluster = target_pod.scheduler.cluster
     if has_any_node_groups(cluster, user_groups):
@@ -129,10 +130,10 @@ def choose_autoscaler(
     *,
     limited: bool = True,
 ) -> Autoscaler:
-    """Return the autoscaler of the cluster, to be run loop after loop. Raises InputError and UsageError.
+    """Return the autoscaler of the cluster, to be run loop after loop.
 
-    Arguments are those of `explain_new_node`. Without `limited`, maximum sizes of node groups and limits of NodePools
-    do not count. UsageError means that no autoscaler is known.
+    If `limited` is False, maximum sizes of node groups and limits of NodePools are ignored. `user_groups`, `types` and
+    `settings` are described in `explain_new_node`. Raises InputError, and UsageError if no autoscaler is known.
     """
     if cluster.karpenter_node_pools and not has_any_node_groups(cluster, user_groups):
         from kschedctl.autoscaling.karpenter.launching_pools import LaunchingPools  # noqa: PLC0415 - few clusters
@@ -152,7 +153,7 @@ def simulate_node_growth(
 ) -> NodeGrowth | None:
     """Simulate the nodes that are added for all waiting pods, or return None if no autoscaler is known.
 
-    Arguments and errors are those of `explain_new_node`.
+    `user_groups`, `types` and `settings` are described in `explain_new_node`. Raises InputError.
     """
     if not (cluster.karpenter_node_pools or has_any_node_groups(cluster, user_groups)):
         return None

@@ -155,7 +155,10 @@ def _replay_single_preemption(owner: Owner, trial: RemedyTrial, cluster: Cluster
 def _add_evictions(
     rolled_out: RolloutResult, simulation: Simulation, own_positions: Sequence[Position]
 ) -> RolloutResult:
-    """Return the result with the evicted pods of other owners and what becomes of them."""
+    """Return the result with the evicted pods and a summary of where they end up.
+
+    The rollout's pods, at `own_positions`, are not among the victims.
+    """
     evicted = report_evictions(simulation)
     keys = {simulation.view.pods.objects[position].key for position in own_positions}
     victims = tuple(dict.fromkeys(pod.pod for pod in evicted if pod.pod not in keys))
@@ -163,7 +166,7 @@ def _add_evictions(
 
 
 def _explain_vain_eviction(rolled_out: RolloutResult) -> str:
-    """Explain why a pod that evicts others still has no node in the end."""
+    """Explain why a pod still has no node after its preemption."""
     victims, chain = rolled_out.victims, rolled_out.chain
     evicts = f"it evicts {first_few(victims)}" if victims else "it evicts nobody"
     if chain is not None and chain.outrun:
@@ -233,10 +236,10 @@ def _parse_revision(annotations: Mapping[str, str]) -> int:
 
 
 def _set_rollout_pace(change: WorkloadChange, workload: Struct | None) -> None:
-    """Set how many pods the rollout replaces at the same time, and whether it proceeds in order.
+    """Set in `change` how many pods the rollout replaces at the same time, and whether it proceeds in order.
 
-    Two waiting pods of a StatefulSet show that it creates pods in parallel. Whoever changes a StatefulSet also deletes
-    its waiting pod, as the controller would wait for that pod forever.
+    The rollout of a StatefulSet proceeds in order unless pods are managed in parallel. It also does not if a waiting
+    pod is removed: the user has to delete such a pod, because the controller would wait for it forever.
     """
     if workload is None:
         return

@@ -144,8 +144,9 @@ def group_retried_pods(
 def _find_queue_place(simulation: Simulation, outcome: Outcome) -> QueuePlace:
     """Return the queue in which an unplaced pod waits, and the plugins that rejected it.
 
-    Members of pod groups come back by backoff whatever happens, and so do pods that failed with an error. Members of
-    other projects' gangs do not, since the plugin that made them wait for each other rejected them last.
+    Pods that failed with an error wait in the backoff queue, and so do members of pod groups and pods that no plugin
+    rejected. Members of other projects' gangs are unschedulable, rejected by the plugin that makes them wait for each
+    other.
     """
     if outcome.verdict == GATED:
         return QueuePlace(UNSCHEDULABLE_PODS)

@@ -60,7 +60,8 @@ class GrowingGroups:
     def grow(self, cluster: Cluster) -> NewNodes:
         """Run one loop, and return its new nodes with the reasons why other pods get none."""
         marked = _mark_waiting_pods(cluster)
-        groups, (flags, _) = read_groups(list(self._groups.values())), read_options(self._node_groups.options)
+        groups = read_groups(list(self._groups.values()))
+        flags, _faults = read_options(self._node_groups.options)
         run = run_loop(AutoscalerLoop.begin(marked, groups, flags, self._now, self._active))
         report = run.build_report()
         reasons = {key: remaining.message or report.error or "" for key, remaining in report.remaining.items()}

@@ -87,9 +87,10 @@ def replay_loop(
 ) -> tuple[ScaleUpRun, ScaleUp]:
     """Replay the next loop, and return the run together with its report.
 
-    New nodes can be created from the run. The arguments are those of ``scale_up``.
+    New nodes can be created from the run. ``scale_up`` describes the arguments.
     """
-    groups, (flags, faults) = read_groups(node_groups), read_options(options or {})
+    groups = read_groups(node_groups)
+    flags, faults = read_options(options or {})
     loop = AutoscalerLoop.begin(cluster, groups, flags, now, active_scale_ups or {})
     faults = (*groups.errors, *faults)
     run = run_loop(loop, begin)

@@ -286,9 +286,9 @@ def build_spec_change_fix(
     where: str = "",
     price: Price | None = None,
 ) -> Fix:
-    """Build the fix that recreates a claim with another spec, and its template likewise if there is one.
+    """Build the fix that recreates a claim with another spec, and also its template if there is one.
 
-    `what` ends the sentence "recreate ResourceClaim …".
+    `text_end` ends the sentence "recreate ResourceClaim …". With `where`, fixes of the same claim count as variants.
     """
     key = ObjectKey.of(claim)
 

@@ -83,7 +83,7 @@ def _find_nodes_in_failed_zones(nodes: NodeColumns) -> Bools:
 
 
 def _has_rare_devices(tried: TriedNode, model: Node) -> bool:
-    """Return whether the pod requests devices that this node has and most nodes of its pool lack."""
+    """Return whether the pod requests devices that this node has but most nodes of its pool do not have."""
     view = tried.cycle.view
     pool = find_pool(model)
     if not pool:
@@ -175,8 +175,9 @@ def build_added_nodes(
 ) -> Fix:
     """Build the fix that adds nodes like a model, with its DaemonSet pods, devices and volume limits.
 
-    `larger` holds the amounts of which the new nodes offer more, and `unknown` the resources among them that no node
-    offers. `peculiar` says that most nodes of the model's pool lack its devices.
+    `larger` holds the amounts of which the new nodes offer more than the model. `unoffered_resources` are the resources
+    among these that no node offers. `has_rare_devices` says that most nodes of the model's pool do not have the model's
+    devices. Both change the fix's text.
     """
     sizes: Resources = {name: _format_amount(name, amount) for name, amount in (larger or {}).items()}
     name = model.metadata.name

@@ -197,9 +197,10 @@ def _find_driver(tried: TriedNode, claim: PersistentVolumeClaim, model_volume: P
 def _build_affinity(
     tried: TriedNode, model_volume: PersistentVolume | None, topology_keys: tuple[str, ...]
 ) -> VolumeNodeAffinity | None:
-    """Return the affinity for nodes that reach such volumes as the node does, or None if no label decides.
+    """Build the node affinity of a new volume that the node can reach, or return None if no label decides.
 
-    The labels are those in the affinity of the model volume or, without a model, the driver's topology keys.
+    The affinity requires the node's values of some labels: those in the affinity of `model_volume` or, if that is None,
+    the driver's topology keys.
     """
     if tried.row is None:
         return None

@@ -71,7 +71,10 @@ class LocatedRequirement(NamedTuple):
 
 
 def fix_node_affinity(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield fixes for nodeSelector labels that the node lacks or, without any, for the required terms."""
+    """Yield fixes for a node that the pod's nodeSelector or required node affinity rejects.
+
+    If nodeSelector labels are missing on the node, they are fixed first, and the required terms are left alone.
+    """
     fact = refusal.fact
     if isinstance(fact, NodeAffinityUnmet):
         for wanted in fact.selector:
@@ -244,7 +247,7 @@ def _prefer_terms(tried: TriedNode) -> Fix:
 def _replace_requirement(
     located: LocatedRequirement, new_requirement: SelectorRequirement | None
 ) -> Callable[[Pod], Pod]:
-    """Return a pod change that replaces the requirement, or drops it if `new` is None.
+    """Return a pod change that replaces the requirement, or drops it if `new_requirement` is None.
 
     If the term becomes empty, all terms are dropped, as an empty term would match no node.
     """

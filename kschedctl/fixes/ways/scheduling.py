@@ -125,7 +125,11 @@ QuotaField = Literal["max", "min"]
 
 
 def raise_quota(tried: TriedNode, refusal: NodeRefusal) -> Iterator[Fix]:
-    """Yield the fix that raises the max of the pod's quota or, if that suffices, its min by what all quotas lack."""
+    """Yield the fix that raises the ElasticQuota of the pod's namespace.
+
+    If the pod would exceed its max, max is raised. Otherwise, min is raised by the amounts by which the use of all
+    namespaces would exceed the sum of all mins.
+    """
     use = find_quota_use(tried.cycle.view)
     quota = use.quotas.get(tried.trial.pod.metadata.namespace)
     claim = tried.cycle.pre_filter.find_state(CapacityScheduling)

@@ -148,7 +148,8 @@ def _generalize_effect(tried: TriedNode, taint: Taint) -> Taint:
 def _build_toleration_fix(tried: TriedNode, taint: Taint, requests_devices: bool | None) -> Fix:
     """Build the fix that tolerates the taint, with any effect if the taint has none.
 
-    `asks` says if the pod requests the devices for which the node is reserved, or None if it is not reserved.
+    `requests_devices` says whether the pod requests the devices for which the node is reserved. It is None if the node
+    is not reserved for devices.
     """
     operator = "Equal" if taint.value else "Exists"
     toleration = Toleration(taint.key, operator, taint.value, taint.effect)

@@ -143,7 +143,10 @@ class Admissions:
         return msgspec.structs.replace(denied, fixes=self._find_fixes(owner, None, [change], example))
 
     def _admit_change(self, owner: Owner, workload: Struct | None, change: WorkloadChange) -> NotCreated | None:
-        """Admit the new pods of a change, and drop denied pods from it. The report lacks fixes."""
+        """Admit the new pods of a change, and report the denied ones, or return None if all are admitted.
+
+        Denied pods are removed from `change.new` and counted in `change.denied`. The report has no fixes yet.
+        """
         self.release(change.removed)
         wanted = change.desired
         admitted = 0
@@ -159,7 +162,10 @@ class Admissions:
     def find_fixes_by_message(
         self, owner: Owner, workload: Struct, change: WorkloadChange, message: str
     ) -> tuple[CreationFix, ...]:
-        """Return fixes for pods that were denied with ``message``, which lists everything that the pods lack."""
+        """Return fixes for pods that were denied with ``message``.
+
+        There are none unless the message lists everything that the pods have to set.
+        """
         example = change.new[0]
         denied_pod = DeniedPod(
             self._cluster, owner.namespace, self._build_pod_request(owner, example).manifest, message
@@ -322,8 +328,9 @@ class Admissions:
         ]
 
     def replace_pods(self, going: Iterable[Pod], coming: Iterable[Pod]) -> list[tuple[Pod, Sequence[str]]]:
-        """Release all ``going`` pods, and then admit the ``coming`` pods in order. Return the denied pods with the
-        messages.
+        """Release the ``going`` pods from quotas, and then admit the ``coming`` pods, workload by workload.
+
+        Return the denied pods with the messages.
         """
         self.release(list(going))
         denied: list[tuple[Pod, Sequence[str]]] = []
@@ -396,7 +403,7 @@ class Admissions:
         return ()
 
     def _build_claim_requests(self, workload: Struct | None, namespace: str) -> Iterator[AdmissionRequest]:
-        """Yield one claim of each claim template as it would be stored without quotas."""
+        """Yield a request for one claim of each claim template of a StatefulSet, as admission changes it."""
         for template in workload.spec.volume_claim_templates if isinstance(workload, StatefulSet) else ():
             outcomes = self._try_admission(build_claim_request(template, namespace, template.metadata.name), quotas=())
             yield from (

@@ -115,7 +115,10 @@ class CreationFailures:
         return [maker for maker in judged if maker.failures]
 
     def _judge_failure(self, owner: Owner, signs: _FailureSigns) -> _FailedCreator:
-        """Decide if a failure is current, that is, if the object lacks pods and created none since."""
+        """Decide whether a failure is current or past.
+
+        A failure is current if pods of the object are still missing and none was created since the failure.
+        """
         condition, events = signs
         created_kind = self._find_failed_kind(owner, signs)
         if condition is not None and self._is_current(owner, created_kind, condition):

@@ -69,7 +69,7 @@ class FixState(msgspec.Struct, frozen=True):
 
 
 def raise_quotas(step: FixStep, quotas: Iterable[ResourceQuota]) -> tuple[ResourceQuota, ...]:
-    """Return the quotas of a namespace as they are enforced after the step has raised them."""
+    """Return the quotas of a namespace with the limits that are enforced after the step has raised some of them."""
     hard = {o.after.metadata.name: o.after.spec.hard for o in step.objects if isinstance(o.after, ResourceQuota)}
     return tuple(_set_enforced_limits(quota, hard.get(quota.metadata.name, {})) for quota in quotas)
 

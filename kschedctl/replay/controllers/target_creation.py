@@ -134,7 +134,7 @@ class _AdmissionFields(TypedDict):
 
 
 def _replay_admission(admissions: Admissions, existing: ExistingPods, workload: Struct) -> _AdmissionFields:
-    """Replay the admission of all pods that the workload lacks."""
+    """Replay the admission of all pods that the workload would create now, and return the fields of the target."""
     sized = existing.with_current_replicas(workload)
     change = plan_change(
         existing, sized, format_title(workload), list(create_pods(sized, existing.cluster.nodes).pods), forced=False

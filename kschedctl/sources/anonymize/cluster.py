@@ -100,7 +100,8 @@ def _rewrite_cluster(cluster: Cluster, rewriter: Rewriter) -> Cluster:
         provenance = replace(
             provenance, server="", context="", namespace="default", leader="", configured_by="", instances=()
         )
-    objects["config_maps"], gaps = (), dict(cluster.gaps)
+    objects["config_maps"] = ()
+    gaps = dict(cluster.gaps)
     if cluster.config_maps:
         gaps["ConfigMap"] = Gap(UNREAD)  # their texts name groups of nodes in ways that nothing here replaces
     return replace(
