@@ -85,5 +85,5 @@ def _parse_config_map(config_map: JsonObject, path: str) -> JsonObject:
     try:
         document = yaml.safe_load(text) if isinstance(text, str) else None
     except yaml.YAMLError as error:
-        raise InputError(f"data.{_MANAGER_CONFIG} is no YAML: {error}", where=path) from None
+        raise InputError(f"data.{_MANAGER_CONFIG} is not valid YAML: {error}", where=path) from None
     return document if isinstance(document, dict) else {}

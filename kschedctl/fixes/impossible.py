@@ -54,7 +54,7 @@ def _explain_runtime_class_selector(base: RemedyTrial) -> Iterator[str]:
 
 def _count_shapes(number: int) -> str:
     """Format the number of node shapes."""
-    return "1 sort" if number == 1 else f"{number} sorts"
+    return "1 node type" if number == 1 else f"{number} node types"
 
 
 def explain_too_large_requests(base: RemedyTrial, *, new_machine: bool = False) -> tuple[str, ...]:
@@ -76,7 +76,7 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     >>> _describe_shortage(Insufficient(resource="cpu", requested=64000, free=1, offered=2, largest=31500))
     'no node is large enough: the largest has 31.5 of the 64 cpu asked, short by 32.5'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=2, free=0, offered=0, largest=0))
-    'no node offers a/b, of which 2 are asked'
+    'no node offers a/b, of which 2 are requested'
     >>> _describe_shortage(Insufficient(resource="a/b", requested=8, free=4, offered=4, largest=4), doubted=True)[-23:]
     'the request looks wrong'
     """
@@ -84,7 +84,7 @@ def _describe_shortage(fact: Insufficient, doubted: bool = False) -> str:
     requested = fact.requested
     largest = fact.largest
     if not largest:
-        return f"no node offers {name}, of which {_format_in_common_unit(name, requested)} are asked"
+        return f"no node offers {name}, of which {_format_in_common_unit(name, requested)} are requested"
     if name == CPU:
         largest_text, requested_text, shortage_text = (
             f"{milli / 1000:g}" for milli in (largest, requested, requested - largest)

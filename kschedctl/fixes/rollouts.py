@@ -316,7 +316,7 @@ def _run_rollout(owner: Owner, change: WorkloadChange, scheduler: Scheduler, del
     restarted = sum(bool(pod.spec.node_name) for pod in change.removed)
     rolled_out = _add_evictions(RolloutResult(owner, restarted), simulation, own_positions)
     if any(eviction.victim in own_positions for eviction in simulation.evictions):
-        return rolled_out._replace(harm="its rollout evicts pods of its own")
+        return rolled_out._replace(harm="its rollout would evict its own pods")
     if rollout.denied is not None:
         return rolled_out._replace(harm=f"its pods are not created: {shorten_api_message(creation.denials[0])}")
     if rollout.old or rollout.coming:

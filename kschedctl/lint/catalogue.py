@@ -30,6 +30,7 @@ HEADINGS = {
     "storage": "Volumes, host ports, labels",
     "special": "Schedulers, gates, gangs, devices",
     "autoscaling": "Autoscalers",
+    "kueue": "Kueue's queues",
     "names": "Names that nothing has",
 }
 """The heading of each family. A family is a module in ``kschedctl/lint/rules/``, or a folder of modules."""

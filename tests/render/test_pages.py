@@ -73,7 +73,7 @@ def test_nodes_that_were_not_looked_at_are_told_once_why() -> None:
     absent = Refusal("", "pod has unbound immediate PersistentVolumeClaims", "claim shop/data is not bound")
     shown = text(replace(UNSCHEDULABLE, groups=(NodeGroup(9, ("general",), ("n1", "n2"), (absent, TAINT)),)))
     row = section(shown, "Refused nodes")[1]
-    assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "not looked at", "TaintToleration"]
+    assert re.split("  +", row.strip()) == ["9", "general", "n1, n2, …", "not evaluated", "TaintToleration"]
 
 
 def test_each_node_by_itself_with_all_its_refusals() -> None:

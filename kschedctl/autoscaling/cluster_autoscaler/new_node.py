@@ -69,7 +69,7 @@ class _GroupVerdicts:
         self._run, self._pod = run, pod
         self._accepting_groups = {option.group for option in report.options if pod.key in option.pods}
         self._remaining = report.remaining.get(pod.key)
-        self._default_answer = report.result or report.loop_error or "not looked at"
+        self._default_answer = report.result or report.loop_error or "not evaluated"
         self._skipped: Mapping[str, tuple[str, ...]] = run.skipped
 
     def iter_verdicts(self) -> Iterator[PoolVerdict]:

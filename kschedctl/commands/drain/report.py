@@ -85,13 +85,13 @@ class Drain(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Return the verdict, the nodes, and the numbers of pods by what becomes of them."""
-        verdict = "Drained, with disruption:" if self.drained else "Cannot be drained:"
+        verdict = "Can be drained, with disruption:" if self.drained else "Cannot be drained:"
         if self.safe:
             verdict = "Safe to drain:"
         elif self.interrupted and not self.blocked:
             verdict = "Not drained yet:"
         numbers = (
-            (len(self.lost), "pod is lost, which nobody makes again", "pods are lost, which nobody makes again"),
+            (len(self.lost), "pod is lost: no controller recreates it", "pods are lost: no controller recreates them"),
             (len(self.moved), "pod gets another node", "pods get another node"),
             (len(self.returned), "pod comes back: it tolerates the cordon", "pods come back: they tolerate the cordon"),
             (self._unplaced_count, "pod fits nowhere else", "pods fit nowhere else"),
@@ -99,7 +99,7 @@ class Drain(Report, frozen=True):
             (len(self.blocked), "pod cannot be evicted", "pods cannot be evicted"),
             (len(self.evicted), "pod of other nodes is evicted", "pods of other nodes are evicted"),
             (self.untried, "pod was not tried", "pods were not tried"),
-            (self.staying, "pod stays with its node", "pods stay with their nodes"),
+            (self.staying, "DaemonSet or static pod stays", "DaemonSet or static pods stay"),
         )
         counts = (
             ", ".join(counted(number, one, many) for number, one, many in numbers if number) or "nothing runs there"
@@ -119,10 +119,16 @@ class Drain(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the pods that cannot be evicted or fit on no other node."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        if self.safe:
+            verdict = "Safe"
+        elif self.drained:
+            verdict = "Drained"
+        else:
+            verdict = "Blocked"
         return replace(
             summary,
             subject=", ".join(self.nodes),
-            verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
+            verdict=verdict,
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={
@@ -146,7 +152,7 @@ class Drain(Report, frozen=True):
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
     def pod_names(self) -> tuple[str, ...]:
-        """Return the pods that cannot be evicted, and those that are left without a node."""
+        """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),

@@ -37,7 +37,7 @@ def failures(
     >>> zones = [{"topology.kubernetes.io/zone": zone} for zone in ("a", "b")]
     >>> nodes = [{"kind": "Node", "metadata": {"name": f"n{i}", "labels": zone}} for i, zone in enumerate(zones)]
     >>> str(failures(Cluster.from_objects(nodes), "zone"))
-    'N-1 safe per zone: yes (2 losses tried, 0 with consequences)'
+    'N-1 safe per zone: yes (2 failures simulated, 0 disruptive)'
     """
     options = SearchOptions(seed=seed, sampling=sampling, call_extender=call_extender)
     report = failing.simulate_failures(

@@ -83,15 +83,15 @@ class Failures(Report, frozen=True):
     def first_line(self) -> tuple[str, ...]:
         """Return whether the cluster survives the simulated losses, and how many were tried."""
         unsafe = sum(not failure.safe for failure in self.failures)
-        losses = counted(self.scenarios, "loss", "losses")
+        failures = counted(self.scenarios, "failure")
         if self.interrupted:
-            answer, tried = "unknown", f"interrupted after {len(self.failures):,} of {losses}"
+            answer, tried = "unknown", f"interrupted after {len(self.failures):,} of {failures}"
         else:
-            answer, tried = "yes", f"{losses} tried"
+            answer, tried = "yes", f"{failures} simulated"
         if unsafe:
             answer = "no"
         lost = 2 if self.unit.startswith("pair") else 1
-        counts = f"({tried}, {unsafe:,} with consequences){describe_doubt(self.unknown)}"
+        counts = f"({tried}, {unsafe:,} disruptive){describe_doubt(self.unknown)}"
         return (f"N-{lost} safe per {self.unit}:", answer, counts)
 
     def extend_summary(self, summary: Summary) -> Summary:

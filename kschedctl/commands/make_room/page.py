@@ -14,7 +14,12 @@ from kschedctl.text.counts import counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.first_line()
-    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
+    if report.undecided or report.interrupted:
+        tone = Tone.WARNING
+    elif report.fits:
+        tone = Tone.GOOD
+    else:
+        tone = Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
         *build_interruption_line(report.interrupted, "the plan so far"),
@@ -81,7 +86,7 @@ def _describe_fragmentation(fragmented: FragmentedResource) -> str:
         fragmented.resource, fragmented.free, fragmented.on_one, fragmented.requested
     )
     nodes = counted(fragmented.nodes, "node")
-    return f"{fragmented.resource}: {free} free on {nodes}, {on_one} at most on one, {asked} requested"
+    return f"{fragmented.resource}: {free} free on {nodes}, largest gap {on_one}, {asked} requested"
 
 
 def _build_missing_section(report: MakeRoom) -> Page:

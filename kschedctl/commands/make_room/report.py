@@ -120,7 +120,7 @@ class MakeRoom(Report, frozen=True):
         subject = first_few(self.pods)
         if self.fits:
             verdict = f"Move {moves}:" if self.moves else "Nothing has to move:"
-            suffix = "– fits then" if len(self.pods) == 1 else "– fit then"
+            suffix = "– then fits" if len(self.pods) == 1 else "– then fit"
             if not self.moves:
                 suffix = "– fits as it is" if len(self.pods) == 1 else "– fit as it is"
             return (verdict, subject, f"{suffix}{describe_doubt(self.unknown)}")

@@ -57,7 +57,7 @@ def queues(
         tuple(replay.cache.problems),
         (installation.doubt,) if installation.doubt else (),
         unknown,
-        undecided=bool(unknown or installation.doubt),
+        undecided=bool(unknown or installation.doubt or replay.cache.problems),
     )
 
 
@@ -229,7 +229,7 @@ def _report_waiting(
                 key,
                 own.priority,
                 sum(pod_set.count for pod_set in workload.spec.pod_sets),
-                reason.headline,
+                _shorten_headline(reason.headline, queue),
                 _list_flavors(own),
                 tuple(own.victims),
                 tuple(reason.holders)[:_MOST_HOLDERS],
@@ -237,6 +237,11 @@ def _report_waiting(
             )
         )
     return tuple(sorted(reports, key=lambda report: (report.queue, report.place or 0, report.workload)))
+
+
+def _shorten_headline(headline: str, queue: str) -> str:
+    """Remove the words for what a row of the table says anyway."""
+    return headline.removeprefix(f"waits for quota in ClusterQueue {queue}: ").removeprefix("waits: ")
 
 
 def _list_flavors(outlook: WorkloadOutlook) -> tuple[str, ...]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
+from kschedctl.api.copying import replace
 from kschedctl.reports.columns import Column, CsvTable, to_csv_table
 from kschedctl.reports.document import Document
 from kschedctl.reports.report import Report
+from kschedctl.reports.summary import Summary
 from kschedctl.reports.unknown import UnknownKind
 from kschedctl.text.counts import counted
 
@@ -123,6 +125,16 @@ class KueueQueues(Report, frozen=True):
         waiting = f"{counted(len(self.waiting), 'Workload')} {'waits' if len(self.waiting) == 1 else 'wait'}"
         outlook = f"; {admitted:,} would get quota now" if self.waiting else ""
         return (f"{queues}: {waiting}{outlook}",)
+
+    def extend_summary(self, summary: Summary) -> Summary:
+        """Add the numbers of queues and Workloads, and what makes the answer uncertain."""
+        figures = {
+            "queues": len(self.queues),
+            "inactiveQueues": sum(not queue.active for queue in self.queues),
+            "waiting": len(self.waiting),
+            "wouldGetQuota": sum(bool(workload.flavors) for workload in self.waiting),
+        }
+        return replace(summary, figures=figures, doubts=(*summary.doubts, *self.doubts, *self.problems))
 
     def csv_table(self) -> CsvTable:
         """Return the table of quotas."""

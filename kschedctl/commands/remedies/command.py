@@ -86,7 +86,7 @@ def remedies(
     Changes of its manifest, of nodes and of the pods in its way, in the order in which an operator would try them:
     first what keeps the workload as it is, last what gives up a guarantee or loses something. No set has a change
     that it could do without. Nothing is executed. Without a POD: the few changes that clear most of the pending pods
-    of the namespace (-A: of all), chosen greedily by simulation.
+    of the namespace (-A: of all), found by simulation.
     """
     wishes = RemedyWishes(
         max_changes, by=by or "", only=_parse_kinds(only, "--only"), without=_parse_kinds(without, "--without")

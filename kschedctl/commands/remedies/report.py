@@ -89,7 +89,7 @@ class HelplessPods(Document, frozen=True):
 
 
 class RemediesOfMany(Report, frozen=True):
-    """The remedies that clear most of many waiting pods, chosen greedily by simulation of the queue.
+    """The remedies that clear most of many waiting pods, chosen by how many pods they clear in simulations.
 
     Each remedy clears most of the pods that the ones before it leave. Another combination may clear more.
     """

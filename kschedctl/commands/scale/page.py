@@ -27,7 +27,7 @@ STATES = {
     "unneeded": "not needed",
     "unremovable": "stays",
     "notCandidate": "no candidate",
-    "notEvaluated": "not looked at",
+    "notEvaluated": "not evaluated",
 }
 
 

@@ -37,7 +37,7 @@ MEANINGS = {
     NOT_FEASIBLE: "not feasible: the scheduler saw other pods or nodes than these: a stale cache, or pods gone since",
     NOT_BEST: "not the best: an extender, a plugin or weights that this configuration does not have (--config), "
     "or nodes that changed since: images, labels",
-    NOT_LOOKED_AT: "not looked at: its search for nodes began elsewhere (--start-index)",
+    NOT_LOOKED_AT: "not evaluated: its search for nodes began elsewhere (--start-index)",
     OTHER_SCHEDULER: "another scheduler places pods on these nodes, and neither knows what the other is about to do",
     UNKNOWN_NODE: "unknown node: it was removed since, or these are not the nodes of that cluster",
 }

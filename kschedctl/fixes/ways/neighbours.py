@@ -237,7 +237,7 @@ def scale_down(tried: TriedNode, position: Position) -> Iterator[Fix]:
     remaining_count = _count_replicas_after(tried, pod, owner)
     if remaining_count is None or owner == find_owner(tried.trial.pod):
         return  # of its own workload it would be the one that goes
-    weakens = f"{owner} runs with one replica fewer"
+    weakens = f"{owner} loses one replica"
     price = None if remaining_count else Price.LOSS
     if not remaining_count:
         weakens = f"{owner} no longer runs"

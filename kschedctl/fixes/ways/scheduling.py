@@ -24,7 +24,7 @@ from kschedctl.scheduler.scheduler_plugins.elastic_quotas import KIND, Quota, fi
 OTHER_SCHEDULER, RAISE_OF_AGENT, RAISE = 15, 20, 80
 AGENT_CLASS_NAME, AGENT_CLASS_VALUE = "node-agents", 1_000_000
 """The PriorityClass that is created for a DaemonSet where none is above its own."""
-GOES_BEFORE = "it goes before pods of lower priority"
+GOES_BEFORE = "it outranks lower-priority pods"
 SYSTEM_PREFIX = "system-"
 
 

@@ -12,6 +12,7 @@ from typing import Protocol, TypeVar
 
 from kschedctl.api import objects as api
 from kschedctl.api.json_values import JsonObject
+from kschedctl.api.kinds import get_api_kind
 from kschedctl.api.labels import EQUALS, IN, Selector
 from kschedctl.api.ownership import Owner
 from kschedctl.api.priority import SYSTEM_CLASSES
@@ -410,7 +411,8 @@ def _group_pairs(pairs: Iterable[tuple[K, V]]) -> dict[K, list[V]]:
 
 def _to_typed_object(value: N) -> TypedObject[N]:
     """Return an object of the cluster with its subject."""
-    return TypedObject(Subject(type(value).__name__, value.metadata.name, value.metadata.namespace), value)
+    kind = get_api_kind(type(value).__name__)
+    return TypedObject(Subject(kind, value.metadata.name, value.metadata.namespace), value)
 
 
 def _get_gates(cluster: Cluster) -> FeatureGates:

@@ -32,6 +32,7 @@ TYPED: dict[str, type[api.Struct]] = {
     for kind in (
         *("PriorityClass", "PodDisruptionBudget", "PersistentVolume", "PersistentVolumeClaim", "StorageClass"),
         *("ResourceClaim", "ResourceClaimTemplate", "DeviceClass", "PodGroup"),
+        *("ClusterQueue", "LocalQueue", "Cohort", "ResourceFlavor", "AdmissionCheck", "KueueWorkload"),
     )
 }
 """The kinds, besides workloads, of which rules read typed objects."""

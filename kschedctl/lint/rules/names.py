@@ -82,7 +82,6 @@ def _find_names_in_other_namespaces(context: LintContext, references: Iterable[N
 
 
 _KNOWN_SCHEDULERS = ("default-scheduler", "volcano", "yunikorn", "kai-scheduler", "koord-scheduler", "run-ai-scheduler")
-_QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 
 def find_misspelt_storage_names(context: LintContext) -> Iterator[Problem]:
@@ -219,7 +218,7 @@ def _iter_pod_field_references(context: LintContext, kind: str, field: str) -> I
 
 
 def find_misspelt_group_names(context: LintContext) -> Iterator[Problem]:
-    """Find names of PodGroups and of Kueue queues that look misspelt."""
+    """Find names of PodGroups that look misspelt."""
     yield from _find_misspelt_names(context, _iter_group_references(context))
 
 
@@ -227,22 +226,19 @@ GG_MISSPELT = Rule(
     "gg-misspelt",
     WARNING,
     find_misspelt_group_names,
-    summary="A PodGroup or Kueue queue name that looks misspelt",
-    why="The pods wait, gated or suspended, until what they name is created.",
+    summary="A PodGroup name that looks misspelt",
+    why="The pods wait, gated, until what they name is created.",
     fix=_CORRECT_NAME,
-    source=f"{doc.PLUGINS}: gangscheduling; https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+    source=f"{doc.PLUGINS}: gangscheduling",
 )
 
 
 def _iter_group_references(context: LintContext) -> Iterator[NameReference]:
-    """Yield the PodGroups that pod templates name and the Kueue queues that labels name."""
+    """Yield the PodGroups that pod templates name."""
     for workload in context.workloads:
         group = workload.spec.scheduling_group
         name = (group.pod_group_name if group else "") or ""
         yield NameReference(workload.subject, workload.get_path("schedulingGroup", "podGroupName"), "PodGroup", name)
-    for subject in context.subjects:
-        if queue := text_at(subject.document, "metadata", "labels", _QUEUE_LABEL):
-            yield NameReference(subject, ("metadata", "labels", _QUEUE_LABEL), "LocalQueue", queue)
 
 
 def find_misspelt_schedulers(workload: Workload) -> Iterator[Problem]:

@@ -445,14 +445,14 @@ def build_cache(
         cache.cohorts[name] = CohortNode(name, quotas, weight)
         if parent:
             parents[name] = parent
-        if _is_in_circle(name, parents):
+        if is_cohort_in_circle(name, parents):
             cache.problems.append(f"Cohort {name}: cohort has a cycle")
     settings = [read_settings(queue) for queue in queues]
     cohort_names = {queue.metadata.name: queue.spec.cohort_name or queue.spec.cohort for queue in queues}
     for name in (*parents.values(), *cohort_names.values()):
         if name and name not in cache.cohorts:
             cache.cohorts[name] = CohortNode(name, {})
-    cache.cohorts_in_circle = frozenset(name for name in cache.cohorts if _is_in_circle(name, parents))
+    cache.cohorts_in_circle = frozenset(name for name in cache.cohorts if is_cohort_in_circle(name, parents))
     for name in sorted(parents):
         child, parent_node = cache.cohorts[name], cache.cohorts[parents[name]]
         child.parent = parent_node
@@ -474,7 +474,7 @@ def build_cache(
     return cache
 
 
-def _is_in_circle(name: str, parents: Mapping[str, str]) -> bool:
+def is_cohort_in_circle(name: str, parents: Mapping[str, str]) -> bool:
     """Return whether following the parents of a cohort never ends."""
     seen = set()
     while name in parents:

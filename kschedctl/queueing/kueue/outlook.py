@@ -13,6 +13,7 @@ from kschedctl.api.objects import Namespace, ObjectMeta
 from kschedctl.cluster import Cluster
 from kschedctl.queueing.kueue.amounts import FlavorResource
 from kschedctl.queueing.kueue.installation import KueueInstallation
+from kschedctl.queueing.kueue.malformed_objects import drop_malformed_objects
 from kschedctl.queueing.kueue.replay import KueueReplay
 from kschedctl.queueing.kueue.scheduler import WARNING, CycleResult
 from kschedctl.queueing.kueue.workloads import QuotaAdmission, WorkloadInfo, WorkloadState
@@ -69,16 +70,18 @@ class Outlook:
     """The ClusterQueues that admit nothing, and why."""
     order: list[str]
     """The Workloads that get quota, in order."""
+    problems: list[str]
+    """Objects that were left out or that Kueue would refuse, and why."""
 
 
 def start_replay(cluster: Cluster, now: int, installation: KueueInstallation) -> KueueReplay:
     """Start Kueue with the objects of a cluster, as if namespaces that are missing were created.
 
-    ``now`` is in microseconds since 1970. Raises InputError.
+    Objects that cannot be read are left out and reported as ``cache.problems``. ``now`` is in microseconds since 1970.
     """
-    replay = KueueReplay(
-        _with_namespaces(cluster), now, installation.configuration, installation.release, keeps_former_admission=False
-    )
+    readable, problems = drop_malformed_objects(_with_namespaces(cluster))
+    replay = KueueReplay(readable, now, installation.configuration, installation.release, keeps_former_admission=False)
+    replay.cache.problems.extend(problems)
     replay.start()
     return replay
 
@@ -111,7 +114,7 @@ def foresee(replay: KueueReplay) -> Outlook:
     inactive = {
         name: queue.readiness.message for name, queue in replay.cache.queues.items() if not replay.cache.is_active(name)
     }
-    return Outlook(outlooks, quotas, inactive, order)
+    return Outlook(outlooks, quotas, inactive, order, replay.cache.problems)
 
 
 def _note_positions(replay: KueueReplay, outlooks: dict[str, WorkloadOutlook]) -> dict[str, bytes]:

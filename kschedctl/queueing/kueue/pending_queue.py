@@ -101,7 +101,7 @@ class PendingQueue:
         self.active[key] = info
 
     def push_if_absent(self, info: WorkloadInfo) -> bool:
-        """Add a Workload unless it waits already. Return whether it was added."""
+        """Add a Workload unless it is already waiting or being tried. Return whether it was added."""
         key = info.workload.key
         if self.popped == key or key in self.inadmissible or key in self.active:
             return False
@@ -109,7 +109,10 @@ class PendingQueue:
         return True
 
     def requeue(self, info: WorkloadInfo, reason: RequeueReason, quota_reason: str) -> bool:
-        """Put a Workload back that was tried. Return whether it was added. Upstream: RequeueIfNotPresent."""
+        """Put back a Workload that was tried. Return whether it was added. Upstream: RequeueIfNotPresent.
+
+        ``quota_reason`` is the reason of its condition QuotaReserved, which Workloads of the same shape get, too.
+        """
         key = info.workload.key
         if self.settings.is_strict:
             is_retried_at_once = reason != RequeueReason.NAMESPACE_MISMATCH

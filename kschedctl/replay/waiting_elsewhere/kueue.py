@@ -167,7 +167,7 @@ def _find_reason_in_queue(workload: KueueWorkload, local_queue: LocalQueue, queu
     try:
         return _find_quota_reason(workload, cluster_queue, queues)
     except QuantityError as error:
-        return WaitReason(_build_status_headline(workload), (f"its quota was not looked at: {error.what}",))
+        return WaitReason(_build_status_headline(workload), (f"its quota was not evaluated: {error.what}",))
 
 
 def _find_local_queue(workload: KueueWorkload, cluster: Cluster) -> LocalQueue | str | None:
@@ -293,6 +293,8 @@ class WaitingQueues:
         if self.outlook is None:
             yield f"Kueue was not replayed: {self._not_replayed}"
             return
+        for problem in self.outlook.problems:
+            yield f"Not certain: {problem}"
         outlook = self.outlook.workloads.get(key)
         if outlook is None:
             return

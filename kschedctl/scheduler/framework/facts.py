@@ -45,7 +45,7 @@ class Fact(
 
     def words_with_nominations(self) -> str:
         """Return the description, with a note if nominated pods were counted."""
-        return f"{self.words()}, counting the pods nominated for it" if self.nominated else self.words()
+        return f"{self.words()}, after reserving room for nominated pods" if self.nominated else self.words()
 
 
 class Detail(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, gc=False):
@@ -96,6 +96,6 @@ def describe_fact(fact: Fact | None) -> str:
     """Return a fact's description, or an empty string for None.
 
     >>> describe_fact(TopologyLabelMissing("zone", nominated=True)), describe_fact(None)
-    ('the node has no label zone, counting the pods nominated for it', '')
+    ('the node has no label zone, after reserving room for nominated pods', '')
     """
     return "" if fact is None else fact.words_with_nominations()

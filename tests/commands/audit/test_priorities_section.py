@@ -204,7 +204,7 @@ def test_who_waits_while_lower_tiers_run_starves() -> None:
     assert (starving.pods, starving.seconds, starving.lower_pods, starving.lower_started) == (("d/pay-1",), 7200, 2, 1)
     assert starving.preemption == "not eligible due to preemptionPolicy=Never."
     assert rules(found) == [("starving", "warning", "Pod d/pay-1")]
-    assert found.headline == "2 tiers; 1 starves"
+    assert found.headline == "2 tiers; 1 starved"
 
 
 def test_nobody_starves_before_the_threshold() -> None:

@@ -115,7 +115,7 @@ def test_pods_that_are_lost_are_a_price_and_named_first() -> None:
     report = drained([node("n1", pods="50"), node("n2", pods="50"), *bare, replica("r1", "n1")], "n1")
     shown = RENDERERS["table"](report, Style())
     assert shown.startswith(
-        "Drained, with disruption: n1 – 31 pods are lost, which nobody makes again, 1 pod gets another"
+        "Can be drained, with disruption: n1 – 31 pods are lost: no controller recreates them, 1 pod gets another"
     )
     assert shown.index("Lost: ") < shown.index("Moved")
     assert shown.count("d/alone-") == 25

@@ -185,7 +185,7 @@ def test_fragmented_gpus_are_named_and_mended() -> None:
     assert report.fragmented == (FragmentedResource(GPU, requested=4, free=4, on_one=2, nodes=2),)
     assert len(report.moves) == 1
     shown = RENDERERS["table"](report, Style())
-    assert "Fragmented: nvidia.com/gpu: 4 free on 2 nodes, 2 at most on one, 4 requested" in shown
+    assert "Fragmented: nvidia.com/gpu: 4 free on 2 nodes, largest gap 2, 4 requested" in shown
 
 
 def test_several_pods_get_room() -> None:

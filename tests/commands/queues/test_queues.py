@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def test_each_waiting_workload_has_its_reason_and_what_it_would_get() -> None:
     waiting = {workload.workload: workload for workload in _report().waiting}
     assert waiting["ai/next"].flavors == ("gpu",)
     assert waiting["ai/stuck"].waits == (
-        "waits: ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
+        "ClusterQueue broken is inactive: references missing ResourceFlavor(s): missing"
     )
     too_big = waiting["ai/too-big"]
     assert "needs 13 nvidia.com/gpu, flavor gpu has 1 of 12 free" in too_big.waits
@@ -107,6 +108,11 @@ def test_an_inactive_queue_gives_kueues_reason() -> None:
     assert not broken.active
     assert broken.reason == "FlavorNotFound"
     assert broken.message == "Can't admit new workloads: references missing ResourceFlavor(s): missing."
+
+
+def test_the_summary_counts_queues_and_workloads() -> None:
+    figures = _report().summary().figures
+    assert figures == {"queues": 3, "inactiveQueues": 1, "waiting": 3, "wouldGetQuota": 1}
 
 
 def test_names_select_queues_and_those_of_cohorts() -> None:
@@ -135,6 +141,32 @@ def test_cohorts_in_a_circle_are_a_problem_and_the_rest_is_answered() -> None:
     assert turning.message == "the parents of cohort a form a circle"
     assert _find_quota(report, "turning").free == ""
     assert _find_quota(report, "Cohort team").reserved == "11"
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value", "problem"),
+    [
+        ("ClusterQueue", ("resourceGroups", 0, "flavors", 0, "resources", 0, "nominalQuota"), "8 GPUs", "8 GPUs"),
+        ("ClusterQueue", ("namespaceSelector",), {"matchExpressions": [{"key": "a", "operator": "Most"}]}, "Most"),
+        ("Cohort", ("fairSharing",), {"weight": "heavy"}, "heavy"),
+        ("Workload", ("podSets", 0, "template", "spec", "containers", 0, "resources", "requests", GPU), "x", "x"),
+    ],
+)
+def test_a_malformed_object_is_one_line_and_the_rest_is_answered(
+    kind: str, path: tuple[str | int, ...], value: object, problem: str
+) -> None:
+    objects = copy.deepcopy(OBJECTS)
+    malformed = next(thing for thing in reversed(objects) if thing["kind"] == kind)
+    target: Any = malformed["spec"]
+    for step in path[:-1]:
+        target = target[step]
+    target[path[-1]] = value
+    report = kschedctl.queues(kschedctl.Cluster.from_objects(objects), now=NOW)
+    (line,) = report.problems
+    assert malformed["metadata"]["name"] in line
+    assert problem in line
+    assert report.undecided
+    assert "ai/next" in {workload.workload for workload in report.waiting}
 
 
 @pytest.mark.parametrize(

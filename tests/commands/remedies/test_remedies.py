@@ -107,7 +107,7 @@ def test_another_class_says_whom_it_costs_and_that_the_scheduler_evicts_them() -
     documents = [node("n1", cpu="2"), pod("equal", "n1", "2", priority=10), pod("p", cpu="2", priority=10), HIGH]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert (found.opens, found.victims) == (("n1",), ("d/equal",))
-    assert found.weakens == "it goes before pods of lower priority; evicts d/equal (no controller owns d/equal)"
+    assert found.weakens == "it outranks lower-priority pods; evicts d/equal (no controller owns d/equal)"
     after = explain(Cluster.from_objects(apply(found, documents)), "d/p")
     assert after.preemption is not None
     assert (after.verdict, after.preemption.chosen) == ("Unschedulable", "n1")
@@ -124,8 +124,7 @@ def test_a_budget_that_is_broken_by_an_eviction_is_told() -> None:
     documents = [node("n1", cpu="2"), owned, pod("p", cpu="2", priority=10), HIGH, budget]
     (found,) = remedies(Cluster.from_objects(documents), "d/p", BY_CLASS).remedies
     assert found.weakens == (
-        "it goes before pods of lower priority; evicts d/equal (1 of them against a PodDisruptionBudget), which stays"
-        " Pending"
+        "it outranks lower-priority pods; evicts d/equal (1 of them against a PodDisruptionBudget), which stays Pending"
     )
 
 

@@ -268,7 +268,7 @@ def test_the_last_replica_is_not_one_fewer() -> None:
     one = next(each for each in offered(node("n1"), running[0], asked) if each.kinds == ("ScaleDown",))
     assert one.weakens == "ReplicaSet d/other no longer runs"
     two = next(each for each in offered(node("n1"), node("n2"), *running, asked) if each.kinds == ("ScaleDown",))
-    assert two.weakens == "ReplicaSet d/other runs with one replica fewer"
+    assert two.weakens == "ReplicaSet d/other loses one replica"
 
 
 def test_a_victim_that_leaves_anyway_is_no_loss() -> None:

@@ -47,7 +47,7 @@ def test_a_class_by_which_the_new_pods_would_evict_their_siblings_is_refused() -
     documents += [replica("a", "n1", **APART), replica("b", "n2", **APART), replica("r", **APART)]
     report = find_remedies(documents, "UsePriorityClass")
     assert report.remedies == ()
-    assert "use PriorityClass high (1,000 instead of 0): its rollout evicts pods of its own" in report.impossible
+    assert "use PriorityClass high (1,000 instead of 0): its rollout would evict its own pods" in report.impossible
     changed = simulate_rollout(documents, deployment(3, priorityClassName="high", **APART))
     assert changed.evicted
     assert changed.workloads[0].rollout.startswith("stuck")
@@ -57,7 +57,7 @@ def test_the_class_of_redis_is_refused_in_the_demo() -> None:
     documents = yaml.load(demo.files()[0].read_text(), yaml.CSafeLoader)["items"]
     report = remedies(Cluster.from_objects(documents), "shop/redis-66c8d9f7b5-p6nql", RemedyWishes(1))
     assert not [each for each in report.remedies if "UsePriorityClass" in each.kinds]
-    assert [line for line in report.impossible if "evicts pods of its own" in line]
+    assert [line for line in report.impossible if "would evict its own pods" in line]
 
 
 def test_all_whom_the_whole_workload_evicts_are_told() -> None:

@@ -251,5 +251,5 @@ def test_a_pod_that_waits_behind_a_nominated_one_is_told_so() -> None:
     first["status"] = {"nominatedNodeName": "n1"}
     report = explain_pod(node("n1"), first, pod("p", cpu="2"))
     assert report.headline == (
-        "Insufficient cpu (n1: cpu: 2 requested, 1 free of 4, counting the pods nominated for it)"
+        "Insufficient cpu (n1: cpu: 2 requested, 1 free of 4, after reserving room for nominated pods)"
     )

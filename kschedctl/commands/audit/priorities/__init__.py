@@ -294,7 +294,7 @@ def _build_headline(
     """Return the number of tiers, of starving pods and of victims, as text."""
     parts = [counted(len(tiers.priorities), "tier")]
     if starving_count := sum(len(starving_pods.pods) for starving_pods in starving if starving_pods.lower_pods):
-        parts.append(f"{starving_count:,} {agreeing(starving_count, 'starves', 'starve')}")
+        parts.append(f"{starving_count:,} starved")
     if tier is not None:
         evicted = sum(len(victim.pods) for victim in victims)
         parts.append(

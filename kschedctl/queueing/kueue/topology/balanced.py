@@ -211,7 +211,7 @@ def _choose_domains(search: DomainSearch, level: int, domains: Sequence[int], *,
 
 
 def _compare_capacity(counts: DomainCapacities, level: int, a: int, b: int) -> int:
-    """Compare two domains: more leaders first, more slices, then a more even distribution below."""
+    """Order two domains: more leaders first, then more slices, then the more even split below, then the lower index."""
     leaders, slices = counts.leaders[level], counts.slices_with_leader[level]
     if difference := int(leaders[b] - leaders[a]):
         return difference

@@ -1,0 +1,103 @@
+"""The objects of Kueue for rules: names that are missing, and the ClusterQueues with their cohorts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from kschedctl.api.labels import SelectorError
+from kschedctl.api.quantity import QuantityError
+from kschedctl.api.queueing import ClusterQueue, Cohort
+from kschedctl.lint.analysis.near_names import find_similar_name
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.queueing.kueue.cluster_queues import QueueCache, ReferencedObjects, build_cache, read_settings
+from kschedctl.queueing.kueue.fair_share import parse_weight
+from kschedctl.queueing.kueue.feature_gates import KueueRelease, build_feature_gates
+from kschedctl.queueing.kueue.quota_tree import parse_quotas
+
+QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+"""The label by which a workload names its LocalQueue."""
+MIN_LETTERS = 5
+"""Shorter words of a name do not count as misspelt: h100 is not meant to be a100."""
+_MAX_COMPARED = 500
+"""With more names of one kind, misspellings are not searched for."""
+
+
+class KueueReference(NamedTuple):
+    """A field that holds the name of an object of Kueue."""
+
+    subject: Subject
+    path: Path
+    kind: str
+    name: str
+    namespace: str = ""
+    """The namespace of the named object, or "" for cluster-scoped kinds."""
+
+
+def find_missing_names(context: LintContext, references: Iterable[KueueReference]) -> Iterator[Problem]:
+    """Yield a problem for each named object that does not exist.
+
+    If the kind was not fully read, only names that look misspelt are reported.
+    """
+    for reference in references:
+        subject, path, kind, name, namespace = reference
+        names = context.list_coexisting_names(subject, kind, namespace)
+        if not name or name in names:
+            continue
+        similar = find_similar_name(name, names, MIN_LETTERS) if len(names) <= _MAX_COMPARED else ""
+        if not is_kind_complete(context, kind, namespace):
+            similar = "" if name in context.list_manifest_names(kind) else similar
+            if not similar:
+                continue
+        place = f" in namespace {namespace}" if namespace else ""
+        message = f'there is no {kind} "{name}"{place}' + (f', but "{similar}"' if similar else "")
+        yield subject.build_problem(path, message, f"Write {similar}" if similar else "")
+
+
+def is_kind_complete(context: LintContext, kind: str, namespace: str = "") -> bool:
+    """Return whether all objects of a kind in a namespace are known, so that one that is not known does not exist."""
+    if context.cluster is None or not context.all_manifests_read:
+        return False
+    if context.is_self_described and not context.list_manifest_names(kind):
+        return False
+    return context.cluster.gap(kind, namespace) is None or context.are_all_read(kind)
+
+
+def list_cluster_queues(context: LintContext) -> list[ClusterQueue]:
+    """Return the linted ClusterQueues and those of the cluster, one of each name, without malformed ones."""
+    queues = {queue.metadata.name: queue for queue in context.list_all(ClusterQueue)}
+    return [queue for queue in queues.values() if _is_queue_readable(queue)]
+
+
+def list_cohorts(context: LintContext) -> list[Cohort]:
+    """Return the linted Cohorts and those of the cluster, one of each name, without malformed ones."""
+    cohorts = {cohort.metadata.name: cohort for cohort in context.list_all(Cohort)}
+    return [cohort for cohort in cohorts.values() if _is_cohort_readable(cohort)]
+
+
+def _is_queue_readable(queue: ClusterQueue) -> bool:
+    """Return whether the quotas, the weight and the namespace selector of a ClusterQueue are valid."""
+    try:
+        read_settings(queue)
+    except (QuantityError, SelectorError):
+        return False
+    return True
+
+
+def _is_cohort_readable(cohort: Cohort) -> bool:
+    """Return whether the quotas and the weight of a Cohort are valid."""
+    try:
+        parse_quotas(cohort.spec.resource_groups)
+        parse_weight(cohort.spec.fair_sharing)
+    except QuantityError:
+        return False
+    return True
+
+
+def build_queue_cache(context: LintContext) -> QueueCache:
+    """Build the tree of all known ClusterQueues and cohorts, without Workloads and without what they refer to."""
+    gates = build_feature_gates(KueueRelease.V0_20, {})
+    return build_cache(
+        list_cluster_queues(context), list_cohorts(context), ReferencedObjects({}, {}, frozenset()), gates
+    )

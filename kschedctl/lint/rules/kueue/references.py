@@ -1,0 +1,106 @@
+"""Rules about names in Kueue's objects that nothing has, and about cohorts that are their own ancestors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kschedctl.api.queueing import ClusterQueue, Cohort, KueueResourceGroup, LocalQueue, ResourceFlavor
+from kschedctl.lint.framework.context import LintContext
+from kschedctl.lint.framework.rule import ERROR, Rule
+from kschedctl.lint.objects.subject import Path, Problem, Subject
+from kschedctl.lint.rules.kueue.known_objects import KueueReference, find_missing_names
+from kschedctl.queueing.kueue.cluster_queues import is_cohort_in_circle
+
+
+def find_missing_references(context: LintContext) -> Iterator[Problem]:
+    """Find ClusterQueues that name a missing ResourceFlavor or AdmissionCheck, and flavors of a missing Topology."""
+    yield from find_missing_names(context, _iter_references(context))
+
+
+KQ_MISSING_REFERENCE = Rule(
+    "kq-missing-reference",
+    ERROR,
+    find_missing_references,
+    summary="A ClusterQueue or ResourceFlavor that names a ResourceFlavor, AdmissionCheck or Topology which does not "
+    "exist",
+    why="Kueue sets the ClusterQueue inactive: none of its Workloads is admitted.",
+    fix="Create the object, or correct the name",
+    source="https://kueue.sigs.k8s.io/docs/concepts/cluster_queue/",
+)
+
+
+def _iter_references(context: LintContext) -> Iterator[KueueReference]:
+    """Yield the flavors and checks that ClusterQueues and Cohorts name, and the Topologies that flavors name."""
+    for subject, cohort in context.list_linted(Cohort):
+        yield from _iter_flavor_references(subject, cohort.spec.resource_groups)
+    for subject, queue in context.list_linted(ClusterQueue):
+        yield from _iter_flavor_references(subject, queue.spec.resource_groups)
+        for i, name in enumerate(queue.spec.admission_checks):
+            yield KueueReference(subject, ("spec", "admissionChecks", i), "AdmissionCheck", name)
+        strategy = queue.spec.admission_checks_strategy
+        for i, rule in enumerate(strategy.admission_checks if strategy else ()):
+            path: Path = ("spec", "admissionChecksStrategy", "admissionChecks", i, "name")
+            yield KueueReference(subject, path, "AdmissionCheck", rule.name)
+    for subject, flavor in context.list_linted(ResourceFlavor):
+        yield KueueReference(subject, ("spec", "topologyName"), "Topology", flavor.spec.topology_name or "")
+
+
+def _iter_flavor_references(subject: Subject, groups: Iterable[KueueResourceGroup]) -> Iterator[KueueReference]:
+    """Yield the flavors that a ClusterQueue or Cohort has quota in."""
+    for i, group in enumerate(groups):
+        for j, flavor in enumerate(group.flavors):
+            path = ("spec", "resourceGroups", i, "flavors", j, "name")
+            yield KueueReference(subject, path, "ResourceFlavor", flavor.name)
+
+
+def find_missing_cluster_queues(context: LintContext) -> Iterator[Problem]:
+    """Find LocalQueues whose ClusterQueue does not exist."""
+    yield from find_missing_names(
+        context,
+        (
+            KueueReference(subject, ("spec", "clusterQueue"), "ClusterQueue", queue.spec.cluster_queue)
+            for subject, queue in context.list_linted(LocalQueue)
+        ),
+    )
+
+
+KQ_NO_CLUSTER_QUEUE = Rule(
+    "kq-no-cluster-queue",
+    ERROR,
+    find_missing_cluster_queues,
+    summary="A LocalQueue of a ClusterQueue that does not exist",
+    why="The jobs that name the LocalQueue stay suspended until the ClusterQueue is created.",
+    fix="Create the ClusterQueue, or correct spec.clusterQueue",
+    source="https://kueue.sigs.k8s.io/docs/concepts/local_queue/",
+)
+
+
+def find_cohort_circles(context: LintContext) -> Iterator[Problem]:
+    """Find Cohorts whose parents form a circle, or lead to one."""
+    parents = {c.metadata.name: c.spec.parent_name for c in context.list_all(Cohort) if c.spec.parent_name}
+    for subject, cohort in context.list_linted(Cohort):
+        if cohort.spec.parent_name and is_cohort_in_circle(subject.name, parents):
+            circle = _find_circle(subject.name, parents)
+            verb = "form" if subject.name in circle else "lead to"
+            message = f"its parents {verb} a circle: {' -> '.join((*circle, circle[0]))}"
+            yield subject.build_problem(("spec", "parentName"), message)
+
+
+KQ_COHORT_CIRCLE = Rule(
+    "kq-cohort-circle",
+    ERROR,
+    find_cohort_circles,
+    summary="Cohorts whose parents form a circle",
+    why="Kueue admits no Workload in any ClusterQueue below these cohorts.",
+    fix="Remove one spec.parentName of the circle",
+    source="https://kueue.sigs.k8s.io/docs/concepts/cohort/",
+)
+
+
+def _find_circle(name: str, parents: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the cohorts of the circle to which the parents of a cohort lead, beginning with the first one reached."""
+    path: list[str] = []
+    while name not in path:
+        path.append(name)
+        name = parents[name]
+    return tuple(path[path.index(name) :])

@@ -1,0 +1,61 @@
+"""Objects of Kueue that no API server would store, such as those with a malformed quantity in a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
+
+from kschedctl.api.copying import replace
+from kschedctl.api.objects import ObjectMeta
+from kschedctl.api.queueing import ClusterQueue, Cohort, KueueWorkload
+from kschedctl.cluster import Cluster
+from kschedctl.errors import InputError
+from kschedctl.queueing.kueue.cluster_queues import read_settings
+from kschedctl.queueing.kueue.fair_share import parse_weight
+from kschedctl.queueing.kueue.pod_requests import compute_requests
+from kschedctl.queueing.kueue.quota_tree import parse_quotas
+from kschedctl.queueing.kueue.workloads import read_workload
+
+Stored = TypeVar("Stored", ClusterQueue, Cohort, KueueWorkload)
+
+
+def drop_malformed_objects(cluster: Cluster) -> tuple[Cluster, list[str]]:
+    """Return the cluster without ClusterQueues, Cohorts and Workloads that cannot be read, and why they cannot."""
+    problems: list[str] = []
+    sound = {
+        "cluster_queues": tuple(_iter_sound("ClusterQueue", cluster.cluster_queues, read_settings, problems)),
+        "cohorts": tuple(_iter_sound("Cohort", cluster.cohorts, _read_cohort, problems)),
+        "kueue_workloads": tuple(_iter_sound("Workload", cluster.kueue_workloads, _read_workload, problems)),
+    }
+    return (replace(cluster, **sound) if problems else cluster), problems
+
+
+def _iter_sound(
+    kind: str, objects: Iterable[Stored], read: Callable[[Stored], Any], problems: list[str]
+) -> Iterator[Stored]:
+    """Yield the objects that can be read. Add a line to ``problems`` for each of the others."""
+    for stored in objects:
+        try:
+            read(stored)
+        except InputError as error:
+            problems.append(f"{kind} {_get_title(stored.metadata)} was left out: {error}")
+        else:
+            yield stored
+
+
+def _get_title(metadata: ObjectMeta) -> str:
+    """Return the name of an object, after its namespace if it has one."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+def _read_cohort(cohort: Cohort) -> None:
+    """Read quota and weight of a cohort. Raises QuantityError."""
+    parse_quotas(cohort.spec.resource_groups)
+    parse_weight(cohort.spec.fair_sharing)
+
+
+def _read_workload(workload: KueueWorkload) -> None:
+    """Read times, usage and requests of a Workload. Raises InputError."""
+    read_workload(workload, (), 0)
+    for pod_set in workload.spec.pod_sets:
+        compute_requests(pod_set.template.spec)
