@@ -10,6 +10,7 @@ from typing import Annotated
 
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.document import Document
+from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.report import GateProblem
 from kschedctl.reports.summary import ShortPods
 from kschedctl.text.counts import counted
@@ -61,6 +62,10 @@ class WaitingElsewhere(Document, frozen=True):
     """The conditions in its status."""
     holders: tuple[str, ...] = ()
     """The objects that hold the quota or the place that it waits for."""
+    fixes: tuple[Remedy, ...] = ()
+    """The best changes that let a queue admit it, each verified by replay unless it needs values. Only for a named
+    object.
+    """
     part_of: tuple[str, ...] = ()
     """The workloads that it stands for."""
     created: str = ""
@@ -82,6 +87,11 @@ class WaitingElsewhere(Document, frozen=True):
     def short_form(self) -> ShortPods:
         """The object as it appears in a summary."""
         return ShortPods(self.pods or 0, "", self.resource, self.headline)
+
+
+def list_fixes(waiting: Sequence[WaitingElsewhere]) -> list[Remedy]:
+    """Return the fixes of all objects."""
+    return [fix for entry in waiting for fix in entry.fixes]
 
 
 def count_by_state(waiting: Sequence[WaitingElsewhere]) -> str:

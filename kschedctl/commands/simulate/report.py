@@ -106,7 +106,8 @@ class SimulationReport(Report, frozen=True):
             return ("No pod to schedule:", f"{waiting}{describe_doubt(self.unknown)}")
         if not total:
             return ("Nothing was known by then" if self.interrupted else "Nothing to schedule", "")
-        unplaced, placed = str(runs.pending) if runs else f"{self.unplaced:,}", f"{self.placed:,}"
+        unplaced = str(runs.pending) if runs else f"{self.unplaced:,}"
+        placed = f"{self.placed:,}"
         if runs and runs.placed.least < runs.placed.most:
             placed = str(runs.placed)
         verdict = f"{unplaced} {'pod' if unplaced == '1' else 'pods'} not scheduled:"
