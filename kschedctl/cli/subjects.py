@@ -127,10 +127,13 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
 
     The first has the workload's pod creation failures. Raises KschedctlError.
     """
-    scheduler, creations, manifest = inquiry.scheduler, inquiry.creation_failures, inquiry.find_stored_workload(owner)
+    scheduler = inquiry.scheduler
+    creations = inquiry.creation_failures
+    manifest = inquiry.find_stored_workload(owner)
     if creations is None:
         return find_targets(scheduler, owner, manifest)
-    not_created, unread_kinds = creations.report_workload(owner), find_unread_kinds(inquiry.cluster, owner.kind)
+    not_created = creations.report_workload(owner)
+    unread_kinds = find_unread_kinds(inquiry.cluster, owner.kind)
     fewer_reasons = explain_fewer_pods(inquiry.cluster, owner)
     waiting = find_blockers(inquiry.cluster, owner, inquiry.now)
     template = manifest or find_template(inquiry.cluster, owner)
@@ -151,7 +154,8 @@ def _build_workload_targets(inquiry: Inquiry, owner: Owner) -> list[TargetPod]:
     except (UsageError, InputError) as error:
         if not_created is None or not_created.past:
             raise
-        nobody, note = Pod(PodMeta(owner.name, owner.namespace)), f"scheduling is not replayed: {error.what}"
+        nobody = Pod(PodMeta(owner.name, owner.namespace))
+        note = f"scheduling is not replayed: {error.what}"
         return [TargetPod(scheduler, nobody, note, not_created=not_created, unread=unread_kinds, is_known=False)]
     first = first._replace(
         not_created=not_created, unread=unread_kinds, fewer_reasons=fewer_reasons, waiting_elsewhere=waiting
@@ -176,7 +180,12 @@ def _get_pod(cluster: Cluster, key: Owner) -> Pod:
 
 
 def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, home: str) -> Subject:
-    """Return the pod or workload that a reference names. Raises UsageError unless there is exactly one."""
+    """Return the pod or workload that a reference names. ``home`` is the namespace if neither the
+    reference nor ``scope`` names one.
+
+    Workloads need not exist: unknown ones are returned as owners. Raises UsageError for nodes, Services, unknown pods,
+    ambiguous names, and references whose namespace is not the one in ``scope``.
+    """
     kind, namespace, name = reference
     if kind == "Node":
         raise UsageError(
@@ -188,13 +197,15 @@ def _resolve_reference(inquiry: Inquiry, reference: Reference, scope: Scope, hom
         raise UsageError(f'"{namespace}/{name}" is not in namespace "{scope.namespace}"', hint="leave -n out")
     everywhere = scope.all_namespaces and not namespace
     namespace = namespace or scope.namespace or home
-    manifests = [
-        k for k in inquiry.manifests if k.kind == kind and k.name == name and (everywhere or k.namespace == namespace)
-    ]
+
+    # a manifest precedes the objects of the cluster
+    same_name = [key for key in inquiry.manifests if (key.kind, key.name) == (kind, name)]
+    manifests = [key for key in same_name if everywhere or key.namespace == namespace]
     if len(manifests) == 1:
         return manifests[0]
     if kind == "Pod":
         return references.find_pod(inquiry.cluster, name, None if everywhere else namespace)
+
     if not everywhere:
         return Owner(kind, namespace, name)
     workloads = dict.fromkeys(
