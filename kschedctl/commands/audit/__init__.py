@@ -157,14 +157,14 @@ def _build_headline(sections: Sequence[AnySection]) -> str:
     unknown_text = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return (
-            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_describe_sound_sections(sections)}"
+            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_summarize_sound_sections(sections)}"
         )
     unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
     return f"Unsound: {unsound_text}" + (f"; {unknown_text}" if unknown else "")
 
 
-def _describe_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return the headline of the only section, or the numbers of sections and notes as text."""
+def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
+    """Return the headline if there is one section, otherwise text such as ``3 sections, 2 notes``."""
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)
