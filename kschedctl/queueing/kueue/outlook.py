@@ -248,7 +248,7 @@ def _describe_workload(workload: WorkloadState) -> Hashable:
         for kind, condition in workload.conditions.items()
     )
     admission = workload.admission
-    assigned = admission and (
+    assigned: Hashable = admission is not None and (
         admission.cluster_queue,
         tuple(
             (pod_set.name, frozenset(pod_set.flavors.items()), pod_set.count, pod_set.topology)

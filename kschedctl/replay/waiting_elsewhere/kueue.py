@@ -289,12 +289,19 @@ class WaitingQueues:
         if name not in self._reservations:
             self._reservations[name] = {
                 f"Workload {w.metadata.namespace}/{w.metadata.name} (priority {w.spec.priority or 0:,})": _sum_usage(w)
-                for w in self.cluster.kueue_workloads
-                if w.status.admission is not None
-                and w.status.admission.cluster_queue == name
-                and not is_condition_true(w.status.conditions, FINISHED)
+                for w in self._holders.get(name, ())
             }
         return self._reservations[name]
+
+    @cached_property
+    def _holders(self) -> dict[str, list[KueueWorkload]]:
+        """The Workloads with quota that have not ended, by ClusterQueue."""
+        holders: dict[str, list[KueueWorkload]] = {}
+        for workload in self.cluster.kueue_workloads:
+            admission = workload.status.admission
+            if admission is not None and not is_condition_true(workload.status.conditions, FINISHED):
+                holders.setdefault(admission.cluster_queue, []).append(workload)
+        return holders
 
     @cached_property
     def _placements(self) -> dict[str, PodPlacement]:
