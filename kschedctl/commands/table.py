@@ -121,7 +121,7 @@ TABLE = (
         },
         pages={
             "Remedies": "commands.remedies.page:build_remedies_page",
-            "RemediesOfMany": "commands.remedies.page:build_many_page",
+            "RemediesOfMany": "commands.remedies.page:build_page_for_many_pods",
         },
         formats={"patch": "commands.remedies.patch:render_patches"},
     ),

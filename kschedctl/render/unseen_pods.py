@@ -19,6 +19,7 @@ from kschedctl.render.page import (
 from kschedctl.render.tables import Row, build_table
 from kschedctl.reports.columns import Column, Tone
 from kschedctl.reports.not_created import CreationFailure, NotCreated
+from kschedctl.reports.remedy import Remedy
 from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, WaitingState
 
 WORKLOADS_SHOWN, FAILURES_SHOWN, COMMANDS_SHOWN = 25, 5, 3
@@ -83,9 +84,13 @@ def _build_workload_row(not_created: NotCreated) -> Row:
 
 def _describe_source(failure: CreationFailure) -> str:
     """Describe the source of a failure, as in `event FailedCreate of ReplicaSet shop/web-5d5f, 12 times`."""
-    times = f", {failure.times:,} times" if failure.times > 1 else ""
-    ago = f", {'last ' if times else ''}{failure.age} ago" if failure.age else ""
-    return f"{failure.by}{times}{ago}"
+    description = failure.by
+    if failure.times > 1:
+        description += f", {failure.times:,} times"
+    if failure.age:
+        last = "last " if failure.times > 1 else ""
+        description += f", {last}{failure.age} ago"
+    return description
 
 
 ENTRIES_SHOWN = 25
@@ -100,7 +105,21 @@ def build_held_back_section(waiting: Sequence[WaitingElsewhere], style: Style) -
 
 def build_held_back_lines(waiting: Sequence[WaitingElsewhere]) -> Page:
     """Build lines about a single object, or about the few that hold a workload back."""
-    return tuple(paragraph(cell) for entry in waiting for cell in _iter_holder_lines(entry))
+    return tuple(
+        block
+        for entry in waiting
+        for block in (*map(paragraph, _iter_holder_lines(entry)), *iter_admission_fix_lines(entry.fixes))
+    )
+
+
+def iter_admission_fix_lines(fixes: Sequence[Remedy]) -> Iterator[Paragraph | Command]:
+    """Yield the lines about fixes for a Workload: each with its costs and its commands."""
+    for fix in fixes:
+        label = "Not verified:" if fix.needs_values else "Fix:" if fix.holds else "Not enough:"
+        drawbacks = "; ".join(fix.drawbacks)
+        but = [Marked(f"but {drawbacks}", Tone.WARNING)] if drawbacks else []
+        yield paragraph(Marked(label, Tone.STRONG), f"{fix.summary}," if but else fix.summary, *but)
+        yield from map(Command, fix.commands)
 
 
 def _build_holder_row(entry: WaitingElsewhere) -> Row:

@@ -36,8 +36,8 @@ class Remedy(Document, frozen=True):
     kinds: tuple[str, ...] = ()
     """The kind of each change, for --only and --without."""
     victims: tuple[str, ...] = ()
-    """The pods that the scheduler then preempts. If the workload's other pods change too, these are the victims of
-    the whole rollout.
+    """The pods, or Workloads of Kueue, that are then preempted. If the workload's other pods change too, these are
+    the victims of the whole rollout.
     """
     alternatives: tuple[str, ...] = ()
     """Other nodes or objects for which the same change works; each was replayed."""
@@ -77,7 +77,7 @@ class Remedy(Document, frozen=True):
             verb = "takes" if len(self.rivals) == 1 else "take"
             text = f"the pod still waits: {first_few(self.rivals)} {verb} the room first"
             return (FixCost(CostKind.STILL_WAITS, text), *costs)
-        if self.holds is False:
+        if self.holds is False and all(cost.kind is not CostKind.STILL_WAITS for cost in costs):
             return (FixCost(CostKind.STILL_WAITS, "the pod still waits once all waiting pods were tried"), *costs)
         return costs
 

@@ -180,6 +180,8 @@ class CostKind(StrEnum):
     """Running pods are evicted or preempted."""
     DELETES = "Deletes"
     """Pods are deleted together with the object that makes them."""
+    DELAYS = "Delays"
+    """Workloads that would get quota without the fix wait instead."""
     RESTARTS = "Restarts"
     """Running pods of the changed workload are replaced in its rollout."""
 

@@ -126,6 +126,7 @@ RULES: dict[str, Callable[[Json, Json], str]] = {
     "StatefulSet": _stateful_set,
     "Deployment": _fixed("spec.selector"),
     "ReplicaSet": _fixed("spec.selector"),
+    "LocalQueue": _fixed("spec.clusterQueue"),
     "DaemonSet": _fixed("spec.selector"),
     "Job": _fixed("spec.selector", "spec.template", "spec.completionMode"),
     "StorageClass": _fixed("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),

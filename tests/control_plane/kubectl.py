@@ -16,9 +16,10 @@ KINDS = {
     "Pod", "Node", "Namespace", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "PersistentVolume",
     "PersistentVolumeClaim", "StorageClass", "VolumeAttachment", "ResourceClaim", "ResourceClaimTemplate",
     "DeviceClass", "DeviceTaintRule", "ElasticQuota", "CSINode", "ReplicationController", "ResourceQuota",
-    "RuntimeClass", "CSIDriver", "Service",
+    "RuntimeClass", "CSIDriver", "Service", "ClusterQueue", "LocalQueue",
 }  # fmt: skip
 NAMES = {kind.lower(): kind for kind in KINDS} | {"pvc": "PersistentVolumeClaim", "pv": "PersistentVolume"}
+NAMES["workload.kueue.x-k8s.io"] = "Workload"
 SORTS = ("json", "merge", "strategic")
 
 

@@ -210,6 +210,14 @@ def test_queue_labels_of_the_cluster_are_looked_up() -> None:
     assert find_in_cluster(build_job("j", {QUEUE_LABEL: "absent"}), gaps=["LocalQueue"]) == []
 
 
+def test_a_workload_is_looked_up_unless_its_job_is() -> None:
+    job = build_job("j", {QUEUE_LABEL: "absent"})
+    workload = build_workload("job-j", "absent")
+    workload["metadata"]["ownerReferences"] = [{"kind": "Job", "name": "j", "controller": True}]
+    assert find_in_cluster(*SOUND, job, workload) == [("kq-no-local-queue", "Job ml/j")]
+    assert find_in_cluster(*SOUND, workload) == [("kq-no-local-queue", "Workload ml/job-j")]
+
+
 def test_a_workload_without_owner_is_looked_up_too() -> None:
     assert find_in_cluster(*SOUND, build_workload("w", "absent")) == [("kq-no-local-queue", "Workload ml/w")]
     finished = {"conditions": [{"type": "Finished", "status": "True"}]}

@@ -20,6 +20,7 @@ from kschedctl.commands.audit.pending import build_pending_section
 from kschedctl.commands.audit.placed import build_placed_section
 from kschedctl.commands.audit.priorities import build_priorities_section
 from kschedctl.commands.audit.queue import build_queue_section
+from kschedctl.commands.audit.queues import build_queues_section, has_queues
 from kschedctl.commands.audit.races import build_races_section
 from kschedctl.commands.audit.report import AnySection, Audit
 from kschedctl.commands.audit.sampling import build_sampling_section
@@ -38,6 +39,7 @@ SECTIONS: Mapping[str, Callable[[AuditedCluster], AnySection]] = {
     "pending": build_pending_section,
     "creation": build_creation_section,
     "queue": build_queue_section,
+    "queues": build_queues_section,
     "placed": build_placed_section,
     "races": build_races_section,
     "latency": build_latency_section,
@@ -55,6 +57,13 @@ REQUIRED_INPUTS: Mapping[str, tuple[str, Callable[[AuditedCluster], bool]]] = {
 """Sections that need more input than the cluster: the options that give it, and whether it was given.
 
 A section without its input is left out.
+"""
+
+
+OPTIONAL_SECTIONS: Mapping[str, Callable[[AuditedCluster], bool]] = {"queues": has_queues}
+"""Sections about objects that few clusters have, and whether the cluster has any.
+
+Without such objects, a section is left out unless it is selected by name.
 """
 
 
@@ -116,7 +125,8 @@ def run_sections(audited: AuditedCluster, names: Sequence[str] = ()) -> Audit:
                 not_asked[name] = option
     if "queue" in (names or SECTIONS) and audited.earlier is None:
         not_asked[MISSED_WAKES] = "--since FILE"
-    selected = [name for name in SECTIONS if name in names or not (names or name in not_asked)]
+    left_out = {*not_asked, *(name for name, has_objects in OPTIONAL_SECTIONS.items() if not has_objects(audited))}
+    selected = [name for name in SECTIONS if name in names or not (names or name in left_out)]
     done, sections = audited.progress.begin("Auditing", len(selected)), []
     for name in selected:
         sections.append(SECTIONS[name](audited))
@@ -147,14 +157,14 @@ def _build_headline(sections: Sequence[AnySection]) -> str:
     unknown_text = f"not known: {', '.join(unknown)}" if unknown else ""
     if not unsound:
         return (
-            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_describe_sound_sections(sections)}"
+            unknown_text[:1].upper() + unknown_text[1:] if unknown else f"Sound: {_summarize_sound_sections(sections)}"
         )
     unsound_text = f"{', '.join(section.name for section in unsound)} ({_format_finding_counts(unsound)})"
     return f"Unsound: {unsound_text}" + (f"; {unknown_text}" if unknown else "")
 
 
-def _describe_sound_sections(sections: Sequence[AnySection]) -> str:
-    """Return the headline of the only section, or the numbers of sections and notes as text."""
+def _summarize_sound_sections(sections: Sequence[AnySection]) -> str:
+    """Return the headline if there is one section, otherwise text such as ``3 sections, 2 notes``."""
     if len(sections) == 1:
         return sections[0].headline
     notes = sum(_count_findings(section, NOTE) for section in sections)

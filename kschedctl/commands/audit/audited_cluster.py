@@ -51,6 +51,8 @@ class Thresholds(WaitingThresholds):
     sampling_loss_points: float = 50
     """The loss above which a preference is as good as ignored: half the score range of a plugin of weight 1."""
     priorities: PriorityLimits = field(default_factory=PriorityLimits)
+    queued_seconds: float = 3600.0
+    """The time in seconds after which Kueue's Workloads should be admitted, and their pods should have nodes."""
 
 
 @dataclass(frozen=True, eq=False)

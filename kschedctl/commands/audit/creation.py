@@ -22,7 +22,7 @@ REFUSED = AuditRule(
     "Admission (quota, LimitRange, Pod Security, ServiceAccount, PriorityClass, a webhook) or validation refuses them: "
     "they are not pending, and no scheduler or autoscaler ever sees them. The controller retries less and less often.",
     "Change what the message names: the pod template, or the limits of the namespace",
-    "pkg/controller/replicaset/replica_set.go, manageReplicas",
+    source="pkg/controller/replicaset/replica_set.go, manageReplicas",
 )
 RULES = (REFUSED,)
 
@@ -56,5 +56,10 @@ def _build_headline(workloads: Sequence[NotCreated]) -> str:
         return "nothing that says that a pod could not be created"
     pods = sum(workload.missing or 0 for workload in workloads)
     unsized = sum(workload.missing is None for workload in workloads)
-    how_many = counted(pods, "pod") + (" and more" if unsized else "") if pods else "pods"
+    if not pods:
+        how_many = "pods"
+    elif unsized:
+        how_many = f"{counted(pods, 'pod')} and more"
+    else:
+        how_many = counted(pods, "pod")
     return f"{how_many} of {counted(len(workloads), 'workload')} could not be created"

@@ -134,7 +134,7 @@ def build_placed_evidence(report: PlacedSection, style: Style) -> Page:
 
 
 def _build_overcommitted_table(nodes: Sequence[OvercommittedNode], style: Style) -> Page:
-    """Build a table of overcommitted nodes with the pods that came last, marking pods that exceed the node."""
+    """Build a table of overcommitted nodes with the pods that came last, highlighting those that no longer fitted."""
     rows: list[tuple[Cell, ...]] = []
     for node in nodes:
         node_cells = (node.node, node.resource, " of ".join(_format_requested(node)))

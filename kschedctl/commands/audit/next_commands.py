@@ -24,6 +24,10 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
     "audit-pending-gated": ("wakes",),
     "audit-priorities-starving": ("explain",),
     "audit-priorities-overtaken": ("remedies",),
+    "audit-queues-waiting": ("queues",),
+    "audit-queues-inactive": ("queues",),
+    "audit-queues-starving": ("queues",),
+    "audit-queues-unplaced": ("explain", *ALL_NAMESPACES),
     "audit-packing-spare-nodes": ("drain",),
     "audit-sampling-loses": ("sampling",),
     "audit-sampling-wastes": ("sampling",),
@@ -37,21 +41,24 @@ COMMAND_BY_RULE: Mapping[str, tuple[str, ...]] = {
 """The command that explains the findings of a rule or tries out a remedy, by the rule's name."""
 
 
-CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities"))
+CLUSTER_WIDE_COMMANDS = frozenset(("sampling", "priorities", "queues"))
 """The commands that take no object as an argument."""
 
 
 def build_next_commands(source: Source, *sections: Section) -> Commands:
-    """Return the commands to run next, by the fingerprint of a finding or the name of a section."""
+    """Return the commands to run next as a dict keyed by a finding's fingerprint or a section's name."""
     commands = {}
     for section in sections:
         if isinstance(section, PackingSection):
             commands[section.name] = build_command(source, "packing", "--nodes", "0")
         for finding in section.findings:
-            command, *arguments = COMMAND_BY_RULE.get(finding.rule, ("",))
-            object_ = () if arguments or command in CLUSTER_WIDE_COMMANDS else _find_subject(finding, section)
-            if command and (arguments or object_ or command in CLUSTER_WIDE_COMMANDS):
-                commands[finding.fingerprint] = build_command(source, command, *object_, arguments)
+            if finding.rule not in COMMAND_BY_RULE:
+                continue
+            command, *arguments = COMMAND_BY_RULE[finding.rule]
+            if arguments or command in CLUSTER_WIDE_COMMANDS:
+                commands[finding.fingerprint] = build_command(source, command, *arguments)
+            elif subject := _find_subject(finding, section):
+                commands[finding.fingerprint] = build_command(source, command, *subject)
     return commands
 
 

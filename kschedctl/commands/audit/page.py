@@ -20,6 +20,8 @@ from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
+from kschedctl.commands.audit.queues.page import build_queues_evidence
+from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.races.page import build_races_evidence
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.report import Audit, PendingSection, QueueSection, WaitingPods
@@ -144,6 +146,8 @@ def _build_evidence(section: Section, style: Style) -> Page:
     match section:
         case QueueSection():
             evidence = build_queue_evidence(section, style)
+        case QueuesSection():
+            evidence = build_queues_evidence(section, style)
         case PlacedSection():
             evidence = build_placed_evidence(section, style)
         case RacesSection():

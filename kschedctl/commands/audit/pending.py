@@ -111,7 +111,7 @@ STUCK = AuditRule(
     "The scheduler does not try it: it missed the event that should have woken the pod, or it does not get through its "
     "queue. Every refused pod is tried again after five minutes, so a longer wait is a fault.",
     LOOK_AT_SCHEDULER,
-    f"{QUEUE}, flushUnschedulableEntitiesLeftover",
+    source=f"{QUEUE}, flushUnschedulableEntitiesLeftover",
 )
 FAILING = AuditRule(
     "audit-pending-error",

@@ -51,7 +51,7 @@ MISSED = AuditRule(
     "after its last attempt. That flush hides the fault.",
     "Report it upstream with both snapshots; meanwhile any change to the pod itself, such as a label, has it tried "
     "again",
-    "https://github.com/kubernetes/kubernetes/issues/49314",
+    source="https://github.com/kubernetes/kubernetes/issues/49314",
 )
 IN_VAIN = AuditRule(
     "audit-queue-woken-in-vain",
@@ -60,7 +60,7 @@ IN_VAIN = AuditRule(
     "A change between the two moments takes it out of the unschedulable pods, and its back-off lasts ten seconds at "
     "most: the scheduler did not hear of the change, or does not get through its queue.",
     "Look at the scheduler's log, its watches and its queue lengths (scheduler_pending_pods)",
-    "pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
+    source="pkg/scheduler/backend/queue/scheduling_queue.go, MoveAllToActiveOrBackoffQueue",
 )
 
 

@@ -12,6 +12,7 @@ from kschedctl.commands.audit.leader.report import LeaderSection
 from kschedctl.commands.audit.packing.report import PackingSection
 from kschedctl.commands.audit.placed.report import PlacedSection
 from kschedctl.commands.audit.priorities.report import PrioritiesSection
+from kschedctl.commands.audit.queues.report import QueuesSection
 from kschedctl.commands.audit.races.report import RacesSection
 from kschedctl.commands.audit.sampling.report import SamplingSection
 from kschedctl.commands.audit.topology.report import TopologySection
@@ -171,6 +172,7 @@ AnySection = (
     PendingSection
     | CreationSection
     | QueueSection
+    | QueuesSection
     | PlacedSection
     | RacesSection
     | LatencySection

@@ -52,16 +52,25 @@ class TabLine(Widget):
         """Render the tabs."""
         line = Text(no_wrap=True)
         for number, tab in enumerate(TABS, 1):
-            look = "" if tab != self.current_tab else "reverse bold" if self.has_focus_inside else "underline bold"
-            left, right = "[]" if tab == self.current_tab else "  "
-            line.append(f"{left}{number} {tab.capitalize()}{right}", look)
+            if tab != self.current_tab:
+                look = ""
+            elif self.has_focus_inside:
+                look = "reverse bold"
+            else:
+                look = "underline bold"
+            line.append(self._build_label(number, tab), look)
         return line
+
+    def _build_label(self, number: int, tab: str) -> str:
+        """Build a tab's label. The label has the same width whether or not the tab is the current one."""
+        text = f"{number} {tab.capitalize()}"
+        return f"[{text}]" if tab == self.current_tab else f" {text} "
 
     def on_click(self, event: Click) -> None:
         """Post a message with the tab that was clicked."""
         right = 0
-        for tab in TABS:
-            right += len(f" 1 {tab} ")
+        for number, tab in enumerate(TABS, 1):
+            right += len(self._build_label(number, tab))
             if event.x < right:
                 self.post_message(self.Clicked(tab))
                 return
@@ -205,21 +214,22 @@ class AnswerPane(Vertical):
 
     def _show_remedies(self) -> None:
         """Refresh the list of fixes."""
-        answered, remedies, listed = self.answered, self.remedies, self.query_one("#remedy-list", LineList)
+        answered = self.answered
+        remedies = self.remedies
+        remedy_list = self.query_one("#remedy-list", LineList)
         if remedies is None:
-            listed.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
+            remedy_list.show(lambda width: [ListLine("searching …", "dim")] if answered else ())
         else:
-            listed.show(lambda width: list_remedies(remedies, width))
+            remedy_list.show(lambda width: list_remedies(remedies, width))
 
     @property
     def chosen_remedy(self) -> Remedy | None:
         """The chosen fix, or None if the tab of fixes is not open."""
         chosen = self.query_one("#remedy-list", LineList).chosen
-        return (
-            self.remedies.remedies[int(chosen.name) - 1]
-            if self.remedies and chosen and self.current_tab == REMEDIES
-            else None
-        )
+        if not self.remedies or not chosen or self.current_tab != REMEDIES:
+            return None
+        number = int(chosen.name)  # counted from 1
+        return self.remedies.remedies[number - 1]
 
     @on(LineList.Moved, "#node-list")
     def on_node_chosen(self, event: LineList.Moved) -> None:

@@ -178,9 +178,10 @@ def _iter_node_rows(nodes: Iterable[NodeReport], with_plugins: bool) -> Iterator
     """Yield each node's name, total score and answer. `with_plugins` puts the plugin before the reason."""
     for node in nodes:
         if node.feasible or node.refusals:
-            reason_parts = (
-                [] if node.feasible else [node.refusals[0].plugin if with_plugins else "", node.refusals[0].reason]
-            )
+            reason_parts = []
+            if not node.feasible:
+                refusal = node.refusals[0]
+                reason_parts = [refusal.plugin if with_plugins else "", refusal.reason]
             yield (
                 node.name,
                 "" if node.total is None else f"{node.total:,}",

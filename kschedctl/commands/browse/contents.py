@@ -124,7 +124,9 @@ def _build_pod_of_workload(pod: Pod, zones: Mapping[str, str], causes: Mapping[s
     """Build the entry for a pod of the workload."""
     node = pod.spec.node_name
     created, phase = pod.metadata.creation_timestamp or "", pod.status.phase or "Pending"
-    return PodOfWorkload(pod.key, node, zones.get(node, ""), phase, created, causes.get(pod.key, ""))
+    return PodOfWorkload(
+        pod.key, node, zone=zones.get(node, ""), phase=phase, created=created, why=causes.get(pod.key, "")
+    )
 
 
 def build_changed_answer(before: Explanation, after: Explanation) -> ChangedAnswer:

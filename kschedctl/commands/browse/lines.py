@@ -164,7 +164,9 @@ class LineList(ScrollView, can_focus=True):
 
     def clear(self) -> None:
         """Remove all lines and the selection."""
-        self.lines, self.starts, self.cursor = ListLines(), [], -1
+        self.lines = ListLines()
+        self.starts = []
+        self.cursor = -1  # no line is selected
 
     @property
     def chosen(self) -> Openable | None:

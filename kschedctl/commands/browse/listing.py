@@ -111,8 +111,13 @@ def lay_out_namespaces(session: BrowseSession) -> Layout:
 
 def _list_sorted(pods: Mapping[str, PendingPod], order: str, width: int) -> list[ListLine]:
     """List the pods by name or by age, oldest first. Pods of unknown age come last."""
-    keys = sorted(pods, key=lambda pod: (pods[pod].created or "~", pod) if order == BY_AGE else ("", pod))
-    heading = [ListLine("Oldest first" if order == BY_AGE else "By name", HEADING)] if keys else []
+    if order == BY_AGE:
+        title = "Oldest first"
+        keys = sorted(pods, key=lambda pod: (pods[pod].created or "~", pod))  # "~" sorts after every timestamp
+    else:
+        title = "By name"
+        keys = sorted(pods)
+    heading = [ListLine(title, HEADING)] if keys else []
     return [*heading, *(ListLine(_format_pod_with_age(pods[pod], width), "", Openable(POD, pod)) for pod in keys)]
 
 

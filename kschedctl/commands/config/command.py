@@ -51,7 +51,7 @@ class SchedulerOptions:
     kube_version: KubeVersionOption = None
 
     def parse(self) -> VersionAndGates:
-        """Parse the version and the feature gates. Raises UsageError."""
+        """Return the version (by default the newest) and the parsed feature gates. Raises UsageError."""
         return {
             "kube_version": self.kube_version or KUBE_VERSION,
             "feature_gates": parse_feature_gates(self.feature_gates),
@@ -105,7 +105,8 @@ def config(
     _validate_arguments(action, file, live)
     if live.is_given:
         return shown.build_answer(_read_live_configuration(live, scheduler))
-    started, document = scheduler.parse(), _read_single_document(file) if file else None
+    started = scheduler.parse()
+    document = _read_single_document(file) if file else None
     if document is None or action == "view":
         written = None if document is None else document.value
         return shown.build_answer(effective_configuration(written, **started))

@@ -134,16 +134,25 @@ class ConsolidationRun:
     def start(cls, scheduler: Scheduler, wishes: ConsolidationWishes) -> ConsolidationRun:
         """Place the pending pods, find the candidates and return the initial state.
 
-        Raises UsageError for an unknown pool.
+        Raises KeyboardInterrupt.
         """
         pools = Pools.of(scheduler.view)
         reserved_pods = [Position(scheduler.view.pods.index[key]) for key in wishes.headroom_for]
         pending = [position for position in find_pending(Simulation(scheduler)) if position not in reserved_pods]
         candidates = find_candidates(scheduler, pools, pending)
         reserve = RequiredRoom(scheduler, wishes.headroom, reserved_pods)
-        reserve = reserve._replace(fits_now=not reserved_pods or reserve.fits_on(candidates.view, pools.workers))
+        if reserved_pods:
+            reserve = reserve._replace(fits_now=reserve.fits_on(candidates.view, pools.workers))
         drains = DrainsInTurn(scheduler, candidates.view)
-        return cls(scheduler, wishes, pools, candidates, reserve, drains, pools.workers.copy())
+        return cls(
+            scheduler,
+            wishes,
+            pools=pools,
+            candidates=candidates,
+            reserve=reserve,
+            drains=drains,
+            remaining=pools.workers.copy(),
+        )
 
     @property
     def view(self) -> Fork:
@@ -152,12 +161,15 @@ class ConsolidationRun:
 
     @property
     def order(self) -> list[Row]:
-        """The candidates in the pool that may be used, empty nodes first."""
+        """The candidates in the pool that may be used, empty nodes first. Raises UsageError for an unknown pool."""
         is_in_pool = self.pools.select_nodes_in(self.wishes.pool)
         return [row for row in (*map(Row, self.candidates.empty.tolist()), *self.candidates.order) if is_in_pool[row]]
 
     def run(self, pool: DrainWorkers | None, progress: Progress) -> None:
-        """Drain one candidate after the other until time is up or the user interrupts."""
+        """Drain one candidate after the other until time is up or the user interrupts.
+
+        Raises UsageError for an unknown pool.
+        """
         order, until = self.order, time.monotonic() + self.wishes.seconds
         done = progress.begin("Draining nodes", len(order))
         try:
@@ -318,7 +330,7 @@ class SharedConsolidation:
 
     @property
     def run(self) -> ConsolidationRun:
-        """The run of this process, which is built on first use. Raises UsageError for an unknown pool."""
+        """The run of this process, which is built on first use. Raises KeyboardInterrupt."""
         if self.built_run is None:
             self.built_run = ConsolidationRun.start(Scheduler(self.cluster), self.wishes)
         return self.built_run
@@ -349,11 +361,11 @@ def _add_price_and_verdict(
     return RemovableNode(
         node.node,
         node.pool,
-        node.pods,
-        node.offers,
-        prices.get(node.node),
-        verdicts.describe_node(node.node),
-        node.moves,
+        pods=node.pods,
+        offers=node.offers,
+        price=prices.get(node.node),
+        autoscaler=verdicts.describe_node(node.node),
+        moves=node.moves,
     )
 
 

@@ -70,8 +70,9 @@ def simulate_zone_losses(before: Cluster, after: Cluster, workers: Workers = ONE
 
     Zones that were removed cannot be lost. Raises UsageError if nodes name no zone.
     """
-    now, then = _count_unplaced(before, workers), _count_unplaced(after, workers) if after.nodes else {}
-    return [ZoneLoss(zone, now[zone], then.get(zone, 0)) for zone in sorted(now)]
+    unplaced_before = _count_unplaced(before, workers)
+    unplaced_after = _count_unplaced(after, workers) if after.nodes else {}
+    return [ZoneLoss(zone, unplaced_before[zone], unplaced_after.get(zone, 0)) for zone in sorted(unplaced_before)]
 
 
 def _count_unplaced(cluster: Cluster, workers: Workers) -> dict[str, int]:

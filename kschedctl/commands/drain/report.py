@@ -119,10 +119,16 @@ class Drain(Report, frozen=True):
     def extend_summary(self, summary: Summary) -> Summary:
         """Add the pods that cannot be evicted or fit on no other node."""
         blocked = (ShortPods(1, pod.pod, pod.workload, pod.why) for pod in self.blocked)
+        if self.safe:
+            verdict = "Safe"
+        elif self.drained:
+            verdict = "Drained"
+        else:
+            verdict = "Blocked"
         return replace(
             summary,
             subject=", ".join(self.nodes),
-            verdict="Safe" if self.safe else "Drained" if self.drained else "Blocked",
+            verdict=verdict,
             pods=(*blocked, *(pods.short_form for pods in self.unplaced)),
             victims=tuple(evicted.pod for evicted in self.evicted),
             figures={
@@ -146,7 +152,7 @@ class Drain(Report, frozen=True):
         return CsvTable(("pod", "what", "from", "to", "message"), rows)
 
     def pod_names(self) -> tuple[str, ...]:
-        """Return the pods that cannot be evicted, and those that are left without a node."""
+        """Return the keys of the pods that cannot be evicted and of the pods that are left without a node."""
         return (
             *(blocked.pod for blocked in self.blocked),
             *(pod for group in self.unplaced for pod in group.pods),

@@ -214,7 +214,8 @@ def _advise_on_cause(cause: Cause) -> Advice | None:
     if step is None:
         return None
     about_node = "{node}" in step.text
-    node, claim = cause.nearest if about_node else "", _find_claim(cause.fact_data) if step is LOOK_AT_CLAIM else ""
+    node = cause.nearest if about_node else ""
+    claim = _find_claim(cause.fact_data) if step is LOOK_AT_CLAIM else ""
     return Advice(step.kind, step.text.format(node=cause.nearest), node, claim)
 
 

@@ -186,7 +186,9 @@ class _Question(msgspec.Struct, frozen=True):
 
         if self.pods:
             words = expand_pod_groups(inquiry, self.pods, self.scope, self.source)
-            if waiting_elsewhere := report_named_elsewhere(inquiry, words, self.scope, self.source, now):
+            if waiting_elsewhere := report_named_elsewhere(
+                inquiry, words, self.scope, self.source, now, remedies=self.remedies
+            ):
                 return waiting_elsewhere
             return self._explain_targets(subjects.find_named_targets(inquiry, words, self.scope, self.source), inquiry)
         if targets := subjects.find_targets_in_files(inquiry, self.scope):

@@ -359,10 +359,10 @@ def _report_devices(reservations: Mapping[str, Reservation]) -> dict[str, dict[s
                     DeviceReport(
                         result.request,
                         result.driver,
-                        result.pool,
-                        result.device,
-                        bool(result.admin_access),
-                        {name: str(amount) for name, amount in result.consumed_capacity.items()},
+                        pool=result.pool,
+                        device=result.device,
+                        admin_access=bool(result.admin_access),
+                        consumed_capacity={name: str(amount) for name, amount in result.consumed_capacity.items()},
                     )
                     for result in allocation.devices.results
                 )

@@ -213,7 +213,9 @@ def _build_cause(
         row = _choose_typical_node(rows, same_reason, cycle, standing)
     fact = find_fact(same_reason, row)
     name = cycle.view.nodes.names[row] if standing else ""
-    return Cause(plugin, reason, len(rows), eligible_count, name, describe_fact(fact), fact)
+    return Cause(
+        plugin, reason, nodes=len(rows), within=eligible_count, nearest=name, fact=describe_fact(fact), fact_data=fact
+    )
 
 
 def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, standing: Standing) -> int:
@@ -231,7 +233,8 @@ def _choose_typical_node(rows: Rows, same_reason: list[Obstacle], cycle: Cycle, 
     ]
     codes = cycle.view.nodes.label(demands[0].key).codes[equally_close]
     values, first, count = np.unique(codes, return_index=True, return_counts=True)
-    return int(equally_close[first[np.lexsort((first, -count, values < 0))[0]]])
+    best_value = np.lexsort((first, -count, values < 0))[0]
+    return int(equally_close[first[best_value]])
 
 
 def find_conflict(reasons: Sequence[Reason], cycle: Cycle) -> str:

@@ -144,7 +144,16 @@ def _collect_gang(view: Fork, key: GangKey, pod: Pod, framework: Framework | Non
     infos_of_all = infos | {position: build_pod_info(view, position, pod) for position in assigned}
     tried = sort_by_priority_and_age(infos, (info for info in infos if info not in idle))
     ended = find_ended_pods(view).get(key, EndedPods())
-    return _Gang(key, find_gang_terms(view, key), infos_of_all, tried, idle, assigned, ended, bound_together)
+    return _Gang(
+        key,
+        find_gang_terms(view, key),
+        infos=infos_of_all,
+        tried=tried,
+        idle=idle,
+        assigned=assigned,
+        ended=ended,
+        bound_together=bound_together,
+    )
 
 
 def _iter_idle_pods(
@@ -182,7 +191,9 @@ def _report_unplaced_gang(view: Fork, gang: _Gang, decided_by: str) -> PodGroupR
     gang_resource, least = find_gang_object(view, gang.key), gang.terms.least or 0
     volcano = gang_resource if isinstance(gang_resource, VolcanoPodGroup) else None
     is_size_known = gang.terms.least is not None
-    policy = ("gang" if gang.bound_together or decided_by else "basic") if is_size_known else ""
+    policy = ""
+    if is_size_known:
+        policy = "gang" if gang.bound_together or decided_by else "basic"
     return PodGroupReport(
         name=f"{gang.key.namespace}/{gang.key.name}",
         verdict=INCOMPLETE,
@@ -221,7 +232,9 @@ def _report_failed_members(view: Fork, gang: _Gang) -> Iterator[MemberReport]:
 def _find_failures(view: Fork, gang: _Gang, result: GroupResult, framework: Framework) -> dict[Position, MemberFailure]:
     """Find out why some of the tried pods were not placed."""
     plugin = find_gang_plugin(framework) if gang.bound_together else None
-    return (plugin.failures if plugin else find_failed_members)(result, gang.tried, view)
+    if plugin:
+        return plugin.failures(result, gang.tried, view)
+    return find_failed_members(result, gang.tried, view)
 
 
 def _add_placement_result(

@@ -38,7 +38,10 @@ def build_headline(report: Explanation, pod: Pod, profiles: Collection[str]) -> 
 
 
 def find_shared_cause(report: Explanation) -> str:
-    """Return the headline without the pod's own figures, so that pods with the same cause can be grouped."""
+    """Return what pods that wait for the same reason have in common, so that they can be grouped.
+
+    For an unschedulable pod it is the main cause without the pod's own figures, for most others the headline.
+    """
     if report.pod_group and (group_failure := describe_group_failure(report.pod_group, report)):
         return group_failure
     if report.verdict == "Schedulable":

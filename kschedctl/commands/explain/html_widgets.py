@@ -149,7 +149,10 @@ def _choose_tone(node: NodeReport) -> str:
 
 def _format_total(node: NodeReport, is_best: bool) -> str:
     """Format a node's total score, with a star for the best nodes. A rejected node has none."""
-    return "" if node.total is None else f"{'★ ' if is_best else ''}{node.total:,}"
+    if node.total is None:
+        return ""
+    star = "★ " if is_best else ""
+    return f"{star}{node.total:,}"
 
 
 def _build_plugin_column(nodes: Iterable[NodeReport], rejected_nodes: set[str], scores: dict[str, int]) -> list[Tonal]:

@@ -22,10 +22,11 @@ from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, has_unchecked
 
 
 def report_named_elsewhere(
-    inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str
+    inquiry: Inquiry, words: Sequence[str], scope: Scope, source: Source, now: str, *, remedies: bool = False
 ) -> PendingPods | None:
     """Report on the named objects that wait before kube-scheduler sees their pods. Return None if all are pods.
 
+    With ``remedies``, fixes for Workloads of Kueue are searched.
     Raises UsageError if an object does not exist, or if the words mix such objects with pods and workloads.
     """
     default_namespace = with_context_namespace(scope, source, inquiry.cluster).namespace or DEFAULT_NAMESPACE
@@ -44,6 +45,8 @@ def report_named_elsewhere(
     entries = tuple(
         entry for entry in waiting if {entry.resource, *entry.part_of} & {str(reference) for reference in named}
     )
+    if remedies:
+        entries = search_admission_fixes(inquiry.cluster, entries, now)
     return PendingPods(
         scope="",
         waiting_elsewhere=entries,
@@ -51,6 +54,17 @@ def report_named_elsewhere(
         unknown=find_unread_waiting_kinds(inquiry.cluster) if not entries else (),
         undecided=has_unchecked(entries),
     )
+
+
+def search_admission_fixes(
+    cluster: Cluster, entries: tuple[WaitingElsewhere, ...], now: str
+) -> tuple[WaitingElsewhere, ...]:
+    """Return the entries with fixes for those that are Workloads of Kueue."""
+    if not cluster.kueue_workloads or not entries:
+        return entries
+    from kschedctl.fixes.kueue.search import add_admission_fixes  # noqa: PLC0415 - only where Workloads wait
+
+    return add_admission_fixes(cluster, entries, now)
 
 
 def find_new_resources(cluster: Cluster, now: str) -> tuple[WaitingElsewhere, ...]:

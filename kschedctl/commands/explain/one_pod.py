@@ -110,6 +110,11 @@ def explain_with_fixes(
     from kschedctl.commands.explain.fixes import add_fixes  # noqa: PLC0415 - a summary needs none
     from kschedctl.fixes.ranking import insert_autoscaler_fixes  # noqa: PLC0415 - a summary needs none
 
+    if report.waiting_elsewhere:
+        from kschedctl.commands.explain.named_elsewhere import search_admission_fixes  # noqa: PLC0415 - needless for most pods
+
+        waiting = search_admission_fixes(target.scheduler.cluster, report.waiting_elsewhere, now)
+        report = replace(report, waiting_elsewhere=waiting)
     report = add_fixes(report, target)
     fixes = find_autoscaler_fixes(target, report.new_node) if report.new_node else ()
     if not fixes:

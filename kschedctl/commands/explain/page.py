@@ -181,22 +181,23 @@ def _list_names(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:3])} and {len(names) - 3:,} more"
 
 
-def _are_rejections_gates(report: Explanation) -> bool:
+def _is_rejected_only_by_gates(report: Explanation) -> bool:
     """Return whether nodes are rejected only for reasons that already gate the pod."""
     held_back = {reason for status in report.queue.values() for reason in status.reasons}
     return bool(report.eliminations) and all(e.reason in held_back for e in report.eliminations)
 
 
 def _build_rejection_sections(report: Explanation, style: Style) -> Page:
-    """Build the sections about rejected nodes: by reason, then by group or one by one."""
-    if _are_rejections_gates(report):
+    """Build the sections about rejected nodes: a table of reasons, a chart, then the nodes singly or in groups.
+
+    The page is empty if nodes are rejected only for reasons that already gate the pod.
+    """
+    if _is_rejected_only_by_gates(report):
         return ()
     reasons = build_eliminations_table(report.eliminations, style, nearest=False)
-    return (
-        *reasons,
-        *_plot_rejections(report, style),
-        *(_build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)),
-    )
+    chart = _plot_rejections(report, style)
+    nodes = _build_node_table(report, style) if style.lists_all_nodes else _build_groups_table(report.groups, style)
+    return (*reasons, *chart, *nodes)
 
 
 def _plot_rejections(report: Explanation, style: Style) -> tuple[Plot, ...]:
@@ -314,7 +315,12 @@ def build_explanations_page(report: Explanations, style: Style) -> Page:
     """Build the page of several explanations: an overview table, then the pods that need attention."""
     fine_count, sentence = report.first_line()
     all_fine = all(explanation.verdict in FINE for explanation in report.explanations)
-    tone = (Tone.WARNING if report.waiting_elsewhere else Tone.GOOD) if all_fine else Tone.BAD
+    if not all_fine:
+        tone = Tone.BAD
+    elif report.waiting_elsewhere:
+        tone = Tone.WARNING
+    else:
+        tone = Tone.GOOD
     columns = [Column("pod", keep=True), Column("verdict", keep=True), Column("where"), Column("asked about")]
     table = build_table(report.explanations, columns, _build_pod_row, limit=None, full=False)
     shown_explanations = [

@@ -228,4 +228,11 @@ def _build_age_sort_key(pod: Pod) -> tuple[bool, str]:
 def _report_pending_pod(pod: Pod, report: Explanation, now: str) -> PendingPod:
     """Report one pod of a group."""
     created = pod.metadata.creation_timestamp or ""
-    return PendingPod(pod.key, str(find_owner(pod)), report.headline, report.message, created, format_age(created, now))
+    return PendingPod(
+        pod.key,
+        str(find_owner(pod)),
+        headline=report.headline,
+        message=report.message,
+        created=created,
+        age=format_age(created, now),
+    )

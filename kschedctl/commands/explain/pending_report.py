@@ -12,7 +12,7 @@ from kschedctl.reports.not_created import NOT_CREATED, NotCreated
 from kschedctl.reports.report import GateProblem, Report, with_pod_count
 from kschedctl.reports.summary import ShortPods, Summary
 from kschedctl.reports.unknown import UnknownKind, describe_doubt
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, find_unadmitted, list_fixes
 from kschedctl.text.counts import counted
 
 
@@ -127,7 +127,8 @@ class PendingPods(Report, frozen=True):
             *(group.short_form for group in self.groups),
             *(entry.short_form for entry in self.waiting_elsewhere),
         )
-        return replace(summary, subject=self.scope, pods=pods, figures=figures)
+        fixes = tuple(fix.to_short_fix() for fix in list_fixes(self.waiting_elsewhere))
+        return replace(summary, subject=self.scope, pods=pods, figures=figures, fixes=fixes)
 
     def csv_table(self) -> CsvTable:
         """Return a row for each creation failure, pending pod, and object that waits elsewhere."""

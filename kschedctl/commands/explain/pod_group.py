@@ -88,7 +88,7 @@ def report_pod_group(scheduler: Scheduler, framework: Framework, pod: Pod) -> Po
     if error := find_validation_error(find_pod_group(view, key), tried, view, scheduler.gates.release):
         return build_report(GroupResult(Status(Code.ERROR, (error,))))
 
-    cycle = PodGroupCycle(framework, view, key, members.tried, infos, topology_aware)
+    cycle = PodGroupCycle(framework, view, key=key, members=members.tried, infos=infos, topology_aware=topology_aware)
     result = cycle.run()
     if scheduler.gates.enabled("WorkloadAwarePreemption") and result.status.code is Code.UNSCHEDULABLE:
         result = preempt_for_group(cycle, result)
@@ -275,11 +275,11 @@ def _report_placements(view: Fork, result: GroupResult) -> Iterator[PlacementRep
         yield PlacementReport(
             placement.name,
             len(placement.rows),
-            sum(member.row != NO_ROW for member in tried.members),
-            tried in fitting,
-            view.pods.objects[blocking.position].key if blocking else "",
-            ", ".join(blocking.status.reasons) if blocking else "",
-            scores.get(id(tried)) if result.scores else None,
+            pods=sum(member.row != NO_ROW for member in tried.members),
+            fits=tried in fitting,
+            blocking=view.pods.objects[blocking.position].key if blocking else "",
+            message=", ".join(blocking.status.reasons) if blocking else "",
+            score=scores.get(id(tried)) if result.scores else None,
         )
 
 

@@ -64,9 +64,12 @@ def _build_group_row(group: GroupOfTree) -> Row:
     """Build the row of one group of the tree."""
     unit = "pod" if group.kind == "PodGroup" else "group"
     needs = f"{count(group.least, unit)}{f' in one {group.topology}' if group.topology else ''}"
-    tone = (
-        Tone.GOOD if group.verdict == "Placed" else Tone.WARNING if group.verdict == "WaitsForPreemption" else Tone.BAD
-    )
+    if group.verdict == "Placed":
+        tone = Tone.GOOD
+    elif group.verdict == "WaitsForPreemption":
+        tone = Tone.WARNING
+    else:
+        tone = Tone.BAD
     return (group.name, group.parent, needs, Marked(group.verdict, tone), Marked(group.message, Tone.FAINT))
 
 

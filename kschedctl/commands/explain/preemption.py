@@ -67,7 +67,8 @@ def _compare_priorities(plugin: PreemptionPlugin, preemption: Preemption, cycle:
     view, priority = cycle.view, cycle.info.priority
     potential = find_potential_nodes(cycle)
     placed = np.flatnonzero(view.node >= 0)
-    movable_pods = placed[potential[view.node[placed]]]
+    nodes_of_pods = view.node[placed]
+    movable_pods = placed[potential[nodes_of_pods]]
     if not len(movable_pods):
         return None
     priorities = view.pods.priority[view.pods.info[movable_pods]]

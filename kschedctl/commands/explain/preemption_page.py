@@ -91,7 +91,9 @@ def _build_ties_list(report: PreemptionReport, style: Style) -> list[Block]:
         _describe_tie(node, same, report.candidates[node]) for node in nodes for same in report.candidates[node].ties
     ]
     shown, note = limit_rows(ties, None if style.lists_all_nodes else TIES_SHOWN)
-    return [Bullets((*shown, note) if note else tuple(shown))] if shown else []
+    if not shown:
+        return []
+    return [Bullets((*shown, note) if note else tuple(shown))]
 
 
 def _describe_tie(node: str, equals: tuple[str, ...], candidate: CandidateReport) -> str:

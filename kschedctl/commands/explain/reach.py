@@ -87,7 +87,15 @@ def _iter_unexamined_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
 
     enough = cycle.search is not None and not outcome.narrowed_by
     for reason in (ENOUGH_FOUND,) if enough else cycle.build_unexamined_status().reasons:
-        yield Obstacle(outcome.plugin, reason, unexamined, level, unexamined, find_row_fact, looked_at=False)
+        yield Obstacle(
+            outcome.plugin,
+            reason,
+            mask=unexamined,
+            level=level,
+            reported=unexamined,
+            fact=find_row_fact,
+            looked_at=False,
+        )
 
 
 def _find_filter_fact(cycle: Cycle, plugin: str, row: int) -> AnyFact | None:
@@ -131,7 +139,12 @@ def _iter_extender_obstacles(cycle: Cycle) -> Iterator[Obstacle]:
         level = np.full(len(rejected), NEAR, np.int8)
         level[unresolvable] = OUT_OF_REACH
         yield Obstacle(
-            EXTENDERS, message or NO_REASON, rejected, level, rejected, _make_constant_fact(f"refused by {url}")
+            EXTENDERS,
+            message or NO_REASON,
+            mask=rejected,
+            level=level,
+            reported=rejected,
+            fact=_make_constant_fact(f"refused by {url}"),
         )
     dropped = cycle.silently_dropped if consultation.narrowed and cycle.error is None else np.zeros(0, np.bool_)
     if dropped.any():
@@ -151,9 +164,15 @@ def _mark_facts_as_nominated(fact: FindFact | None) -> FindFact:
 
 def _build_obstacle(cycle: Cycle, plugin: str, rejection: Rejection, mask: Bools, first_rejected: Bools) -> Obstacle:
     """Build the obstacle for a plugin's rejection of the nodes in `mask` (N,)."""
-    level = _find_levels(cycle, plugin, rejection)
+    level = _grade_rejection(cycle, plugin, rejection)
     return Obstacle(
-        plugin, rejection.reason, mask, level, mask & first_rejected, _convert_facts(rejection.fact), rejection.distance
+        plugin,
+        rejection.reason,
+        mask=mask,
+        level=level,
+        reported=mask & first_rejected,
+        fact=_convert_facts(rejection.fact),
+        distance=rejection.distance,
     )
 
 
@@ -162,21 +181,28 @@ def _convert_facts(fact: Callable[[int], Fact | str | None] | None) -> FindFact 
     return None if fact is None else lambda row: to_fact(fact(row))
 
 
-def _find_levels(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
-    """Return how far a rejection puts each node (N,) out of reach."""
+def _grade_rejection(cycle: Cycle, plugin: str, rejection: Rejection) -> Levels:
+    """Return for each node (N,) how hard the rejection is to remove: NEAR, KEPT_AWAY or OUT_OF_REACH.
+
+    The kind of the rejection is judged by its fact on the first node that it rejects.
+    """
     nodes = len(rejection.mask)
     if plugin == DynamicResources.name and rejection.reason == CANNOT_ALLOCATE:
-        return np.where(_find_nodes_without_devices(cycle, rejection.mask), OUT_OF_REACH, NEAR).astype(np.int8)
-    match rejection.fact(int(rejection.mask.argmax())) if rejection.fact else None:
+        return _grade_nodes(_find_nodes_without_devices(cycle, rejection.mask))
+    first_rejected = int(rejection.mask.argmax())
+    match rejection.fact(first_rejected) if rejection.fact else None:
         case Cordoned() | UntoleratedTaint():
             return np.full(nodes, KEPT_AWAY, np.int8)
         case Insufficient(resource=name):
-            return np.where(_find_nodes_without_resource(cycle, name, rejection.mask), OUT_OF_REACH, NEAR).astype(
-                np.int8
-            )
+            return _grade_nodes(_find_nodes_without_resource(cycle, name, rejection.mask))
         case NotEnoughStorage(storage_class=name):
-            return np.where(_find_served_nodes(cycle, name), NEAR, OUT_OF_REACH).astype(np.int8)
+            return _grade_nodes(~_find_served_nodes(cycle, name))
     return np.full(nodes, OUT_OF_REACH if rejection.code is Code.UNRESOLVABLE else NEAR, np.int8)
+
+
+def _grade_nodes(is_out_of_reach: Bools) -> Levels:
+    """Return OUT_OF_REACH for the nodes of the mask (N,), and NEAR for all others."""
+    return np.where(is_out_of_reach, OUT_OF_REACH, NEAR).astype(np.int8)
 
 
 def _find_nodes_without_resource(cycle: Cycle, resource: str, mask: Bools) -> Bools:

@@ -33,7 +33,7 @@ from kschedctl.reports.unknown import (
     describe_verdict_doubts,
     is_undecided,
 )
-from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted
+from kschedctl.reports.waiting_elsewhere import WaitingElsewhere, count_by_state, has_unadmitted, list_fixes
 from kschedctl.scheduler.registry.in_tree import AnyFact
 from kschedctl.text.counts import counted
 
@@ -152,23 +152,39 @@ class Cause(Document, frozen=True):
     @property
     def short_form(self) -> ShortCause:
         """The cause as it appears in a summary."""
-        return ShortCause(self.reason, self.nodes, self.plugin, self.within, self.nearest, self.fact, self.conflict)
+        return ShortCause(
+            self.reason,
+            self.nodes,
+            plugin=self.plugin,
+            of_nodes=self.within,
+            closest=self.nearest,
+            fact=self.fact,
+            conflict=self.conflict,
+        )
 
     def describe_nodes(self, nodes: int) -> str:
         """Describe to which of `nodes` nodes the reason applies, or return an empty string if it is not about nodes."""
         return describe_node_share(self.nodes, self.within, nodes) if self.nearest else ""
 
     def describe_closest(self, nodes: int) -> str:
-        """Describe the closest node, with the figures there.
+        """Describe the node that comes closest to taking the pod, with the figures of that node.
+
+        If no node is closer than others, the described node is an example ("such as"). If the cause names no node, only
+        its fact is returned. `nodes` is the number of all nodes.
 
         >>> Cause("", "Insufficient cpu", 9, 9, "w4", "cpu: 6 requested, 2 free of 8").describe_closest(12)
         'closest w4: cpu: 6 requested, 2 free of 8'
         """
         if not self.nearest:
             return self.fact
-        one = nodes == 1 or self.within == self.nodes == 1
-        sort = "" if one else "closest " if self.within else "such as "
-        return f"{sort}{self.nearest}: {self.fact}" if self.fact else f"{sort}{self.nearest}"
+        is_only_node = nodes == 1 or self.within == self.nodes == 1
+        if is_only_node:
+            node = self.nearest
+        elif self.within:
+            node = f"closest {self.nearest}"
+        else:
+            node = f"such as {self.nearest}"
+        return f"{node}: {self.fact}" if self.fact else node
 
 
 class Advice(Document, frozen=True):
@@ -503,7 +519,7 @@ class Explanation(_ExtenderPart, frozen=True):
             nominated=chosen or "",
             preemption=preemption.no_lower_priority.words if preemption and preemption.no_lower_priority else "",
             victims=preemption.candidates[chosen].victims if preemption is not None and chosen else (),
-            fixes=tuple(remedy.to_short_fix() for remedy in self.remedies),
+            fixes=tuple(remedy.to_short_fix() for remedy in (*list_fixes(self.waiting_elsewhere), *self.remedies)),
             advice=tuple(advice.text for advice in self.advice),
             figures={"feasibleNodes": len(self.feasible), "nodes": len(self.nodes)},
         )

@@ -260,7 +260,14 @@ def _explain_wait(pod: Pod, report: Explanation, audited: ReplayedCluster, nodes
     """Find the cause and the reason for which a pod waits, with the scheduler's last message about it."""
     last_message = find_last_message(pod, audited)
     if permits := [", ".join(answer.reasons) for answer in report.permit.values() if answer.code == WAIT]:
-        return WaitingPod(pod, "permit", "; ".join(dict.fromkeys(permits)), report, "", last_message)
+        return WaitingPod(
+            pod,
+            "permit",
+            reason="; ".join(dict.fromkeys(permits)),
+            explanation=report,
+            node="",
+            last_message=last_message,
+        )
     if report.verdict == "Schedulable" and not (report.pod_group and describe_group_failure(report.pod_group, report)):
         return WaitingPod(
             pod, *_find_fitting_cause(pod, last_message, audited, nodes), report, nodes.get(pod.key, ""), last_message
@@ -338,10 +345,12 @@ def _report_victim(pod: Pod, audited: ReplayedCluster) -> TerminatingVictim:
     seconds = audited.seconds_since(due)
     late = seconds is not None and seconds > audited.thresholds.overdue_seconds
     grace = pod.spec.termination_grace_period_seconds
+    if grace is None:
+        grace = DEFAULT_GRACE_SECONDS
     return TerminatingVictim(
         pod=pod.key,
         node=pod.spec.node_name,
-        asked=subtract_seconds(due, DEFAULT_GRACE_SECONDS if grace is None else grace) if seconds is not None else "",
+        asked=subtract_seconds(due, grace) if seconds is not None else "",
         due=due,
         overdue=format_age(due, audited.now) if late else "",
     )

@@ -82,7 +82,9 @@ def _get_folder(file: str) -> str:
 
 def _build_cluster(manifests: Iterable[Read], gates: FeatureGates) -> DescribedCluster:
     """Build the cluster of the readable manifests. If a node cannot be read, the cluster is None."""
-    objects, problems, all_nodes_read = [], [], True
+    objects = []
+    problems = []
+    all_nodes_read = True
     for manifest in manifests:
         kind = str(manifest.value["kind"])
         fault = _describe_fault(manifest, kind)

@@ -118,10 +118,11 @@ def _find_preempted(room: RoomMaking) -> tuple[str, ...]:
 
 def _find_cause(simulation: Simulation, missing: Sequence[str]) -> str:
     """Describe the missing StorageClass that the first unplaced pod names, or return an empty string."""
+    if not missing:
+        return ""
     pods = simulation.view.pods
-    return (
-        MissingStorageClasses(simulation.view.cluster).explain(pods.objects[pods.index[missing[0]]]) if missing else ""
-    )
+    first_pod = pods.objects[pods.index[missing[0]]]
+    return MissingStorageClasses(simulation.view.cluster).explain(first_pod)
 
 
 def _find_message(simulation: Simulation, missing: Sequence[str]) -> str:
@@ -163,7 +164,8 @@ def _iter_fragmented_resources(search: PlanSearch) -> Iterator[FragmentedResourc
     if eligible is None:
         return
     free = np.maximum(view.allocatable - view.requested, 0)
-    free = free[eligible & (free[:, view.resources[PODS]] > 0)]
+    takes_more_pods = free[:, view.resources[PODS]] > 0
+    free = free[eligible & takes_more_pods]
     if not len(free):
         return
     wanted = view.requests[view.pods.info[search.wanted]]

@@ -36,8 +36,10 @@ class ReleasableHoldings:
             for plugin in find_reserve_plugins(cycle.framework, cycle.info.spec)
             if plugin.name in verdicts and verdicts[plugin.name].rejected.any()
         ]
-        self.cycle, self.view = cycle, cycle.view.fork() if refusing else cycle.view
-        self.plugins, self.holders = list[ReservePlugin](), np.zeros(len(self.view.pods.infos), np.bool_)
+        self.cycle = cycle
+        self.view = cycle.view.fork() if refusing else cycle.view
+        self.plugins: list[ReservePlugin] = []
+        self.holders = np.zeros(len(self.view.pods.infos), np.bool_)
         for plugin in refusing:
             self._add_plugin(plugin)
         self.names = frozenset(plugin.name for plugin in self.plugins)
@@ -85,8 +87,10 @@ class ReleasableHoldings:
 
     def _release_holdings(self, leaving_pods: Rows) -> Changes:
         """Release what the pods hold. Return the objects as they were before."""
-        pods = leaving_pods[self.holders[self.view.pods.info[leaving_pods]]].tolist()
-        original_objects, before = self.cycle.view.objects, dict[str, list[Struct]]()
+        infos = self.view.pods.info[leaving_pods]
+        pods = leaving_pods[self.holders[infos]].tolist()
+        original_objects = self.cycle.view.objects
+        before: dict[str, list[Struct]] = {}
         for plugin in self.plugins:
             changes = plugin.release(self.view, pods)
             for kind, objects in changes.items():

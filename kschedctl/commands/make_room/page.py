@@ -14,7 +14,12 @@ from kschedctl.text.counts import counted, first_few
 def build_page(report: MakeRoom, style: Style) -> Page:
     """Build the page of a make-room report. Sections without content are left out."""
     verdict, pods, sentence = report.first_line()
-    tone = Tone.WARNING if report.undecided or report.interrupted else Tone.GOOD if report.fits else Tone.BAD
+    if report.undecided or report.interrupted:
+        tone = Tone.WARNING
+    elif report.fits:
+        tone = Tone.GOOD
+    else:
+        tone = Tone.BAD
     partial = len(report.moves) > 0 and not report.fits
     return (
         *build_interruption_line(report.interrupted, "the plan so far"),

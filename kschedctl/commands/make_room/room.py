@@ -156,7 +156,16 @@ class RoomMaking:
         unplaced = [p for p in waiting if simulation.view.node[p] < 0 and p not in simulation.gone]
         stage = Rehearsal(scheduler, simulation.view, simulation.view.nodes.objects, seed=seed)
         nodes = Pools.of(simulation.view).select_nodes_in(wishes.pool)
-        return cls(stage.with_cordoned(NO_NODES), simulation, wanted, unplaced, nodes, keep, wishes, stage)
+        return cls(
+            stage.with_cordoned(NO_NODES),
+            simulation,
+            wanted=wanted,
+            unplaced=unplaced,
+            nodes=nodes,
+            keep=keep,
+            wishes=wishes,
+            before=stage,
+        )
 
     def make_room(self) -> None:
         """Let as many pods fit as possible, those that need no move first."""
@@ -232,7 +241,16 @@ class RoomMaking:
             return self.pool.run([DraftTask(tuple(self.adopted), draft) for draft in drafts])
 
         batch_size = self.pool.size if self.pool else 1
-        search = PlanSearch(stage, members[-1], movable, self.nodes, accept, deadline, batch_size, self.advance)
+        search = PlanSearch(
+            stage,
+            members[-1],
+            movable=movable,
+            nodes=self.nodes,
+            accept=accept,
+            deadline=deadline,
+            batch_size=batch_size,
+            advance=self.advance,
+        )
         self.searches.append(search)
         return search
 

@@ -252,7 +252,8 @@ class PlanSearch:
             counted = counted | _find_interacting_pods(view, cycle)
         if not counted.any():
             return []
-        pods = self.movable.pods[counted[view.pods.info[self.movable.pods]]]
+        infos = view.pods.info[self.movable.pods]
+        pods = self.movable.pods[counted[infos]]
         pods = pods[~np.isin(pods, moved_before) & (view.node[pods] >= 0)]
         order = np.lexsort((pods, *(cost[pods] for cost in self._costs[::-1])))
         return [Position(position) for position in pods[order].tolist()]

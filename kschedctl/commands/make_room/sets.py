@@ -130,7 +130,8 @@ class SetsOnNodes:
             first = starts[counts > places[-1]]
             chosen = first[:, None] + np.array(places)
             frees = requests[chosen].sum(axis=1)
-            sets.append(pods[chosen[(frees >= short[node[first]]).all(axis=1)]])
+            is_enough = (frees >= short[node[first]]).all(axis=1)
+            sets.append(pods[chosen[is_enough]])
         return np.concatenate(sets)
 
     def _get_requests(self, pods: Rows, columns: list[int]) -> Amounts:

@@ -209,41 +209,43 @@ _DECLARED_TOOLS = (
         "Why is this pod Pending?",
         "Replays kube-scheduler for one pod of the cluster, or for a manifest that is not in it: the scheduler's own "
         "message, what refuses which nodes, the closest nodes, and the smallest verified fixes.",
-        {"pod": POD, "manifest": MANIFEST},
-        explain_pod,
+        arguments={"pod": POD, "manifest": MANIFEST},
+        build_report=explain_pod,
         command="explain",
     ),
     Tool(
         "list_pending_pods",
         "Which pods are Pending, and why?",
         "All pods that wait for a node, grouped by cause, and workloads that lack pods nobody could create.",
-        {"namespace": NAMESPACE},
-        lambda call, arguments: kschedctl.pending(call.cluster, str(arguments.get("namespace", "")), now=call.now),
+        arguments={"namespace": NAMESPACE},
+        build_report=lambda call, arguments: kschedctl.pending(
+            call.cluster, str(arguments.get("namespace", "")), now=call.now
+        ),
         command="explain",
     ),
     Tool(
         "find_remedies",
         "Which changes would let this pod schedule?",
         "All smallest sets of changes, each verified by replay. Nothing is executed.",
-        {"pod": POD, "manifest": MANIFEST},
-        find_remedies,
+        arguments={"pod": POD, "manifest": MANIFEST},
+        build_report=find_remedies,
         command="remedies",
     ),
     Tool(
         "clear_pending_pods",
         "Which few changes would clear most of what is Pending?",
         "The changes that let the most waiting pods schedule, each verified by replay. Nothing is executed.",
-        {"namespace": NAMESPACE},
-        clear_pending_pods,
+        arguments={"namespace": NAMESPACE},
+        build_report=clear_pending_pods,
         command="remedies",
     ),
     Tool(
         "what_wakes_pod",
         "What makes the scheduler retry this pod?",
         "The events for which a refused pod waits, by the plugins that refused it.",
-        {"pod": POD},
-        lambda call, arguments: kschedctl.wake_ups(call.cluster, str(arguments["pod"])),
-        ("pod",),
+        arguments={"pod": POD},
+        build_report=lambda call, arguments: kschedctl.wake_ups(call.cluster, str(arguments["pod"])),
+        required=("pod",),
         command="wakes",
     ),
     Tool(
@@ -251,11 +253,11 @@ _DECLARED_TOOLS = (
         "Does the scheduler retry waiting pods after these changes?",
         "Each change by itself: objects as they would be applied, or events {action: Add|Update|Delete, old, new}. Of "
         "all that wait, or of one pod.",
-        {"changes": {**OBJECTS, "minItems": 1, "description": "Objects or events, as JSON."}, "pod": POD},
-        lambda call, arguments: kschedctl.wakes_by(
+        arguments={"changes": {**OBJECTS, "minItems": 1, "description": "Objects or events, as JSON."}, "pod": POD},
+        build_report=lambda call, arguments: kschedctl.wakes_by(
             call.cluster, arguments["changes"], [arguments["pod"]] if "pod" in arguments else ()
         ),
-        ("changes",),
+        required=("changes",),
         command="wakes",
     ),
     Tool(
@@ -263,37 +265,37 @@ _DECLARED_TOOLS = (
         "Is this safe to deploy? Where would its pods go?",
         "Applies manifests to a copy of the cluster: where their pods go, which stay Pending, and whom they evict. "
         "rollout: replace the pods of workloads that exist, as their controllers do; pending: waiting pods take part.",
-        {"manifests": MANIFESTS, "rollout": {"type": "boolean"}, "pending": {"type": "boolean"}},
-        simulate_apply,
-        ("manifests",),
+        arguments={"manifests": MANIFESTS, "rollout": {"type": "boolean"}, "pending": {"type": "boolean"}},
+        build_report=simulate_apply,
+        required=("manifests",),
         command="simulate",
     ),
     Tool(
         "capacity_left",
         "How many more of these pods fit?",
         "Each manifest by itself: how many fit, and what stops the next one.",
-        {"manifests": MANIFESTS, "most": MOST},
-        lambda call, arguments: kschedctl.capacity(
+        arguments={"manifests": MANIFESTS, "most": MOST},
+        build_report=lambda call, arguments: kschedctl.capacity(
             call.cluster, arguments["manifests"], most=arguments.get("most"), progress=call.progress
         ),
-        ("manifests",),
+        required=("manifests",),
         command="capacity",
     ),
     Tool(
         "simulate_drain",
         "Can these nodes be drained?",
         "Where the pods of the nodes would go, and what blocks the drain. No node is drained.",
-        {"nodes": NAMES},
-        lambda call, arguments: kschedctl.drain(call.cluster, arguments["nodes"], progress=call.progress),
-        ("nodes",),
+        arguments={"nodes": NAMES},
+        build_report=lambda call, arguments: kschedctl.drain(call.cluster, arguments["nodes"], progress=call.progress),
+        required=("nodes",),
         command="drain",
     ),
     Tool(
         "simulate_failures",
         "What would no longer fit if a node, a zone or a pool were lost?",
         "Loses each in turn, worst first.",
-        {"unit": UNIT},
-        lambda call, arguments: kschedctl.failures(
+        arguments={"unit": UNIT},
+        build_report=lambda call, arguments: kschedctl.failures(
             call.cluster, str(arguments.get("unit", "zone")), progress=call.progress
         ),
         command="failures",
@@ -302,33 +304,35 @@ _DECLARED_TOOLS = (
         "simulate_changes",
         "What would these changes to the cluster do to its pods?",
         "Takes the steps of a scenario (cordon, taint, label, addNodes, removeNodes, drain, scale, …) on a copy.",
-        {"scenario": SCENARIO},
-        lambda call, arguments: kschedctl.whatif(call.cluster, arguments["scenario"], progress=call.progress),
-        ("scenario",),
+        arguments={"scenario": SCENARIO},
+        build_report=lambda call, arguments: kschedctl.whatif(
+            call.cluster, arguments["scenario"], progress=call.progress
+        ),
+        required=("scenario",),
         command="whatif",
     ),
     Tool(
         "check_manifest",
         "Would the API server create this?",
         "What admission makes of a manifest: refused, or changed by defaults, LimitRanges, quotas, classes.",
-        {"manifest": MANIFEST},
-        lambda call, arguments: kschedctl.admit(call.cluster, arguments["manifest"]),
-        ("manifest",),
+        arguments={"manifest": MANIFEST},
+        build_report=lambda call, arguments: kschedctl.admit(call.cluster, arguments["manifest"]),
+        required=("manifest",),
     ),
     Tool(
         "lint_cluster",
         "What in the cluster breaks scheduling?",
         "The rules of lint on all objects of the cluster that scheduling reads.",
-        {},
-        lambda call, arguments: kschedctl.lint(cluster=call.cluster),
+        arguments={},
+        build_report=lambda call, arguments: kschedctl.lint(cluster=call.cluster),
         command="lint",
     ),
     Tool(
         "audit_cluster",
         "Is the cluster scheduled well?",
         "Sections, each sound or with findings and what to do.",
-        {"sections": SECTION},
-        lambda call, arguments: kschedctl.audit(
+        arguments={"sections": SECTION},
+        build_report=lambda call, arguments: kschedctl.audit(
             call.cluster, arguments.get("sections") or (), now=call.now, progress=call.progress
         ),
         command="audit",
@@ -337,28 +341,28 @@ _DECLARED_TOOLS = (
         "list_node_pools",
         "Which node pools are there, and what is free on their nodes?",
         "Node pools with their shapes, zones, taints and free resources.",
-        {},
-        lambda call, arguments: kschedctl.pools(call.cluster, now=call.now),
+        arguments={},
+        build_report=lambda call, arguments: kschedctl.pools(call.cluster, now=call.now),
         command="pools",
     ),
     Tool(
         "make_room",
         "Which pods have to move so that this one fits?",
         "The fewest moves within disruption budgets, each replayed, with the node where each pod goes.",
-        {"pod": POD, "manifests": MANIFESTS},
-        make_room,
+        arguments={"pod": POD, "manifests": MANIFESTS},
+        build_report=make_room,
         command="make-room",
     ),
     Tool(
         "consolidate_nodes",
         "Which nodes could go with all pods placed again?",
         "Drains node after node on a copy; what keeps each other node. Independent of any autoscaler.",
-        {
+        arguments={
             "pool": _build_text_schema("Only nodes of this node pool."),
             "headroom_percent": {**PERCENT, "description": "So much cpu and memory stays free."},
             "keep_zone_loss": KEEP_ZONES,
         },
-        consolidate_nodes,
+        build_report=consolidate_nodes,
         command="consolidate",
     ),
     Tool(
@@ -366,14 +370,14 @@ _DECLARED_TOOLS = (
         "Which nodes would all workloads need, bought anew?",
         "The cheapest set of nodes that takes all pods, or the smallest where prices are not known, and a lower bound. "
         "Without instance_types nodes like those of the cluster's pools.",
-        {
+        arguments={
             "manifests": MANIFESTS,
             "instance_types": TYPES,
             "scale": {"type": "number", "minimum": 1, "description": "So many times the pods of each workload."},
             "keep_zone_loss": KEEP_ZONES,
             "by_nodes": {"type": "boolean", "description": "The fewest nodes, though prices are known."},
         },
-        size_nodes,
+        build_report=size_nodes,
         command="size",
     ),
     Tool(
@@ -381,24 +385,24 @@ _DECLARED_TOOLS = (
         "What would the descheduler evict?",
         "Its rounds, replayed with where each pod goes then; what of it loops, and which budgets stop it. Without "
         "policy what pods ask for themselves is restored.",
-        {"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
-        rebalance_pods,
+        arguments={"policy": {"type": "object", "description": "A DeschedulerPolicy of descheduler/v1alpha2."}},
+        build_report=rebalance_pods,
         command="rebalance",
     ),
     Tool(
         "scale_up",
         "Which nodes would the Cluster Autoscaler add?",
         "Its next loop: which groups grow for pending pods, and why not more.",
-        OF_GROUPS,
-        scale_up,
+        arguments=OF_GROUPS,
+        build_report=scale_up,
         command="scale",
     ),
     Tool(
         "scale_down",
         "Which nodes would the Cluster Autoscaler remove?",
         "Its next loop: which nodes go, and what keeps the others.",
-        OF_GROUPS,
-        scale_down,
+        arguments=OF_GROUPS,
+        build_report=scale_down,
         command="scale",
     ),
     Tool(
@@ -406,17 +410,17 @@ _DECLARED_TOOLS = (
         "Which nodes would Karpenter launch?",
         "Its next round: the NodeClaims for pending pods, and why none for the others. Without instance_types those of "
         "the nodes that exist.",
-        {"instance_types": TYPES, "settings": SETTINGS},
-        provision_nodes,
+        arguments={"instance_types": TYPES, "settings": SETTINGS},
+        build_report=provision_nodes,
         command="provision",
     ),
     Tool(
         "disrupt_nodes",
         "Which nodes would Karpenter take away or replace?",
         "Its next round: consolidation, drift and expiry within budgets, and what keeps each other node.",
-        {"instance_types": TYPES, "settings": SETTINGS},
-        disrupt_nodes,
-        ("instance_types",),
+        arguments={"instance_types": TYPES, "settings": SETTINGS},
+        build_report=disrupt_nodes,
+        required=("instance_types",),
         command="provision",
     ),
 )

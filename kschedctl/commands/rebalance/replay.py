@@ -111,7 +111,15 @@ class EvictionReplay:
         was_evicted_before = bool(self.was_moved[position])
         self.was_moved[position] = True
         self.played.append(
-            PlayedEviction(self.round, plugin, position, source, outcome.row, outcome.tied, was_evicted_before)
+            PlayedEviction(
+                self.round,
+                plugin,
+                position=position,
+                source=source,
+                target=outcome.row,
+                tied=outcome.tied,
+                again=was_evicted_before,
+            )
         )
         self._try_pending_pods()
         return ""

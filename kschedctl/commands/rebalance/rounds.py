@@ -272,7 +272,9 @@ class TerminatedPods:
         for round_number, plugin, position in self.deletions:
             pod = self.view.pods.objects[position]
             node = node_names[int(self.view.node[position])]
-            yield RemovedPod(pod.key, str(find_owner(pod)), pod.status.phase, plugin, node, round_number)
+            yield RemovedPod(
+                pod.key, str(find_owner(pod)), phase=pod.status.phase, plugin=plugin, node=node, round=round_number
+            )
 
     def iter_held_back(self) -> Iterator[HeldBack]:
         """Yield the pods that a limit kept from being deleted, grouped by plugin and reason."""

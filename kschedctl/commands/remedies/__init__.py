@@ -184,15 +184,20 @@ def _may_moves_help(scheduler: Scheduler, key: str) -> bool:
 def _add_autoscaler_fixes(
     report: Remedies, target: TargetPod, wishes: RemedyWishes, now: str, user_groups: UserGroups
 ) -> Remedies:
-    """Return the report with added fixes that let an autoscaler create a node for the pod."""
+    """Return the report with added fixes that let an autoscaler create a node for the pod.
+
+    The report is returned as it is if the pod is not unschedulable, if no autoscaler is known, or if the user does not
+    wish for such fixes.
+    """
     cluster = target.scheduler.cluster
-    if report.verdict != UNSCHEDULABLE or not (
-        has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
-    ):
+    has_autoscaler = has_any_node_groups(cluster, user_groups) or cluster.karpenter_node_pools
+    if report.verdict != UNSCHEDULABLE or not has_autoscaler:
         return report
+    # Most of these fixes are an operator's: the search is skipped if no such fix is wished for
     if not any(wishes.considers(kind, "operator") for kind in PoolFixKind):
         return report
     autoscaler_answer = explain_new_node_for_pod(target, now, user_groups)
     fixes = find_autoscaler_fixes(target, autoscaler_answer, now, user_groups) if autoscaler_answer else ()
     wished_fixes = [fix for fix in fixes if all(wishes.considers(kind, fix.by) for kind in fix.kinds)]
-    return structs.replace(report, remedies=sort_complete_first(insert_autoscaler_fixes(report.remedies, wished_fixes)))
+    all_fixes = insert_autoscaler_fixes(report.remedies, wished_fixes)
+    return structs.replace(report, remedies=sort_complete_first(all_fixes))

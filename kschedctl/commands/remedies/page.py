@@ -9,6 +9,7 @@ from kschedctl.commands.make_room.page import build_moves_sections
 from kschedctl.commands.remedies.report import ChosenRemedy, HelplessPods, Remedies, RemediesOfMany
 from kschedctl.render.fixes import _build_fix, build_fixes_section
 from kschedctl.render.page import (
+    Block,
     Marked,
     Page,
     Stack,
@@ -58,8 +59,8 @@ def _build_verdict(report: Remedies) -> Page:
     return (*headline, paragraph(Marked(report.stands_for, Tone.FAINT))) if report.stands_for else headline
 
 
-def build_many_page(report: RemediesOfMany, style: Style) -> Page:
-    """Build the page for many pods: how many are cleared, the chosen changes, and which pods still wait."""
+def build_page_for_many_pods(report: RemediesOfMany, style: Style) -> Page:
+    """Build the page for many pods: how many no longer wait, the chosen fixes, and which pods still wait."""
     title, *scope = report.first_line()
     not_created = build_not_created_section(report.not_created, style) if report.not_created else ()
     if not report.waiting:
@@ -68,13 +69,19 @@ def build_many_page(report: RemediesOfMany, style: Style) -> Page:
         no_pods_wait = paragraph(Marked(title, tone), *scope)
         return (*not_created, no_pods_wait, *_build_waiting_elsewhere(report, style), *elsewhere)
     note = paragraph(Marked("chosen by how many pods they clear, and simulated one after the other", Tone.FAINT))
-    blocks = [_build_chosen_fix(number, chosen, style) for number, chosen in enumerate(report.chosen, 1)]
-    fixes = (*(block for fix in blocks for block in fix), note) if blocks else ()
-    incomplete_note = "not all that may help was tried: there may be better ones"
+    fixes: list[Block] = []
+    for number, chosen in enumerate(report.chosen, 1):
+        fixes += _build_chosen_fix(number, chosen, style)
+    if fixes:
+        fixes.append(note)
+    incomplete: Page = ()
+    if not report.complete:
+        incomplete_note = "not all that may help was tried: there may be better ones"
+        incomplete = (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)
     return (
         *section(title, *fixes),
         *build_interruption_line(report.interrupted),
-        *(() if report.complete else (paragraph(Marked("Not complete:", Tone.WARNING), incomplete_note),)),
+        *incomplete,
         *build_caveats(report.not_replayed, report.ignored, report.extended, report.unknown),
         *not_created,
         *_build_still_waiting(report.left, style),

@@ -176,7 +176,9 @@ class _RolloutReplay:
 
         `created_pods` has the workload of each pod that manifests create.
         """
-        self.following, self.view, self.notes = following, following.view, list[str]()
+        self.following = following
+        self.view = following.view
+        self.notes: list[str] = []
         self.placements = placements
         self._placed: list[tuple[int, Position, Row]] = []
         self._in_vain = 0
@@ -358,15 +360,15 @@ def _build_comparison(
     return FollowedPlacement(
         placement.pod,
         placement.node,
-        placement.time,
-        placement.scheduler,
-        outcome,
-        feasible,
-        best,
-        behind,
-        dict(lost),
-        plugin,
-        reasons,
+        time=placement.time,
+        scheduler=placement.scheduler,
+        outcome=outcome,
+        feasible=feasible,
+        best=best,
+        behind=behind,
+        lost=dict(lost),
+        plugin=plugin,
+        reasons=reasons,
     )
 
 

@@ -60,17 +60,24 @@ def follow(
 def _iter_steps(
     scheduler: StepwiseScheduler, queue: deque[Position], choices: Sequence[str | None], retry: Retry
 ) -> Iterator[FollowedStep]:
-    """Yield the tries of all pods. A pod that preempts others is tried again."""
+    """Yield one step per attempt, until `queue` is empty.
+
+    A pod that preempts others is retried, up to MAX_TRIES times in all: at once, or at the end of the queue.
+    """
     tries: Counter[Position] = Counter()
     step_number = 0
     while queue:
         position = queue.popleft()
         tries[position] += 1
-        step = _try_pod(scheduler, position, choices[step_number] if step_number < len(choices) else None)
+        choice = choices[step_number] if step_number < len(choices) else None
+        step = _try_pod(scheduler, position, choice)
         step_number += 1
         yield step
         if step.nominated and tries[position] < MAX_TRIES:
-            (queue.appendleft if retry == "now" else queue.append)(position)
+            if retry == "now":
+                queue.appendleft(position)
+            else:
+                queue.append(position)
 
 
 def _try_pod(scheduler: StepwiseScheduler, position: Position, choice: str | None) -> FollowedStep:
@@ -167,15 +174,17 @@ def _search_nodes(scheduler: Scheduler, name: str, searches: Sampling, unknown: 
     start = searches.start
     if framework is None:
         why = f'no profile serves scheduler name "{pod.spec.scheduler_name}"'
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
     if not is_pending(pod):
         why = "it is being deleted" if pod.metadata.deletion_timestamp else "it does not wait for a node"
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=why)
+        return SampledPod(name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=why)
     cycle = run_cycle(framework, info, scheduler.view, searches)
     if cycle.gated:
         searches.start = start  # it is not tried at all
         refusals = (reason for status in cycle.queue.values() for reason in status.reasons)
-        return SampledPod(name, start, 0, 0, 0, start, unscheduled=", ".join(refusals))
+        return SampledPod(
+            name, start, searched=0, num_to_find=0, processed=0, next=start, unscheduled=", ".join(refusals)
+        )
     return _build_sampled_pod(name, cycle, searches, start)
 
 

@@ -93,7 +93,9 @@ def size(
     pods, DaemonSets and volumes included. With scipy (pip install 'kschedctl[solver]') a solver proposes the first
     sets, and tells better what is needed at least.
     """
-    types, wishes, workers = instance_types.read_types() or (), sizes.build_wishes(), work.workers
+    types = instance_types.read_types() or ()
+    wishes = sizes.build_wishes()
+    workers = work.workers
     application = _read_input(source)
     steps = read_scenario(sizes.scenario) if sizes.scenario else ScenarioFile()
     with locate_errors(application.places), show_progress() as shown:

@@ -120,7 +120,8 @@ class _NodeUsage:
         self._shapes = {program.names.index(name): rows for name, rows in nodes.items()}
         self._number = len(program.names)
         self._row = np.array([outcome.row for outcome in placed], np.int64)
-        self._asked = view.requests[view.pods.info[[outcome.position for outcome in placed]]][:, columns]
+        infos = view.pods.info[[outcome.position for outcome in placed]]
+        self._asked = view.requests[infos][:, columns]
         self._free = (view.allocatable - view.requested)[:, columns] + self._sum_used(len(placed), len(view.nodes))
 
     def _sum_used(self, pod_count: int, node_count: int) -> npt.NDArray[np.int64]:

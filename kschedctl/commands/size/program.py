@@ -188,12 +188,10 @@ def build_program(
     offered = np.maximum(view.allocatable - view.requested, 0)[list(row_by_shape.values())]
     groups: dict[Hashable, int] = {}
     requested: list[Amounts] = []
-    takes, apart, group_of, exclusion_keys = (
-        list[list[bool]](),
-        list[bool](),
-        dict[str, int](),
-        list(_iter_exclusion_keys(view)),
-    )
+    takes: list[list[bool]] = []
+    apart: list[bool] = []
+    group_of: dict[str, int] = {}
+    exclusion_keys = list(_iter_exclusion_keys(view))
     for key, taking in takers.items():
         number = int(view.pods.info[view.pods.index[key]])
         exclusion_key = exclusion_keys[number]
@@ -209,11 +207,23 @@ def build_program(
     fits &= (amounts[:, None, :] <= offered[None, :, :]).all(axis=2)  # where other pods may let it in, too
     positive_costs = np.array([max(costs[name], 1e-9) for name in names])
     shared = [view.resources[name] for name in (CPU, MEMORY)]
-    return PackingProgram(names, positive_costs, offered, amounts, fits, np.array(apart, np.bool_), group_of, shared)
+    return PackingProgram(
+        names,
+        positive_costs,
+        offered=offered,
+        requested=amounts,
+        takes=fits,
+        apart=np.array(apart, np.bool_),
+        group_of=group_of,
+        always_requested=shared,
+    )
 
 
 def _iter_exclusion_keys(view: Fork) -> Iterator[Hashable]:
-    """Yield, for each PodInfo, None or the key of the pods of which no two can share a node."""
+    """Yield, for each PodInfo, a key shared by all pods that must run on different nodes, or None.
+
+    Pods must run on different nodes because of host ports or because of anti-affinity to their own workload.
+    """
     for info in view.pods.infos:
         labels = {key: value for key, value in info.labels.items() if key not in PER_POD_LABELS}
         if info.host_ports or _repels_own_workload(info, labels, view):

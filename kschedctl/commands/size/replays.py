@@ -154,16 +154,15 @@ class NodeSets:
         self, simulation: Simulation, waiting: Sequence[Position], counts: Counts, lost_zone: str
     ) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield each waiting pod with the shapes of which one more empty node, in some zone, would take it now."""
-        view, next_nodes = simulation.view, list(self._iter_next_nodes(counts, lost_zone)) if waiting else []
+        view = simulation.view
+        next_nodes = list(self._iter_next_nodes(counts, lost_zone)) if waiting else []
         if not len(view.nodes):
             all_shapes = tuple(dict.fromkeys(name for name, _ in next_nodes))
             yield from ((view.pods.objects[position].key, all_shapes) for position in waiting)
             return
         view_with_next_nodes = view.with_changes(view.cluster, more=[(Row(0), node) for _, node in next_nodes])
-        trial, takers_by_info = (
-            Simulation(simulation.scheduler, view_with_next_nodes, preemption=False),
-            dict[int, tuple[str, ...]](),
-        )
+        trial = Simulation(simulation.scheduler, view_with_next_nodes, preemption=False)
+        takers_by_info: dict[int, tuple[str, ...]] = {}
         for position in waiting:
             number = int(view.pods.info[position])
             if number not in takers_by_info and trial.framework(position) is not None:

@@ -191,7 +191,9 @@ class _Growth:
 
     def _add_for_waiting(self, takers_by_pod: Mapping[str, tuple[str, ...]]) -> dict[str, int]:
         """Return the set with nodes for the waiting pods, at least as many of a shape as the step size."""
-        search, counts, max_added = self._search, dict(self.counts), sum(self.counts.values())
+        search = self._search
+        counts = dict(self.counts)
+        max_added = sum(self.counts.values())
         for name, number in search.packing.pack(search.program.restrict_to(takers_by_pod), counts).items():
             counts[name] = counts.get(name, 0) + max(number, min(self._step * number, max_added))
         return counts
@@ -217,7 +219,9 @@ def improve_set(search: SetSearch, task: SearchTask) -> SearchedSet:
 
     Nodes added to the starting set are removed first, then the most expensive ones.
     """
-    counts, start, has_improved = dict(task.counts), format_counts(task.counts), True
+    counts = dict(task.counts)
+    start = format_counts(task.counts)
+    has_improved = True
     while has_improved and not task.is_late:
         has_improved = False
         for name in sorted(counts, key=lambda name: _removal_sort_key(search, task, counts, name), reverse=True):

@@ -46,8 +46,13 @@ class NodeShape:
 
     def limit_to_zone(self, zone: str) -> NodeShape:
         """Return the shape limited to one zone."""
-        name, models, prices = f"{self.name}.{zone}", {zone: self.models[zone]}, {zone: self.prices[zone]}
-        return replace(self, name=name, models=models, prices=prices, base_name=self.name)
+        return replace(
+            self,
+            name=f"{self.name}.{zone}",
+            models={zone: self.models[zone]},
+            prices={zone: self.prices[zone]},
+            base_name=self.name,
+        )
 
     def get_first_node_name(self, zone: str) -> str:
         """Return the name of the first node in a zone."""
@@ -143,7 +148,7 @@ def _build_shape(cluster: Cluster, name: str, nodes: Sequence[Node]) -> NodeShap
     models = {
         zone: replace(node, spec=replace(node.spec, provider_id="")) for zone, node in sorted(first_by_zone.items())
     }
-    return NodeShape(name, models, dict.fromkeys(models), daemons, limits, model_name)
+    return NodeShape(name, models, prices=dict.fromkeys(models), daemons=daemons, limits=limits, like=model_name)
 
 
 def add_prices(shapes: Sequence[NodeShape], instance_types: Sequence[JsonObject]) -> list[NodeShape]:

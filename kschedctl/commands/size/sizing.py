@@ -381,7 +381,12 @@ class _Sizing:
         words = ", ".join(f"{number:,} × {name}" for name, number in nodes_by_shape.items())
         price = node_set.cost if self.uses_prices else None
         return SizingAlternative(
-            words, len(nodes_by_shape), node_set.nodes, price, shares.get(CPU, 0.0), shares.get(MEMORY, 0.0)
+            words,
+            len(nodes_by_shape),
+            nodes=node_set.nodes,
+            price=price,
+            cpu=shares.get(CPU, 0.0),
+            memory=shares.get(MEMORY, 0.0),
         )
 
 

@@ -108,7 +108,14 @@ def _iter_launchable_types(template: ClaimTemplate) -> Iterator[_LaunchableType]
         ]
         requirements = template.requirements.plus(instance_type.requirements)
         name = f"{template.name}-{instance_type.name}"
-        yield _LaunchableType(name, instance_type, requirements, offerings, template.labels, template.taints)
+        yield _LaunchableType(
+            name,
+            instance_type,
+            requirements=requirements,
+            offerings=offerings,
+            labels=template.labels,
+            taints=template.taints,
+        )
 
 
 def _build_shape(

@@ -148,8 +148,9 @@ def _iter_field_changes(path: str, old: Json, new: Json) -> Iterator[FieldChange
 
 def _join_path(path: str, key: str) -> str:
     """Append a key to a path. A key that is not an identifier is put in brackets."""
-    is_identifier = key.isidentifier()
-    return (f"{path}.{key}" if path else key) if is_identifier else f'{path}["{key}"]'
+    if not key.isidentifier():
+        return f'{path}["{key}"]'
+    return f"{path}.{key}" if path else key
 
 
 def _format_json(value: Json) -> str | None:

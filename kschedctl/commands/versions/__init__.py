@@ -105,7 +105,16 @@ def _build_version_change(aspect: VersionedAspect, since: str, before: str, afte
     elif KubeVersion.parse(releases[-1]).minor > VERIFIED_MINOR:
         basis = "source"
     upstream = aspect.values.upstream
-    return VersionChange(aspect.sort, aspect.where, aspect.values.what, releases, before, after, upstream, basis)
+    return VersionChange(
+        aspect.sort,
+        aspect.where,
+        what=aspect.values.what,
+        since=releases,
+        before=before,
+        after=after,
+        upstream=upstream,
+        basis=basis,
+    )
 
 
 def _sort_newest_first(rows: Iterable[VersionChange]) -> tuple[VersionChange, ...]:

@@ -178,5 +178,11 @@ def describe_change(change: ChangedObject) -> str:
     'Node n1 added'
     """
     namespace, name = object_key(change.object)
-    verb = "added" if change.old is None else "deleted" if change.new is None else "changed"
-    return f"{change.kind} {f'{namespace}/' * bool(namespace)}{name} {verb}"
+    if change.old is None:
+        verb = "added"
+    elif change.new is None:
+        verb = "deleted"
+    else:
+        verb = "changed"
+    full_name = f"{namespace}/{name}" if namespace else name
+    return f"{change.kind} {full_name} {verb}"

@@ -142,7 +142,9 @@ def try_pod(
     group = try_pod_group(scheduler, framework, pod, tried_groups)
     if group and is_placed(group, pod):
         tried = tried._replace(rejectors=NO_REJECTORS)
-    return RejectedPod(info, framework, registrations, tried, unknown, gang, group)
+    return RejectedPod(
+        info, framework, registrations=registrations, attempt=tried, unknown=unknown, gang=gang, pod_group=group
+    )
 
 
 def replay_change(

@@ -106,7 +106,8 @@ def _iter_answers(
 def _is_served(scheduler: Scheduler, pod: Pod) -> bool:
     """Return whether a profile serves the pod."""
     columns = scheduler.view.pods
-    info = columns.infos[int(columns.info[columns.index[pod.key]])]
+    position = columns.index[pod.key]
+    info = columns.infos[int(columns.info[position])]
     return info.spec.scheduler_name in scheduler.configuration.profiles
 
 
@@ -117,7 +118,8 @@ def iter_rejected_groups(scheduler: Scheduler, pods: Sequence[Pod]) -> Iterator[
     for pod in pods:
         # Only the last pods of a gang may find no room, so the pods of a gang are not interchangeable
         member_key = pod.key if find_gangs(pod) or get_group_key(pod) else ""
-        key = int(columns.info[columns.index[pod.key]]), pod.status.nominated_node_name, member_key
+        position = columns.index[pod.key]
+        key = int(columns.info[position]), pod.status.nominated_node_name, member_key
         groups.setdefault(key, []).append(pod)
     tried = TriedGroups()
     for (number, nominated, member_key), equal_pods in groups.items():

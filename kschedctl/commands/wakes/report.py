@@ -137,7 +137,12 @@ class Wakes(Report, frozen=True):
 
     def first_line(self) -> tuple[str, ...]:
         """Return the pod and its queue after the change."""
-        sentence = f"woken, to {self.after}" if self.woken else f"stays {self.after}" if self.after else "in no queue"
+        if self.woken:
+            sentence = f"woken, to {self.after}"
+        elif self.after:
+            sentence = f"stays {self.after}"
+        else:
+            sentence = "in no queue"
         return (self.pod, sentence + describe_doubt(self.unknown))
 
 

@@ -133,5 +133,6 @@ def _read_monitoring_file(file_name: MonitoringFile) -> str:
     text = next(file.read_text("utf-8") for file in folder.iterdir() if file.name.partition(".")[0] == file_name)
     if file_name is not MonitoringFile.DEPLOYMENT:
         return text
-    rbac_rules = read_topics()["rights"].partition("```yaml\n")[2].partition("```")[0]
+    _, _, from_first_block = read_topics()["rights"].partition("```yaml\n")
+    rbac_rules, _, _ = from_first_block.partition("```")
     return f"{rbac_rules}---\n{text}"

@@ -96,7 +96,9 @@ class MetricsServer(Collector):
     def publish(self, report: ClusterMetrics, seconds: float) -> None:
         """Serve a new report, which took `seconds` to compute."""
         self._families = tuple(iter_families(report))
-        self._answers, self._seconds, self._at = self._answers + 1, seconds, time.time()
+        self._answers += 1
+        self._seconds = seconds
+        self._at = time.time()
 
     def collect(self) -> Iterator[Metric]:
         """Yield the latest report's metrics and those about the server itself."""

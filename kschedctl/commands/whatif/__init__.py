@@ -142,7 +142,12 @@ class ScenarioRun:
         settled = self.settled
         self.unknown = merge_unknown_kinds((self.unknown, settled.unknown))
         report = StepReport(
-            name, effect.displaced, settled.placed, len(settled.waiting), settled.evicted, tuple(effect.notes)
+            name,
+            effect.displaced,
+            placed=settled.placed,
+            pending=len(settled.waiting),
+            evicted=settled.evicted,
+            notes=tuple(effect.notes),
         )
         self.steps.append(report)
 
@@ -354,7 +359,16 @@ def whatif(
     elif not isinstance(scenario, parts.Scenario):
         scenario = load_scenario(scenario, where)
     files, workers = read_files(scenario, read, where), limit_workers(workers, call_extender)
-    question = Question(cluster, scenario, files, where, under or {}, sampling, call_extender, {seed: in_full})
+    question = Question(
+        cluster,
+        scenario,
+        files=files,
+        where=where,
+        settings=under or {},
+        sampling=sampling,
+        call_extender=call_extender,
+        in_full={seed: in_full},
+    )
     report = _answer_seeds(question, seed, runs, workers, progress)
     if not question.compares_versions or report.interrupted:
         return report
@@ -429,7 +443,12 @@ def _add_messages_and_causes(
 def _run_scenario(question: Question, seed: int, start: SettledCluster, progress: Progress) -> ScenarioRun:
     """Run the question's scenario, starting from a settled cluster."""
     run = ScenarioRun(
-        start, question.files.__getitem__, question.where, seed, question.sampling, question.call_extender
+        start,
+        question.files.__getitem__,
+        where=question.where,
+        seed=seed,
+        sampling=question.sampling,
+        call_extender=question.call_extender,
     )
     run.unknown = start.unknown
     run.run_steps(question.scenario, progress)

@@ -30,7 +30,9 @@ def iter_pod_changes(before: SettledCluster, after: SettledCluster) -> Iterator[
             pod = after.cluster.pods.find(*name) or before.cluster.pods.find(*name)
             assert pod is not None
             message = after.waiting.get(key, "") if not target else ""
-            yield PodChange(key, str(find_owner(pod)), change, source or "", target or "", message)
+            yield PodChange(
+                key, str(find_owner(pod)), change=change, before=source or "", after=target or "", message=message
+            )
 
 
 def find_changed_messages(before: SettledCluster, after: SettledCluster) -> dict[str, tuple[str, str]]:

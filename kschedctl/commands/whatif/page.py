@@ -59,11 +59,13 @@ def _iter_summary_lines(report: WhatIf) -> Iterator[Paragraph]:
     verdict, *sentences = report.first_line()
     fine = Tone.WARNING if report.undecided else Tone.GOOD
     newly_pending = any(change.change == "NewlyPending" for change in report.changes)
-    yield paragraph(Marked(verdict, Tone.BAD if newly_pending or report.not_created else fine), *sentences)
-    yield paragraph(f"{count(report.pending[0], 'pod')} pending before, {report.pending[1]:,} after")
+    tone = Tone.BAD if newly_pending or report.not_created else fine
+    yield paragraph(Marked(verdict, tone), *sentences)
+    pending_before, pending_after = report.pending
+    yield paragraph(f"{count(pending_before, 'pod')} pending before, {pending_after:,} after")
     if report.compared:
-        before, after = report.compared
-        yield paragraph(f"before: under {before}; after: under {after}")
+        name_before, name_after = report.compared
+        yield paragraph(f"before: under {name_before}; after: under {name_after}")
 
 
 def _build_changes_section(changes: Sequence[PodChange], style: Style) -> Page:

@@ -207,8 +207,13 @@ def _sample_workloads(view: Fork, running: Sequence[Position]) -> Sequence[Posit
 
 def _compare_batch(pair: ClusterPair, positions: Sequence[Position]) -> BatchResult:
     """Compare some pods under both schedulers. Equal pods should be adjacent."""
-    first, second = pair.before.get_cached(_SchedulerProbe), pair.after.get_cached(_SchedulerProbe)
-    elsewhere, rescored, unknown, failed, equally_scored = [], [], set[Unknown](), 0, set[int]()
+    first = pair.before.get_cached(_SchedulerProbe)
+    second = pair.after.get_cached(_SchedulerProbe)
+    elsewhere = []
+    rescored = []
+    unknown: set[Unknown] = set()
+    failed = 0
+    equally_scored: set[int] = set()
     scores: dict[int, ScoreDigest | None] = {}
     for position in positions:
         nodes_before, nodes_after = first.find_best_nodes(position, unknown), second.find_best_nodes(position, unknown)

@@ -133,7 +133,11 @@ def _iter_findings(verdicts: Sequence[Verdict]) -> Iterator[Finding]:
 
 
 def _build_verdict_report(verdict: Verdict) -> LatencyVerdict:
-    """Build the report about a verdict."""
+    """Convert a verdict to its entry in the report.
+
+    The state of a verdict with a rule is FINDINGS, or SOUND if the rule is only a note. Without a rule the state is
+    SOUND, or UNKNOWN if there is no data.
+    """
     if verdict.rule is None:
         return LatencyVerdict(about=verdict.about, state=SOUND if verdict.has_data else UNKNOWN, told=verdict.figures)
     state = FINDINGS if (verdict.severity or verdict.rule.severity) != NOTE else SOUND

@@ -27,7 +27,7 @@ STALE = AuditRule(
     "No leader: the scheduler's lease is not renewed",
     "The leader renews it every few seconds. Until an instance takes it, no pod of this scheduler is placed.",
     "Look at kube-scheduler's pods and logs on the control plane, and whether they reach the API server",
-    ELECTION,
+    source=ELECTION,
 )
 LEFT_BEHIND = AuditRule(
     "audit-leader-left-behind",
@@ -35,7 +35,7 @@ LEFT_BEHIND = AuditRule(
     "The lease of another scheduler is not renewed",
     "That scheduler is gone, or does not run: pods that name it wait.",
     "Start it, or delete its lease",
-    ELECTION,
+    source=ELECTION,
 )
 NO_LEASE = AuditRule(
     "audit-leader-no-lease",
@@ -51,7 +51,7 @@ FREQUENT = AuditRule(
     "Each change costs up to one lease duration, and a new leader knows nothing of pods assumed before. Leaders lose "
     "their lease when they cannot renew it in time: a slow API server or etcd, too little cpu, or crashes.",
     "Look at the restarts of kube-scheduler's pods, and at the latency of the API server and etcd",
-    ELECTION,
+    source=ELECTION,
 )
 TWO_SERVE = AuditRule(
     "audit-leader-two-serve",

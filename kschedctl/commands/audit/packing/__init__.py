@@ -127,9 +127,9 @@ def _build_headline(view: Fork, pools: Pools, stranded: StrandedCapacity, emptyi
     stranded_text = f"{', '.join(parts)} stranded" if parts else "no free capacity is stranded"
     tried_nodes = counted(emptying.tried, "node")
     emptied = f"{len(emptying.emptied):,} of {tried_nodes} tried can go" if emptying.tried else ""
-    empty = (
-        f"{len(emptying.empty):,} {'is' if len(emptying.empty) == 1 else 'are'} empty" if len(emptying.empty) else ""
-    )
+    empty_count = len(emptying.empty)
+    verb = "is" if empty_count == 1 else "are"
+    empty = f"{empty_count:,} {verb} empty" if empty_count else ""
     return "; ".join(part for part in (stranded_text, emptied, empty) if part)
 
 

@@ -93,28 +93,35 @@ class EmptyingDrain(NodeDrain):
 
     def _attempt_with_preemption(self, position: Position) -> Outcome:
         """Attempt to place a pod with preemption, and raise _NodeBlockedError if it has victims."""
+        # The attempt without preemption was remembered as a failure, which would be reused instead of preempting
         self.simulation.failures.forget()
         outcome = super()._try_to_place(position)
         if outcome.victims:
-            raise _NodeBlockedError(self._get_pod_key(position), f"{self._get_pod_key(position)} would evict others")
+            key = self._get_pod_key(position)
+            raise _NodeBlockedError(key, f"{key} would evict others")
         return outcome
 
     def _find_lasting_rejection(self, position: Position) -> str:
-        """Return why no node can ever take the pod, empty if that is not certain."""
+        """Return why no node can ever take the pod, or an empty string if that is not certain."""
         cycle = self.simulation.run_cycle(position)
-        return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}" if _is_rejected_for_good(cycle) else ""
+        if not _is_rejected_for_good(cycle):
+            return ""
+        return f"{self._get_pod_key(position)}: {_format_fit_error(cycle)}"
 
     def _find_remaining_blocker(self) -> tuple[str, str]:
-        """Return the pod that keeps the node after the whole drain and the reason, or two empty strings."""
-        if blocked := self.report_blocked():
-            return blocked[0].pod, f"{blocked[0].pod}: {blocked[0].why}"
+        """Return the pod that still blocks the node after the whole drain, and why, or two empty strings."""
+        if blocked_pods := self.report_blocked():
+            blocked = blocked_pods[0]
+            return blocked.pod, f"{blocked.pod}: {blocked.why}"
         if self.lost:
-            lost = self._get_pod_key(self.lost[0])
-            return lost, f"{lost} would be lost: nothing recreates it"
+            key = self._get_pod_key(self.lost[0])
+            return key, f"{key} would be lost: nothing recreates it"
         for outcome in self.simulation.explain(self.outcomes.values()):
             if outcome.row < 0:
-                first, _, _ = (outcome.message or outcome.verdict).partition(". ")  # without what preemption could do
-                return self._get_pod_key(outcome.position), f"{self._get_pod_key(outcome.position)}: {first}"
+                key = self._get_pod_key(outcome.position)
+                message = outcome.message or outcome.verdict
+                rejection, _, _ = message.partition(". ")  # without what preemption could do
+                return key, f"{key}: {rejection}"
         if self.preemptions:
             key = self._get_pod_key(self.preemptions[0].position)
             return key, f"{key} would evict others"

@@ -55,7 +55,7 @@ OVERCOMMITTED = AuditRule(
     "it had assumed), a pod that bypassed the scheduler, or the node offers less than before. A restarted kubelet "
     "refuses the excess, and under load the pods are throttled or killed.",
     "Delete the pods placed last, so that they are rescheduled; section leader shows whether two schedulers run",
-    "pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
+    source="pkg/scheduler/backend/cache/cache.go, pkg/kubelet/lifecycle/predicate.go",
 )
 SHARED = AuditRule(
     "audit-placed-shared-device",
@@ -92,7 +92,7 @@ NOT_EVICTED = AuditRule(
     "Pods run on nodes whose taint should have evicted them",
     "They do not tolerate a NoExecute taint: the taint eviction controller is not working, or has only just started.",
     "Look at kube-controller-manager's log, taint-eviction-controller",
-    "pkg/controller/tainteviction/taint_eviction.go",
+    source="pkg/controller/tainteviction/taint_eviction.go",
 )
 REFUSED = AuditRule(
     "audit-placed-refused",
@@ -101,7 +101,7 @@ REFUSED = AuditRule(
     "Scheduler and kubelet saw the node differently: double booking, a pod that bypassed the scheduler, or a node that "
     "had just changed. Such a pod stays Failed; its controller creates another.",
     "Look at what was bound to the node at the same time; delete the failed pods",
-    "pkg/kubelet/lifecycle/predicate.go",
+    source="pkg/kubelet/lifecycle/predicate.go",
 )
 ORPHANED = AuditRule(
     "audit-placed-node-gone",
@@ -110,7 +110,7 @@ ORPHANED = AuditRule(
     "The pod garbage collector deletes them within a minute; while they stay, their controllers create no "
     "replacements.",
     "Look at kube-controller-manager's log, pod-garbage-collector-controller, and at the pods' metadata.finalizers",
-    "pkg/controller/podgc/gc_controller.go",
+    source="pkg/controller/podgc/gc_controller.go",
 )
 DRIFTED_AFFINITY = AuditRule(
     "audit-placed-node-affinity",

@@ -38,7 +38,7 @@ RIVALS = AuditRule(
     "Each learns of the other's pods only once they are bound: until then both give the same room away, and the "
     "kubelet refuses the second (OutOfcpu, OutOfmemory, OutOfpods).",
     "Serve all pods with profiles of one scheduler, or give each its own nodes: a taint, and a node selector",
-    "kubernetes/kubernetes#106884",
+    source="kubernetes/kubernetes#106884",
 )
 SLOW = AuditRule(
     "audit-races-slow-bindings",
@@ -47,7 +47,7 @@ SLOW = AuditRule(
     "The API server is under pressure: what the scheduler sees is just as old. Assumed pods that expired (up to 1.24) "
     "would be double-booked, and several schedulers collide more often.",
     "Look at the API server's latencies and at what the scheduler measured: latency",
-    "kubernetes/kubernetes#106361",
+    source="kubernetes/kubernetes#106361",
 )
 
 

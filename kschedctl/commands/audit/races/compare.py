@@ -43,12 +43,12 @@ def _simulate_size_and_rate(
     setting = RaceSetting(
         nodes,
         rate,
-        question.room,
-        question.load,
-        question.instances,
-        question.binding,
-        question.informer_lag,
-        question.arrival_seconds,
+        room=question.room,
+        load=question.load,
+        instances=question.instances,
+        binding=question.binding,
+        informer=question.informer_lag,
+        seconds=question.arrival_seconds,
     )
     ttls = [expiry.ttl(nodes) for expiry in question.expiries]
     runs: list[list[RaceCounts]] = []

@@ -178,14 +178,17 @@ class RaceFields(TypedDict, total=False):
 
 
 def build_question(fields: RaceFields, measures: Measures | None) -> RaceQuestion:
-    """Build the parameters from the given fields, otherwise from the cluster. Raises UsageError."""
+    """Build the parameters of a comparison. Those that `fields` do not give are measured in the cluster.
+
+    Parameters that were not measured have their defaults. Raises UsageError.
+    """
     cluster_fields = _build_cluster_fields(measures)
     used_fields = set(cluster_fields.keys() - fields.keys())
     question = RaceQuestion(**(cluster_fields | fields))
     latencies = (question.binding, question.informer)
     measured_latencies = [latency for latency in latencies if isinstance(latency, MeasuredLatency)]
     if measured_latencies:
-        used_fields.add("binding")
+        used_fields.add("binding")  # the user may have asked for the measured latencies
     question = replace(
         question,
         from_cluster=tuple(words for name, words in CLUSTER_FIELDS.items() if name in used_fields),
@@ -236,7 +239,9 @@ class Measures:
 
 def measure_cluster(view: Fork) -> Measures:
     """Measure the cluster of a view."""
-    nodes, on_nodes, load = len(view.nodes), int((view.node >= 0).sum()), _measure_load(view)
+    nodes = len(view.nodes)
+    on_nodes = int((view.node >= 0).sum())
+    load = _measure_load(view)
     room = max(round(on_nodes / nodes / load), 1) if load and on_nodes else None
     share = max(load, MIN_LOAD) if room else None
     return Measures(nodes or None, room, share, measure_peak_rate(view.cluster), measure_kubelet_lags(view.cluster))
@@ -260,7 +265,9 @@ def measure_peak_rate(cluster: Cluster) -> float | None:
     known_times = created[created != NO_TIME]
     if not len(known_times):
         return None
-    return float(np.unique(known_times // MINUTE_MICROSECONDS, return_counts=True)[1].max()) / 60
+    minutes = known_times // MINUTE_MICROSECONDS
+    _, pods_per_minute = np.unique(minutes, return_counts=True)
+    return float(pods_per_minute.max()) / 60
 
 
 def measure_kubelet_lags(cluster: Cluster) -> MeasuredLatency | None:

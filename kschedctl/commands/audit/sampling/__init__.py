@@ -23,7 +23,7 @@ LOSES = AuditRule(
     "The search ends once enough nodes fit, and the best of these may be far from the best of all: what preferences "
     "and spreading ask for is given up.",
     FIX.format("PERCENTAGE"),
-    SOURCE,
+    source=SOURCE,
 )
 WASTES = AuditRule(
     "audit-sampling-wastes",
@@ -31,7 +31,7 @@ WASTES = AuditRule(
     "Fewer nodes would do as well",
     "Each node that is looked at costs time in every scheduling cycle.",
     FIX.format("PERCENTAGE"),
-    SOURCE,
+    source=SOURCE,
 )
 
 

@@ -48,7 +48,7 @@ def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int]
     sampled = SampledKind(workload=kind.workload, pod=kind.pod.key, pods=kind.pods)
     view = kind.scheduler.view
     cycle = run_cycle(framework, PodInfo(kind.pod, view.settings.requests), view)
-    if reason := _explain_unmeasurable(cycle):
+    if reason := _explain_why_not_comparable(cycle):
         done(len(percentages))
         return replace(sampled, unmeasured=reason)
     starts, totals = EveryStart(cycle), cycle.scores.total
@@ -65,8 +65,8 @@ def measure_kind(kind: PodKind, framework: Framework, percentages: Sequence[int]
     return replace(sampled, curve=tuple(curve))
 
 
-def _explain_unmeasurable(cycle: Cycle) -> str:
-    """Return why searches for a node cannot be compared, empty if they can be."""
+def _explain_why_not_comparable(cycle: Cycle) -> str:
+    """Return why the pod's searches for a node cannot be compared, or an empty string if they can."""
     if cycle.error is not None:
         return cycle.error
     if not len(cycle.view.nodes):

@@ -56,7 +56,7 @@ SKEWED = AuditRule(
     "Pods are spread less evenly than their constraint promises",
     "The constraint is only checked when a pod is placed: scale-downs and drains can leave it violated.",
     "Restart the workload, or let a descheduler move pods",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 STRANDED = AuditRule(
     "audit-topology-stranded",
@@ -64,7 +64,7 @@ STRANDED = AuditRule(
     "A spread constraint keeps pods from coming back after the loss of a domain",
     "With fewer domains than minDomains the global minimum counts as 0, and no domain may have more than maxSkew.",
     "Lower minDomains, or raise maxSkew",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 STRANDED_WHILE_DOWN = AuditRule(
     "audit-topology-stranded-while-down",
@@ -72,7 +72,7 @@ STRANDED_WHILE_DOWN = AuditRule(
     "A spread constraint keeps pods from coming back while the nodes of a domain are down",
     "As long as its nodes are there a domain counts, with 0 pods, and no other may have more than maxSkew.",
     "nodeTaintsPolicy: Honor in the constraint leaves out nodes that are down",
-    UPSTREAM_SOURCE,
+    source=UPSTREAM_SOURCE,
 )
 RULES = (ONE_NODE, ONE_ZONE, ONE_DOMAIN, SKEWED, STRANDED, STRANDED_WHILE_DOWN)
 
@@ -208,10 +208,12 @@ def _build_only_domain_finding(
 ) -> Finding:
     """Build the finding about a workload whose pods share the only domain that they may use.
 
-    It is a warning if a DoNotSchedule constraint over the key is meant to spread the pods, which it cannot do. Without
-    minDomains the constraint does nothing in a single domain.
+    The finding is a warning if a DoNotSchedule constraint uses the key: with one domain it cannot spread the pods, and
+    without minDomains it has no effect at all. Otherwise the finding is a note.
     """
-    key, owner, pods = placement.domains.key, workloads.owners[number], int(workloads.pods[number])
+    key = placement.domains.key
+    owner = workloads.owners[number]
+    pods = int(workloads.pods[number])
     rule, domain_word = _find_domain_rule(key)
     hard_constraint = next(
         (p for n, p in constraints if n == number and p.key == key and p.when_unsatisfiable == HARD), None
@@ -219,11 +221,12 @@ def _build_only_domain_finding(
     domain = placement.build_report(number, pods).most
     only_noun = "domain" if rule is ONE_DOMAIN else "one"
     domain_text = f"{domain_word} {domain}, the only {only_noun} that taints and node selection leave"
-    labels = view.pods.infos[workloads.infos_by_workload[number][0]].spec.node_selector
-    selected = ",".join(f"{name}={value}" for name, value in labels.items() if name != key)
-    nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"
-    nodes += f" with {selected}" if selected else " that they may use"
-    fix = f"Add {nodes}{_format_constraint_change(key, hard_constraint, pods)}"
+    first_info = workloads.infos_by_workload[number][0]
+    node_selector = view.pods.infos[first_info].spec.node_selector
+    selected = ",".join(f"{name}={value}" for name, value in node_selector.items() if name != key)
+    new_nodes = "a second node" if key == HOSTNAME else f"nodes in a second {domain_word}"
+    condition = f"with {selected}" if selected else "that they may use"
+    fix = f"Add {new_nodes} {condition}{_format_constraint_change(key, hard_constraint, pods)}"
     message = f"all {pods:,} pods are in {domain_text}: losing it is an outage"
     return rule.build_finding(
         str(owner), message, fix, namespace=owner.namespace, severity=WARNING if hard_constraint else NOTE

@@ -183,7 +183,8 @@ def _group_infos(info: Ints, workload_by_pod: Rows, workload_count: int) -> tupl
     numbers, first, counts = np.unique(info, return_index=True, return_counts=True)
     infos: list[list[int]] = [[] for _ in range(workload_count)]
     for position in np.argsort(-counts, kind="stable").tolist():
-        infos[workload_by_pod[first[position]]].append(int(numbers[position]))
+        workload = workload_by_pod[first[position]]
+        infos[workload].append(int(numbers[position]))
     return tuple(map(tuple, infos))
 
 

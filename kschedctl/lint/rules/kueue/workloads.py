@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kschedctl.api.events import JOB_ENDED
@@ -62,16 +62,16 @@ class _LabelSet(NamedTuple):
 
 def find_missing_local_queues(context: LintContext) -> Iterator[Problem]:
     """Find workloads whose queue label names no LocalQueue of their namespace."""
-    references = [
-        KueueReference(
-            subject, (*path, QUEUE_LABEL), "LocalQueue", str(labels[QUEUE_LABEL]), subject.namespace or "default"
-        )
-        for subject, path, labels in _iter_label_sets(context)
-        if QUEUE_LABEL in labels
-    ]
+    references, labelled = [], set()
+    for subject, path, labels in _iter_label_sets(context):
+        if QUEUE_LABEL in labels:
+            name, namespace = str(labels[QUEUE_LABEL]), subject.namespace or "default"
+            references.append(KueueReference(subject, (*path, QUEUE_LABEL), "LocalQueue", name, namespace))
+            labelled.add((subject.kind, namespace, subject.name))
     for subject, workload in context.list_linted(KueueWorkload):
-        if not workload.metadata.owner_references and not _has_condition(workload, "Finished"):
-            name, namespace = workload.spec.queue_name, subject.namespace or "default"
+        name, namespace = workload.spec.queue_name, subject.namespace or "default"
+        owners = {(owner.kind, namespace, owner.name) for owner in workload.metadata.owner_references}
+        if not owners & labelled and not _has_condition(workload, "Finished"):
             references.append(KueueReference(subject, ("spec", "queueName"), "LocalQueue", name, namespace))
     yield from find_missing_names(context, references)
 
@@ -219,12 +219,7 @@ def _is_capacity_known(context: LintContext, queue: CachedQueue) -> bool:
     """Return whether everything is known that a queue can borrow from."""
     if queue.node.parent is None:
         return True
-    return (
-        context.cluster is not None
-        and context.all_manifests_read
-        and not context.is_self_described
-        and context.are_all_read("ClusterQueue", "Cohort")
-    )
+    return context.cluster is not None and context.all_manifests_read and context.are_all_read("ClusterQueue", "Cohort")
 
 
 def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -> str:
@@ -241,7 +236,7 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -
             capacity = add(capacity, queue.node.compute_capacity(FlavorResource(flavor, resource)))
         if amount > capacity:
             return _format_excess(
-                "it", resource, amount, f"all flavors together can give {_format(resource, capacity)}"
+                "it", resource, amount, f"{_name_flavors(group.flavors)} can give {_format(resource, capacity)}"
             )
     for name, requests in pod_sets:
         for group in queue.settings.groups:
@@ -253,6 +248,11 @@ def _describe_excess(queue: CachedQueue, pod_sets: list[tuple[str, Requests]]) -
                     for flavor, (resource, limit) in zip(group.flavors, filter(None, excesses), strict=True)
                 )
     return ""
+
+
+def _name_flavors(flavors: Sequence[str]) -> str:
+    """Return the words for the flavors of a resource group."""
+    return f"flavor {flavors[0]}" if len(flavors) == 1 else "all flavors together"
 
 
 def _find_excess(queue: CachedQueue, flavor: str, needed: Mapping[str, int]) -> tuple[str, str] | None:

@@ -1,0 +1,166 @@
+"""Replays of Kueue and kube-scheduler with changed objects, and what they change for other Workloads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from functools import cached_property
+from typing import NamedTuple
+
+from kschedctl.api.objects import Struct
+from kschedctl.api.ownership import Owner
+from kschedctl.api.queueing import KueueWorkload
+from kschedctl.cluster import Cluster
+from kschedctl.fixes.kueue.changes import AdmissionProposal
+from kschedctl.queueing.kueue.installation import find_installation
+from kschedctl.queueing.kueue.outlook import Outlook, WorkloadOutlook, foresee, start_replay
+from kschedctl.queueing.kueue.replay import KueueReplay
+from kschedctl.replay.waiting_elsewhere.kueue import find_job
+from kschedctl.replay.waiting_elsewhere.kueue_placement import PodPlacement, place_admitted_pods
+
+MOST_REPLAYS, LEAST_REPLAYS = 16, 2
+"""The limits of the number of replays that the search for fixes of one Workload may take."""
+_MOST_REPLAYED_WORKLOADS = 40_000
+"""The number of Workloads that all replays may have together, within these limits."""
+
+_MOST_OF_ALL_TREES = 500
+"""The number of Workloads up to which all trees of cohorts are replayed."""
+
+
+class AdmissionTrial(NamedTuple):
+    """What Kueue does with the objects of a changed cluster."""
+
+    cluster: Cluster
+    outlook: Outlook
+    replay: KueueReplay
+    """The replay after its last cycle."""
+
+
+class Harm(NamedTuple):
+    """What a change does to other Workloads."""
+
+    preempted: tuple[str, ...] = ()
+    """The Workloads that are preempted only with the change."""
+    preempted_pods: int = 0
+    delayed: tuple[str, ...] = ()
+    """The Workloads that would get quota without the change and do not get it with the change."""
+
+
+class AdmissionTrials:
+    """The replays for one waiting Workload."""
+
+    def __init__(self, cluster: Cluster, workload: KueueWorkload, now: int) -> None:
+        """Replay the unchanged cluster. ``now`` is in microseconds since 1970. Raises InputError."""
+        if len(cluster.kueue_workloads) > _MOST_OF_ALL_TREES:
+            cluster = _limit_to_tree(cluster, workload)
+        self.cluster = cluster
+        self.workload = workload
+        self.key = f"{workload.metadata.namespace}/{workload.metadata.name}"
+        self._now = now
+        self._installation = find_installation(cluster)
+        affordable = _MOST_REPLAYED_WORKLOADS // len(cluster.kueue_workloads)
+        self._remaining = min(max(affordable, LEAST_REPLAYS), MOST_REPLAYS)
+        self.baseline = self._replay(cluster)
+
+    @cached_property
+    def job(self) -> Owner | None:
+        """The object whose pods the Workload stands for, or None if it is unknown."""
+        return find_job(self.workload, self.cluster)
+
+    @cached_property
+    def _jobs(self) -> dict[str, Owner | None]:
+        """The object of each Workload."""
+        workloads = self.cluster.kueue_workloads
+        return {f"{w.metadata.namespace}/{w.metadata.name}": find_job(w, self.cluster) for w in workloads}
+
+    def _replay(self, cluster: Cluster) -> AdmissionTrial:
+        """Replay Kueue until nothing changes. Raises InputError."""
+        replay = start_replay(cluster, self._now, self._installation)
+        return AdmissionTrial(cluster, foresee(replay), replay)
+
+    def run(self, proposal: AdmissionProposal) -> AdmissionTrial | None:
+        """Replay Kueue with a change, or return None if there were too many replays. Raises InputError."""
+        if self._remaining <= 0:
+            return None
+        self._remaining -= 1
+        changed: dict[str, list[Struct]] = {}
+        for kind, obj in proposal.edits:
+            changed.setdefault(kind, []).append(obj)
+        return self._replay(self.cluster.with_objects(changed))
+
+    def get_outlook(self, trial: AdmissionTrial) -> WorkloadOutlook:
+        """Return what becomes of the Workload in a trial."""
+        return trial.outlook.workloads[self.key]
+
+    def is_admitted(self, trial: AdmissionTrial) -> bool:
+        """Return whether the Workload gets quota in a trial."""
+        return self.get_outlook(trial).admission is not None
+
+    def place_pods(self, trial: AdmissionTrial) -> PodPlacement | None:
+        """Place the pods of the admitted Workload after those of Workloads that are admitted before it.
+
+        Return None if the cluster has no nodes, or if there are too many pods to tell.
+        """
+        if not self.cluster.nodes or self.cluster.gap("Node") is not None or self.cluster.gap("Pod") is not None:
+            return None
+        order = trial.outlook.order
+        outlook = dataclasses.replace(trial.outlook, order=order[: order.index(self.key) + 1])
+        return place_admitted_pods(trial.cluster, outlook, self._jobs).get(self.key)
+
+    def find_harm(self, trial: AdmissionTrial) -> Harm:
+        """Return what the change of a trial does to other Workloads."""
+        before, after = self.baseline.outlook, trial.outlook
+        preempted = sorted(_list_victims(after.workloads) - _list_victims(before.workloads))
+        pods = {
+            f"{w.metadata.namespace}/{w.metadata.name}": sum(pod_set.count for pod_set in w.spec.pod_sets)
+            for w in self.cluster.kueue_workloads
+        }
+        delayed = (key for key in before.order if key != self.key and not after.workloads[key].admitted_in)
+        return Harm(tuple(preempted), sum(pods.get(key, 0) for key in preempted), tuple(delayed))
+
+
+def _list_victims(outlooks: Mapping[str, WorkloadOutlook]) -> set[str]:
+    """Return all Workloads that are preempted."""
+    return {victim for outlook in outlooks.values() for victim in outlook.victims}
+
+
+def _limit_to_tree(cluster: Cluster, workload: KueueWorkload) -> Cluster:
+    """Return the cluster with only the ClusterQueues and Workloads that share quota with a Workload.
+
+    The whole cluster is returned if the Workload has no ClusterQueue, or if flavors share nodes by their topology.
+    Pods of waiting Workloads in other trees of cohorts then take no nodes.
+    """
+    if any(flavor.spec.topology_name for flavor in cluster.resource_flavors):
+        return cluster
+    queue_of = {(q.metadata.namespace, q.metadata.name): q.spec.cluster_queue for q in cluster.local_queues}
+    parents = {cohort.metadata.name: cohort.spec.parent_name for cohort in cluster.cohorts}
+    roots = {
+        queue.metadata.name: _find_root(queue.spec.cohort_name or queue.spec.cohort, parents) or queue.metadata.name
+        for queue in cluster.cluster_queues
+    }
+    root = roots.get(queue_of.get((workload.metadata.namespace, workload.spec.queue_name), ""))
+    if root is None:
+        return cluster
+    queues = {name for name, root_of_queue in roots.items() if root_of_queue == root}
+
+    def is_in_tree(other: KueueWorkload) -> bool:
+        """Return whether a Workload waits in the tree or holds quota of the tree."""
+        admission = other.status.admission
+        names = {queue_of.get((other.metadata.namespace, other.spec.queue_name))}
+        return bool(queues & (names | ({admission.cluster_queue} if admission is not None else set())))
+
+    return dataclasses.replace(
+        cluster,
+        cluster_queues=tuple(queue for queue in cluster.cluster_queues if queue.metadata.name in queues),
+        local_queues=tuple(queue for queue in cluster.local_queues if queue.spec.cluster_queue in queues),
+        kueue_workloads=tuple(other for other in cluster.kueue_workloads if is_in_tree(other)),
+    )
+
+
+def _find_root(cohort: str, parents: Mapping[str, str]) -> str:
+    """Return the topmost cohort above a cohort, marked so that it differs from a ClusterQueue, or "" for no cohort."""
+    seen = set()
+    while parents.get(cohort) and cohort not in seen:
+        seen.add(cohort)
+        cohort = parents[cohort]
+    return cohort and f"cohort {cohort}"

@@ -1,0 +1,117 @@
+"""Fixes that change the Workload: fewer pods, or a higher WorkloadPriorityClass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kschedctl.api.json_values import JsonDict
+from kschedctl.api.ownership import Owner
+from kschedctl.api.queueing import KueueWorkload, WorkloadPriorityClass, WorkloadPriorityClassRef
+from kschedctl.fixes.kueue.changes import (
+    WORKLOAD,
+    AdmissionProposal,
+    ObjectPatch,
+    apply_operations,
+    build_metadata_patch,
+    build_operation,
+    get_workload_target,
+)
+from kschedctl.fixes.kueue.trials import AdmissionTrial, AdmissionTrials
+from kschedctl.fixes.trial.fix_kinds import Price
+from kschedctl.reports.summary import CostKind, FixCost
+
+_MIN_PARALLELISM = "kueue.x-k8s.io/job-min-parallelism"
+_PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+_PRIORITY_CLASS = "WorkloadPriorityClass"
+_MOST_CLASSES = 4
+_LABELLED_BY_POD = "Pod"
+"""The kind of owners whose labels Kueue reads only once, when it makes the Workload."""
+
+
+def search_fewer_pods(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
+    """Yield the lower minCount of a pod set with which the Workload is admitted partially.
+
+    Without a minCount, only the user knows whether fewer pods are of use, so the annotation of a Job is advice.
+    """
+    workload, job = trials.workload, trials.job
+    if job is not None and job.kind != "Job":
+        return
+    for index, pod_set in enumerate(workload.spec.pod_sets):
+        least = pod_set.min_count or pod_set.count
+        if least <= 1 or any(p.min_count is not None for p in workload.spec.pod_sets if p is not pod_set):
+            continue
+        trial = trials.run(_build_fewer_pods(workload, job, index, 1))
+        outlook = trials.get_outlook(trial) if trial is not None else None
+        if outlook is None or outlook.admission is None:
+            continue
+        count = next((p.count for p in outlook.admission.pod_sets if p.name == pod_set.name), pod_set.count)
+        proposal = _build_fewer_pods(workload, job, index, count)
+        trial = trials.run(proposal)
+        if trial is not None and trials.is_admitted(trial):
+            yield proposal, trial
+            return
+
+
+def _build_fewer_pods(workload: KueueWorkload, job: Owner | None, index: int, count: int) -> AdmissionProposal:
+    """Build the proposal that lets a pod set start with ``count`` pods."""
+    pod_set = workload.spec.pod_sets[index]
+    path = f"/spec/podSets/{index}/minCount"
+    operation = build_operation(path, count, is_set=pod_set.min_count is not None)
+    if job is None:
+        patch = ObjectPatch(get_workload_target(workload), (operation,))
+    else:
+        patch = build_metadata_patch(job, "annotations", _MIN_PARALLELISM, str(count))
+    subject = job or f"pod set {pod_set.name}"
+    costs = [FixCost(CostKind.GIVES_UP, f"{subject} then runs with {count} of its {pod_set.count:,} pods")]
+    if pod_set.min_count is not None:
+        summary = f"lower the least number of pods of {subject} from {pod_set.min_count} to {count}"
+        needs_values: tuple[str, ...] = ()
+    else:
+        check = f"{subject} can run with {count} pod{'' if count == 1 else 's'}"
+        summary = f"let {subject} start with fewer pods, if {check}"
+        costs.append(FixCost(CostKind.CHECK_FIRST, f"only you know whether {check}"))
+        needs_values = (str(patch.operations[0]["path"]),)
+    edits = ((WORKLOAD, apply_operations(workload, (operation,))),)
+    return AdmissionProposal(summary, "fewer-pods", Price.WISH, "author", (patch,), edits, tuple(costs), needs_values)
+
+
+def search_higher_priorities(trials: AdmissionTrials) -> Iterator[tuple[AdmissionProposal, AdmissionTrial]]:
+    """Yield the lowest of the higher WorkloadPriorityClasses with which the Workload is admitted."""
+    job = trials.job
+    if job is not None and job.kind == _LABELLED_BY_POD:
+        return
+    priority = trials.get_outlook(trials.baseline).priority
+    classes = sorted(
+        (c for c in trials.cluster.workload_priority_classes if c.value > priority),
+        key=lambda c: (c.value, c.metadata.name),
+    )
+    tried = classes if len(classes) <= _MOST_CLASSES else [*classes[: _MOST_CLASSES - 1], classes[-1]]
+    for priority_class in tried:
+        proposal = _build_priority_change(trials.workload, job, priority_class)
+        trial = trials.run(proposal)
+        if trial is not None and trials.is_admitted(trial):
+            yield proposal, trial
+            return
+
+
+def _build_priority_change(
+    workload: KueueWorkload, job: Owner | None, priority_class: WorkloadPriorityClass
+) -> AdmissionProposal:
+    """Build the proposal that gives a Workload another WorkloadPriorityClass."""
+    name, value = priority_class.metadata.name, priority_class.value
+    reference = WorkloadPriorityClassRef("kueue.x-k8s.io", _PRIORITY_CLASS, name)
+    spec = replace(workload.spec, priority=value, priority_class_ref=reference, priority_class_name=name)
+    if job is not None:
+        patch = build_metadata_patch(job, "labels", _PRIORITY_LABEL, name)
+    else:
+        new_reference: JsonDict = {"group": reference.group, "kind": reference.kind, "name": name}
+        operations = (
+            build_operation("/spec/priority", value, is_set=workload.spec.priority is not None),
+            build_operation("/spec/priorityClassRef", new_reference, is_set=False),
+        )
+        patch = ObjectPatch(get_workload_target(workload), operations)
+    summary = f"give {job or 'the Workload'} the WorkloadPriorityClass {name} (priority {value:,})"
+    edits = ((WORKLOAD, replace(workload, spec=spec)),)
+    return AdmissionProposal(summary, "priority", Price.WISH, "author", (patch,), edits)
